@@ -1,0 +1,61 @@
+"""Graph neural networks that say which edges they used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset, load_dataset
+    from gsat.errors import GSATError
+    from gsat.graphs import Explanation, GraphBatch, GraphStore
+    from gsat.gsat import GSAT
+    from gsat.models import GIN
+    from gsat.tasks import Task
+    from gsat.training.train import Run, fit, load, resume, train
+
+# Loaded when first used: `import gsat` and `gsat --help` do not wait for torch.
+_HOMES = {
+    "Dataset": "gsat.datasets.load",
+    "load_dataset": "gsat.datasets.load",
+    "GSATError": "gsat.errors",
+    "Explanation": "gsat.graphs",
+    "GraphBatch": "gsat.graphs",
+    "GraphStore": "gsat.graphs",
+    "GSAT": "gsat.gsat",
+    "GIN": "gsat.models",
+    "Task": "gsat.tasks",
+    "Run": "gsat.training.train",
+    "fit": "gsat.training.train",
+    "load": "gsat.training.train",
+    "resume": "gsat.training.train",
+    "train": "gsat.training.train",
+}
+
+__all__ = [
+    "GIN",
+    "GSAT",
+    "Dataset",
+    "Explanation",
+    "GSATError",
+    "GraphBatch",
+    "GraphStore",
+    "Run",
+    "Task",
+    "fit",
+    "load",
+    "load_dataset",
+    "resume",
+    "train",
+]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'gsat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__"})

@@ -1,0 +1,92 @@
+"""Stochastic attention: a keep-probability per edge or node, a sample of it, a weight per edge."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from gsat.graphs import GraphBatch
+from gsat.models.backbone import seeded
+from gsat.ops import Draws, gather_normalise_relu_dropout, normalise_relu_dropout
+
+On = Literal["edge", "node"]
+Sampling = Literal["concrete", "straight-through", "none"]
+
+
+class Extractor(nn.Module):
+    """The network g: node embeddings to one attention logit per edge or per node.
+
+    Three linear layers, 2h → 4h → h → 1 on concat(h_u, h_v) for edges and h → 2h → h → 1 for
+    nodes; after the two hidden ones, normalisation per graph, ReLU and dropout.
+
+    Args:
+        hidden: h, the width of the embeddings. on: what gets attention, ``edge`` or ``node``.
+        dropout: after each hidden layer. seed: decides the initial weights.
+    """
+
+    def __init__(self, hidden: int, on: On = "edge", dropout: float = 0.5, seed: int = 0) -> None:
+        super().__init__()
+        width = 2 * hidden if on == "edge" else hidden
+        self.hidden, self.on, self.dropout = hidden, on, dropout
+        with seeded(seed, "extractor"):
+            self.first = nn.Linear(width, 2 * width)
+            self.second = nn.Linear(2 * width, hidden)
+            self.last = nn.Linear(hidden, 1)
+
+    def forward(self, h: Tensor, batch: GraphBatch, draws: Draws | None = None) -> Tensor:
+        """Node embeddings [N, h] to logits [E] or [N]."""
+        first, second = (draws.child(0), draws.child(1)) if draws else (None, None)
+        if self.on == "edge":
+            # Linear(concat(h_u, h_v)) = W_src h_u + W_dst h_v + b: products on nodes, not edges.
+            from_src, from_dst = self.first.weight.split(self.hidden, dim=1)
+            a = torch.addmm(self.first.bias, h, from_src.T)
+            z = gather_normalise_relu_dropout(a, h @ from_dst.T, batch, self.dropout, first)
+            ptr, rows = batch.edge_ptr, batch.edge_id
+        else:
+            ptr, rows = batch.node_ptr, batch.node_id
+            z = normalise_relu_dropout(self.first(h), ptr, rows, self.dropout, first)
+        z = normalise_relu_dropout(self.second(z), ptr, rows, self.dropout, second)
+        return self.last(z)[:, 0]
+
+
+def sample(
+    logits: Tensor,
+    rows: Tensor,
+    draws: Draws,
+    temperature: float = 1.0,
+    how: Sampling = "concrete",
+) -> Tensor:
+    """Draw α from the keep-probabilities sigmoid(logits).
+
+    ``concrete``: the relaxed Bernoulli sigmoid((logit + log u − log(1 − u)) / temperature).
+    ``straight-through``: the same rounded to 0 or 1, with the gradient of the relaxed value.
+    ``none``: α = p, no noise.
+
+    Args:
+        logits: [M]. rows: [M], row names for the draws.
+    """
+    if how == "none":
+        return torch.sigmoid(logits)
+    u = draws.uniform(rows).to(logits.dtype)
+    soft = torch.sigmoid((logits + torch.log(u) - torch.log1p(-u)) / temperature)
+    if how == "concrete":
+        return soft
+    # Written so that the value is exactly 0 or 1: soft − soft.detach() is exactly 0.
+    return (soft > 0.5).to(soft.dtype) + (soft - soft.detach())
+
+
+def average_directions(attention: Tensor, batch: GraphBatch) -> Tensor:
+    """w_uv = w_vu = (α_uv + α_vu) / 2 on undirected graphs, w = α on directed ones; [E] to [E]."""
+    return (attention + attention[batch.pair]) / 2
+
+
+def lift(attention: Tensor, batch: GraphBatch) -> Tensor:
+    """Node attention [N] to edge weights w_uv = α_u · α_v [E]."""
+    return attention[batch.src] * attention[batch.dst]
+
+
+def edge_weights(attention: Tensor, batch: GraphBatch, on: On) -> Tensor:
+    """The weight of each edge's message [E], from attention to edges [E] or nodes [N]."""
+    return average_directions(attention, batch) if on == "edge" else lift(attention, batch)

@@ -1,0 +1,5 @@
+"""The data sets: a registry that names them without importing anything heavy, and a loader."""
+
+from gsat.datasets.registry import ENTRIES, Entry, Option, RawFile, find_entry
+
+__all__ = ["ENTRIES", "Entry", "Option", "RawFile", "find_entry"]

@@ -1,0 +1,45 @@
+"""The words over a picture: what the model said, what is true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gsat.graphs import Explanation
+
+_LISTED = 3  # labels named in a title
+
+
+def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -> str:
+    """``predicted house (0.99), true house``; empty when the model's answer is not known."""
+    if explanation.get("prediction") is None or explanation.get("probabilities") is None:
+        return ""
+    predicted = [int(value) for value in explanation.prediction.reshape(-1).tolist()]
+    sure = explanation.probabilities.reshape(-1).tolist()
+    labels = len(predicted) > 1 or len(sure) == 1
+    name = _namer("label" if labels else "class", class_names)
+    truth = explanation.get("y")
+    true = [] if truth is None else [float(value) for value in truth.reshape(-1).tolist()]
+    if labels:
+        said = [f"{name(i)} ({sure[i]:.2f})" for i, on in enumerate(predicted) if on]
+        is_so = [name(i) for i, value in enumerate(true) if value == 1]
+        known = any(not math.isnan(value) for value in true)
+        said_text, true_text = _some(said), _some(is_so) if known else ""
+    else:
+        said_text = f"{name(predicted[0])} ({sure[predicted[0]]:.2f})"
+        known = len(true) == 1 and not math.isnan(true[0])
+        true_text = name(int(true[0])) if known else ""
+    return f"predicted {said_text}" + (f", true {true_text}" if true_text else "")
+
+
+def _namer(kind: str, names: Sequence[str] | None) -> Callable[[int], str]:
+    return lambda i: names[i] if names is not None and 0 <= i < len(names) else f"{kind} {i}"
+
+
+def _some(names: list[str]) -> str:
+    if not names:
+        return "none"
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")

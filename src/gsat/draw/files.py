@@ -1,0 +1,65 @@
+"""Writing a file whole or not at all, and turning a figure into the bytes of one."""
+
+from __future__ import annotations
+
+import io
+import threading
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURES: Final = (".svg", ".png", ".pdf")
+_DPI: Final = 200
+# The one setting an SVG needs is global in matplotlib; two threads must not set it at once.
+_settings = threading.Lock()
+
+
+def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
+    """The suffix of ``path`` in lower case, or an error that lists the known ones."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in known:
+        had = f"'{suffix}'" if suffix else "no suffix"
+        raise GSATError(f"can't write {path}: the file must end in {', '.join(known)}, not {had}")
+    return suffix
+
+
+def render(figure: Figure, suffix: str) -> bytes:
+    """The figure as a file; the same figure always gives the same bytes."""
+    import matplotlib
+
+    # No dates, and ids in SVG files from a fixed salt instead of a random one.
+    metadata = {
+        ".svg": {"Date": None, "Creator": "gsat"},
+        ".pdf": {"CreationDate": None, "Creator": "gsat"},
+        ".png": {"Software": "gsat"},
+    }[suffix]
+    out = io.BytesIO()
+    with _settings:
+        salt = matplotlib.rcParams["svg.hashsalt"]
+        matplotlib.rcParams["svg.hashsalt"] = "gsat"
+        try:
+            figure.savefig(out, format=suffix[1:], dpi=_DPI, metadata=metadata, facecolor="white")
+        finally:
+            matplotlib.rcParams["svg.hashsalt"] = salt
+    return out.getvalue()
+
+
+def write(path: str | Path, content: bytes) -> Path:
+    """Write ``content`` beside ``path`` and rename it there; missing folders are made."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise GSATError(f"can't write {path}: {error.strerror or error}") from error
+    return path

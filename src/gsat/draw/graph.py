@@ -1,0 +1,150 @@
+"""Explained graphs as pictures.
+
+Darker and wider lines are the edges the model used; the ground truth, where it is known, is pink.
+Only ``matplotlib.figure.Figure`` is used, never ``pyplot``: nothing global, so threads may draw.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gsat.draw.caption import answer
+from gsat.draw.files import check_suffix, render, write
+from gsat.draw.paint import legend, paint
+from gsat.draw.scene import scene
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gsat.graphs import Explanation
+
+SHARPEN: Final = 2.0
+_LEGEND: Final = 0.34  # inches
+
+
+def draw_explanation(
+    explanation: Explanation,
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    top: int | str | None = None,
+    node_types: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    sharpen: float = SHARPEN,
+) -> Figure:
+    """Draw one explained graph; write it when ``path`` is given (.svg, .png or .pdf).
+
+    Opacity and width of an edge follow its score, stretched to the graph's own range and raised to
+    the power ``sharpen``. Both directions of an undirected edge are one line; directed edges have
+    heads. Nodes and edges of the ground truth are pink. When no edge stands out
+    (``explanation.found`` is False) all lines look alike and the title says so.
+
+    Args:
+        title: a line above the model's answer.
+        top: emphasise this many edges, or this share of them (``"20%"``); the rest turns faint.
+        node_types: names by which nodes are labelled, in the order of the columns of a one-hot
+            ``x``. Without them nodes of small graphs show their number.
+        class_names: names of the classes (or labels) for the title.
+        sharpen: above 1 raises the contrast between high and low scores.
+    """
+    if path is not None:
+        check_suffix(path)
+    picture = scene(explanation, top, node_types)
+    # An edge is half an inch, or more where crowded nodes would become too small.
+    unit = max(0.5, 0.07 / picture.radius)
+    wide, high = np.clip(unit * picture.box[1], (3.8, 1.2), (7.0, 7.0))
+    lines = _title(explanation, title, class_names, width=int(14 * wide))
+    head = 0.12 + 0.19 * len(lines)
+    figure = _figure(wide, high + head + _LEGEND)
+    box = (0, _LEGEND / (high + head + _LEGEND), 1, high / (high + head + _LEGEND))
+    paint(figure, box, (wide, high), picture, lines, sharpen)
+    legend(figure, [picture], top)
+    if path is not None:
+        write(path, render(figure, check_suffix(path)))
+    return figure
+
+
+def draw_grid(
+    explanations: Sequence[Explanation],
+    path: str | Path | None = None,
+    columns: int = 4,
+    *,
+    titles: Sequence[str] | None = None,
+    top: int | str | None = None,
+    node_types: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    sharpen: float = SHARPEN,
+) -> Figure:
+    """Draw several explained graphs row by row in one picture with one legend.
+
+    Args:
+        titles: one line per graph. The rest as in :func:`draw_explanation`.
+    """
+    if path is not None:
+        check_suffix(path)
+    if not explanations:
+        raise GSATError("there is no explanation to draw: a grid needs at least one")
+    if columns < 1:
+        raise GSATError(f"a grid needs at least 1 column, not {columns}")
+    if titles is not None and len(titles) != len(explanations):
+        raise GSATError(f"{len(titles)} titles came for {len(explanations)} explanations")
+    columns = min(columns, len(explanations))
+    rows = -(-len(explanations) // columns)
+    scenes = [scene(explanation, top, node_types) for explanation in explanations]
+    words = [
+        _title(
+            explanation,
+            titles[i] if titles is not None else None,
+            class_names,
+            width=38,
+            short=True,
+        )
+        for i, explanation in enumerate(explanations)
+    ]
+    wide, high = 2.6, 2.1
+    heads = [
+        0.12 + 0.19 * max(len(w) for w in words[r * columns : (r + 1) * columns])
+        for r in range(rows)
+    ]
+    width, height = columns * wide, rows * high + sum(heads) + _LEGEND
+    figure = _figure(width, height)
+    for i, picture in enumerate(scenes):
+        row, column = divmod(i, columns)
+        bottom = height - sum(heads[: row + 1]) - (row + 1) * high
+        box = (column / columns, bottom / height, 1 / columns, high / height)
+        paint(figure, box, (wide, high), picture, words[i], sharpen, font=8.5)
+    legend(figure, scenes, top)
+    if path is not None:
+        write(path, render(figure, check_suffix(path)))
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _title(
+    explanation: Explanation,
+    title: str | None,
+    names: Sequence[str] | None,
+    width: int,
+    short: bool = False,
+) -> list[str]:
+    out = [title] if title else []
+    out.append(answer(explanation, names))
+    if not explanation.found:
+        what, _, why = explanation.message.partition(": ")
+        whole = f"{what}: {why}"
+        out += [what] if short else [whole] if len(whole) <= width else [f"{what}:", why]
+    return [line for text in out for line in textwrap.wrap(text, width)]

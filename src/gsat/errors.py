@@ -1,0 +1,37 @@
+"""Errors a user can cause: each says what was needed, what came and what to do, in one line."""
+
+from __future__ import annotations
+
+
+class GSATError(Exception):
+    """Base of every error a user can cause; the command line prints it and exits with 2."""
+
+
+class DataError(GSATError):
+    """A data set or graph is not what it has to be."""
+
+
+class DataNotFoundError(DataError):
+    """A raw file or a data set is not here; the message names the file and the place for it."""
+
+
+class RecipeError(GSATError):
+    """A recipe has an unknown key, a wrong type or an impossible value."""
+
+
+class RunError(GSATError):
+    """A run directory can't be used the way that was asked."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint is damaged or does not belong to this run."""
+
+
+class MissingExtraError(GSATError):
+    """An optional dependency is needed; the message says how to install it."""
+
+    def __init__(self, package: str, extra: str, what: str) -> None:
+        super().__init__(
+            f"{what} needs the package '{package}', which is not installed: "
+            f"pip install 'torch-gsat[{extra}]'"
+        )

@@ -1,0 +1,145 @@
+"""`GraphBatch`: some graphs of a store side by side, gathered without a Python loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat.graphs.store import ranges
+
+if TYPE_CHECKING:
+    from gsat.graphs.store import Array, GraphStore
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """B graphs as one block-diagonal graph of N nodes and E edges.
+
+    Edges are sorted by destination, so ``dst_ptr[v]:dst_ptr[v + 1]`` are the edges into node v;
+    ``by_src[src_ptr[u]:src_ptr[u + 1]]`` are the edges out of node u.
+
+    Attributes:
+        x: [N, F] node features. edge_attr: [E, D] or None.
+        src, dst: [E] long. by_src: [E] long, the edges sorted by source.
+        pair: [E] long, the edge whose attention is averaged with this one's: the reverse edge on
+            an undirected graph, the edge itself on a directed one.
+        node_ptr, edge_ptr: [B + 1]. dst_ptr, src_ptr: [N + 1].
+        node_graph: [N], edge_graph: [E], the graph each belongs to, counted within the batch.
+        node_id, edge_id: [N], [E] long; names that stay the same in any batch, for random draws.
+        graph_row: [B] long, rows of the store. undirected: [B] bool.
+        y: [B] or [B, T]; node_truth: [N]; edge_truth: [E]; each None when the store has none.
+    """
+
+    x: Tensor
+    src: Tensor
+    dst: Tensor
+    by_src: Tensor
+    pair: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    dst_ptr: Tensor
+    src_ptr: Tensor
+    node_graph: Tensor
+    edge_graph: Tensor
+    node_id: Tensor
+    edge_id: Tensor
+    graph_row: Tensor
+    undirected: Tensor
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+    node_truth: Tensor | None = None
+    edge_truth: Tensor | None = None
+
+    @property
+    def num_graphs(self) -> int:
+        """B."""
+        return len(self.graph_row)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.x)
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return len(self.src)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E], sources and destinations, in stored order."""
+        return torch.stack([self.src, self.dst])
+
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The batch on another device."""
+        if self.x.device == torch.device(device):
+            return self
+        moved = {
+            f.name: value.to(device)
+            for f in fields(self)
+            if (value := getattr(self, f.name)) is not None
+        }
+        return replace(self, **moved)
+
+
+def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
+    """The graphs in ``rows`` of the store's arrays, as one batch."""
+    arrays = store.arrays
+    node_first, edge_first = arrays["node_ptr"][rows], arrays["edge_ptr"][rows]
+    node_count = arrays["node_ptr"][rows + 1] - node_first
+    edge_count = arrays["edge_ptr"][rows + 1] - edge_first
+    nodes, edges = ranges(node_first, node_count), ranges(edge_first, edge_count)
+    node_ptr, edge_ptr = _offsets(node_count), _offsets(edge_count)
+    graphs = np.arange(len(rows))
+    node_graph, edge_graph = np.repeat(graphs, node_count), np.repeat(graphs, edge_count)
+
+    shift = np.repeat(node_ptr[:-1], edge_count)
+    src, dst = arrays["src"][edges] + shift, arrays["dst"][edges] + shift
+    by_src = arrays["by_src"][edges] + np.repeat(edge_ptr[:-1], edge_count)
+    undirected = arrays["undirected"][rows]
+    pair = np.where(undirected[edge_graph], by_src, np.arange(len(edges)))
+    total = int(node_ptr[-1])
+
+    x = arrays["x"][nodes] if "x" in arrays else np.ones((total, 1), dtype=np.float32)
+
+    def optional(name: str, at: Array) -> Tensor | None:
+        return torch.from_numpy(arrays[name][at]) if name in arrays else None
+
+    return GraphBatch(
+        x=torch.from_numpy(x),
+        src=torch.from_numpy(src),
+        dst=torch.from_numpy(dst),
+        by_src=torch.from_numpy(by_src),
+        pair=torch.from_numpy(pair),
+        node_ptr=torch.from_numpy(node_ptr),
+        edge_ptr=torch.from_numpy(edge_ptr),
+        dst_ptr=torch.from_numpy(_offsets(np.bincount(dst, minlength=total))),
+        src_ptr=torch.from_numpy(_offsets(np.bincount(src, minlength=total))),
+        node_graph=torch.from_numpy(node_graph),
+        edge_graph=torch.from_numpy(edge_graph),
+        node_id=torch.from_numpy(_names(rows, node_graph, node_ptr)),
+        edge_id=torch.from_numpy(_names(rows, edge_graph, edge_ptr)),
+        graph_row=torch.from_numpy(rows.copy()),
+        undirected=torch.from_numpy(undirected),
+        edge_attr=optional("edge_attr", edges),
+        y=optional("y", rows),
+        node_truth=optional("node_truth", nodes),
+        edge_truth=optional("edge_truth", edges),
+    )
+
+
+def _offsets(counts: Array) -> NDArray[np.int64]:
+    out = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
+
+
+def _names(rows: Array, graph: Array, ptr: Array) -> NDArray[np.int64]:
+    # (graph in the store, position in the graph) in one number.
+    position = np.arange(len(graph)) - ptr[graph]
+    return (rows[graph] << 32) + position

@@ -1,0 +1,186 @@
+"""`Explanation`: what a model used of one graph, in the caller's edge order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch_geometric.explain
+from torch import Tensor
+
+from gsat.errors import GSATError
+
+# Probabilities this close to r carry no preference: the bottleneck won everywhere.
+AT_R = 0.05
+# PyG tells node from edge from graph values by their length, which can agree by chance: the
+# probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
+_OF_GRAPH = ("probabilities", "prediction", "y")
+
+
+class Explanation(torch_geometric.explain.Explanation):
+    """A PyG ``Explanation`` of one graph, with the model's answer beside it.
+
+    Attributes:
+        edge_mask: [E], the score of each edge in [0, 1], in the caller's edge order.
+        node_mask: [N, 1], the keep-probability of each node, when the model attends to nodes.
+        probabilities: [C], one per class or label. prediction: the predicted class (or labels).
+        r: the bottleneck's prior, or None for a model without one.
+        undirected: whether both directions of an edge count as one.
+    """
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the predicted class (multi-label: of the surest label)."""
+        return float(self.probabilities.max())
+
+    @property
+    def found(self) -> bool:
+        """False when every probability sits at r (or all are equal): there is no explanation."""
+        kept = self.node_mask[:, 0] if self.get("node_mask") is not None else self.edge_mask
+        if kept.numel() == 0:
+            return False
+        if self.get("r") is not None:
+            return bool((kept - self.r).abs().max() > AT_R)
+        return bool(kept.max() - kept.min() > AT_R)
+
+    @property
+    def message(self) -> str:
+        """One line for a person."""
+        if self.found:
+            return f"{self.num_units} edges ranked"
+        if self.edge_mask.numel() == 0:
+            return "no explanation found: the graph has no edges"
+        where = f"at r = {self.r:g}" if self.get("r") is not None else "at one value"
+        return f"no explanation found: all probabilities sit {where}, no edge stands out"
+
+    def normalised(self) -> Tensor:
+        """[E], the scores stretched to [0, 1] within this graph, for pictures."""
+        low, high = (self.edge_mask.min(), self.edge_mask.max()) if len(self.edge_mask) else (0, 0)
+        if high - low < 1e-12:
+            return torch.zeros_like(self.edge_mask)
+        return (self.edge_mask - low) / (high - low)
+
+    # -- the subgraph itself ------------------------------------------------------------------
+
+    def units(self) -> tuple[Tensor, Tensor]:
+        """What a budget counts: edges, or pairs of nodes when the graph is undirected.
+
+        Returns:
+            ``unit`` [E], the unit of each stored edge, and ``score`` [U], the score of each unit.
+        """
+        source, target = self.edge_index
+        if self.undirected:
+            low, high = torch.minimum(source, target), torch.maximum(source, target)
+            _, unit = torch.unique(low * int(self.num_nodes) + high, return_inverse=True)
+        else:
+            unit = torch.arange(len(source))
+        count = int(unit.max()) + 1 if len(unit) else 0
+        score = torch.zeros(count, dtype=self.edge_mask.dtype)
+        return unit, score.scatter_reduce(0, unit, self.edge_mask, "amax", include_self=False)
+
+    @property
+    def num_units(self) -> int:
+        """Edges of the graph, both directions of an undirected edge counting once."""
+        return len(self.units()[1])
+
+    def top(self, budget: int | str) -> Explanation:
+        """The subgraph of the highest-scored edges.
+
+        Args:
+            budget: a number of edges, or a share of them such as ``"20%"`` (rounded up).
+                Both directions of an undirected edge count as one and are kept together.
+        """
+        return self._restrict(self.in_top(budget))
+
+    def in_top(self, budget: int | str) -> Tensor:
+        """[E] bool, the edges that :meth:`top` keeps, in the caller's order."""
+        unit, score = self.units()
+        count = min(parse_budget(budget, len(score)), len(score))
+        chosen = torch.zeros(len(score), dtype=torch.bool)
+        chosen[torch.sort(score, descending=True, stable=True).indices[:count]] = True
+        return chosen[unit]
+
+    def above(self, probability: float) -> Explanation:
+        """The subgraph of the edges scored above ``probability``."""
+        if not 0 <= probability <= 1:
+            raise GSATError(f"a probability lies between 0 and 1, not {probability}")
+        unit, score = self.units()
+        return self._restrict((score > probability)[unit])
+
+    def _restrict(self, keep: Tensor) -> Explanation:
+        """Edges where ``keep`` [E]; nodes renumbered, old numbers in ``node_id``, ``edge_id``.
+
+        Restricted again, the numbers are still those of the graph that was explained.
+        """
+        edge_id = keep.nonzero()[:, 0]
+        node_id, renumbered = torch.unique(self.edge_index[:, edge_id], return_inverse=True)
+        out = Explanation()
+        num_nodes, num_edges = int(self.num_nodes), len(keep)
+        for name, value in self.items():
+            if name == "edge_index":
+                out.edge_index = renumbered.reshape(2, -1)
+            elif name == "num_nodes":
+                continue
+            elif name in _OF_GRAPH or not isinstance(value, Tensor):
+                out[name] = value
+            elif self.is_edge_attr(name) and len(value) == num_edges:
+                out[name] = value[edge_id]
+            elif self.is_node_attr(name) and len(value) == num_nodes:
+                out[name] = value[node_id]
+            else:
+                out[name] = value
+        out.num_nodes = len(node_id)
+        if self.get("edge_id") is None:
+            out.node_id, out.edge_id = node_id, edge_id
+        return out
+
+    # -- for other programs -------------------------------------------------------------------
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: the answer, then every edge with its score; None for a NaN."""
+        edges = []
+        truth = self.get("edge_truth")
+        for position, (source, target) in enumerate(self.edge_index.T.tolist()):
+            edge = {"source": source, "target": target, "score": float(self.edge_mask[position])}
+            if truth is not None:
+                edge["truth"] = int(truth[position])
+            edges.append(edge)
+        out: dict[str, Any] = {
+            "prediction": self.prediction.tolist(),
+            "probabilities": self.probabilities.tolist(),
+            "confidence": self.confidence,
+            "found": self.found,
+            "message": self.message,
+            "edges": edges,
+        }
+        if self.get("node_mask") is not None:
+            out["nodes"] = self.node_mask[:, 0].tolist()
+        for name in ("node_id", "edge_id", "y"):
+            if self.get(name) is not None:
+                out[name] = self[name].tolist()
+        return {name: _finite(value) for name, value in out.items()}
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN: a missing label is None."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def parse_budget(budget: int | str, count: int) -> int:
+    """``6`` or ``"6"`` edges, or ``"20%"`` of ``count`` rounded up."""
+    text = str(budget).strip()
+    try:
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+            if 0 < share <= 1:
+                return math.ceil(round(share * count, 9))
+        elif int(text) > 0:
+            return int(text)
+    except ValueError:
+        pass
+    raise GSATError(f"a budget is a number of edges (6) or a share (20%), not {budget!r}")

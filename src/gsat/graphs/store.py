@@ -1,0 +1,339 @@
+"""`GraphStore`: a data set as a handful of flat arrays.
+
+Edges are kept sorted by graph, then destination, then source, so that the edges arriving at a node
+are one slice. Beside them stand the by-source order (for the backward pass) and each edge's place
+in the caller's own list, so that whatever leaves the store is in the caller's order.
+
+On an undirected graph the by-source order *is* the map from an edge to its reverse: sorting by
+(source, destination) lists the reversed edges in the order in which (destination, source) lists
+the edges. Duplicates match by rank, a self-loop matches itself. One array serves both purposes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from gsat.errors import DataError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from gsat.graphs.batch import GraphBatch
+
+Array = NDArray[Any]
+
+FILE: Final = "graphs.safetensors"
+FORMAT: Final = "gsat-graphs-1"
+# Arrays with one row per graph, node or edge; `x`, `y`, ... are optional, the rest always there.
+_EDGE_ARRAYS: Final = ("src", "dst", "by_src", "order", "edge_attr", "edge_truth")
+_NODE_ARRAYS: Final = ("x", "node_truth")
+
+
+class GraphStore(Sequence["Data"]):
+    """Graphs in flat arrays; a split is a view on the same arrays.
+
+    Build one with :meth:`from_arrays`, :func:`gsat.graphs.from_pyg` or
+    :func:`gsat.graphs.from_networkx`. ``store[i]`` is a PyG ``Data`` in the caller's edge order;
+    ``store.batch(ids)`` is a :class:`GraphBatch`.
+
+    Attributes:
+        arrays: the flat arrays by name. ``node_ptr`` and ``edge_ptr`` [G + 1]; ``src``, ``dst``,
+            ``by_src`` and ``order`` [E], numbers within the graph; ``undirected`` [G];
+            and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``y`` [G] or [G, T],
+            ``node_truth`` [N], ``edge_truth`` [E]. Per-graph extras are named ``graph.NAME``.
+        meta: plain values that belong to the data (names of classes, of node types, …).
+        index: the graphs of this view, as rows of the arrays [len(self)].
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, Array], meta: Mapping[str, Any], index: Array | None = None
+    ) -> None:
+        self.arrays = dict(arrays)
+        self.meta = dict(meta)
+        total = len(self.arrays["node_ptr"]) - 1
+        self.index: NDArray[np.int64] = np.arange(total) if index is None else index  # type: ignore[assignment]
+
+    # -- building ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        node_ptr: ArrayLike,
+        edge_ptr: ArrayLike,
+        edge_index: ArrayLike,
+        x: ArrayLike | None = None,
+        edge_attr: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        node_truth: ArrayLike | None = None,
+        edge_truth: ArrayLike | None = None,
+        graph_fields: Mapping[str, ArrayLike] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> GraphStore:
+        """Sort the caller's edges once and remember the order they came in.
+
+        Args:
+            node_ptr: [G + 1], first node of each graph.
+            edge_ptr: [G + 1], first edge of each graph.
+            edge_index: [2, E], source and destination, numbered within each graph, any order.
+            x: [N, F] features, float or integer. edge_attr: [E, D] or [E].
+            y: [G] or [G, T]. node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
+            graph_fields: further arrays [G, …], kept with each graph under their names.
+            meta: plain values that belong to the data.
+        """
+        node_ptr = _pointer(node_ptr, "node_ptr")
+        edge_ptr = _pointer(edge_ptr, "edge_ptr")
+        if len(node_ptr) != len(edge_ptr):
+            raise DataError(
+                f"node_ptr and edge_ptr must count the same graphs, "
+                f"not {len(node_ptr) - 1} and {len(edge_ptr) - 1}"
+            )
+        graphs, nodes, edges = len(node_ptr) - 1, int(node_ptr[-1]), int(edge_ptr[-1])
+        index = np.asarray(edge_index, dtype=np.int64)
+        if index.size == 0:
+            index = index.reshape(2, 0)
+        if index.ndim != 2 or len(index) != 2:
+            raise DataError(f"edge_index must have shape [2, E], not {list(index.shape)}")
+        if index.shape[1] != edges:
+            raise DataError(f"edge_index has {index.shape[1]} edges, edge_ptr says {edges}")
+        edge_graph = np.repeat(np.arange(graphs), np.diff(edge_ptr))
+        _check_range(index, np.diff(node_ptr)[edge_graph], edge_graph)
+
+        src, dst = index
+        rows = np.lexsort((src, dst, edge_graph))
+        src, dst = src[rows], dst[rows]
+        by_src = np.lexsort((dst, src, edge_graph))
+        # Undirected: the reversed edges, listed by source, are the edges listed by destination.
+        mirrored = (src[by_src] == dst) & (dst[by_src] == src)
+        undirected = np.bincount(edge_graph[~mirrored], minlength=graphs) == 0
+
+        first = edge_ptr[edge_graph]
+        arrays: dict[str, Array] = {
+            "node_ptr": node_ptr,
+            "edge_ptr": edge_ptr,
+            "src": src.astype(np.int32),
+            "dst": dst.astype(np.int32),
+            "by_src": (by_src - first).astype(np.int32),
+            "order": (rows - first).astype(np.int32),
+            "undirected": undirected,
+        }
+        if x is not None:
+            arrays["x"] = _matrix(x, nodes, "x", "node")
+        if edge_attr is not None:
+            arrays["edge_attr"] = _matrix(edge_attr, edges, "edge_attr", "edge")[rows]
+        if node_truth is not None:
+            arrays["node_truth"] = _rows(node_truth, nodes, "node_truth", "node")
+        if edge_truth is not None:
+            arrays["edge_truth"] = _rows(edge_truth, edges, "edge_truth", "edge")[rows]
+        if y is not None:
+            arrays["y"] = _rows(y, graphs, "y", "graph")
+        for name, values in (graph_fields or {}).items():
+            arrays[f"graph.{name}"] = _rows(values, graphs, name, "graph")
+        return cls(arrays, meta or {})
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, position: int) -> Data:  # type: ignore[override]
+        """Graph number ``position`` of this view as a PyG ``Data``, in the caller's edge order."""
+        from gsat.graphs.convert import to_pyg
+
+        return to_pyg(self, position)
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"GraphStore({len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
+
+    def select(self, positions: ArrayLike) -> GraphStore:
+        """A view of some graphs of this view, sharing the arrays; a negative number counts back."""
+        return GraphStore(self.arrays, self.meta, self._rows(positions))
+
+    def batch(self, positions: ArrayLike | None = None) -> GraphBatch:
+        """Some graphs of this view (all by default) as one :class:`GraphBatch`."""
+        from gsat.graphs.batch import gather
+
+        return gather(self, self.index if positions is None else self._rows(positions))
+
+    def _rows(self, positions: ArrayLike) -> NDArray[np.int64]:
+        """Rows of the arrays for some graphs of this view: numbers, or a mask [len(self)]."""
+        wanted = np.atleast_1d(np.asarray(positions))
+        if wanted.dtype == bool:
+            if wanted.shape != self.index.shape:
+                raise DataError(f"a mask of {wanted.size} was given for {len(self)} graphs")
+            return self.index[wanted]
+        if wanted.size and wanted.dtype.kind not in "iu":
+            raise DataError(f"graphs are chosen by whole numbers or a mask, not {wanted.dtype}")
+        wanted = wanted.astype(np.int64)
+        if wanted.size and (wanted.min() < -len(self) or wanted.max() >= len(self)):
+            wrong = int(wanted.max() if wanted.max() >= len(self) else wanted.min())
+            known = f"the graphs are 0 to {len(self) - 1}" if len(self) else "there are none"
+            raise DataError(f"there is no graph {wrong}: {known}")
+        return self.index[wanted]
+
+    def batches(self, size: int) -> Iterator[GraphBatch]:
+        """The view in order, ``size`` graphs at a time."""
+        for start in range(0, len(self), size):
+            yield self.batch(np.arange(start, min(start + size, len(self))))
+
+    def per_graph(self, name: str) -> Array:
+        """The rows of a per-graph array (``y``, ``undirected`` or an extra) for this view."""
+        key = name if name in self.arrays else f"graph.{name}"
+        if key not in self.arrays:
+            raise DataError(f"these graphs carry no '{name}'")
+        return self.arrays[key][self.index]
+
+    def has(self, name: str) -> bool:
+        """Whether the array ``name`` is there."""
+        return name in self.arrays or f"graph.{name}" in self.arrays
+
+    @property
+    def node_counts(self) -> NDArray[np.int64]:
+        """Nodes of each graph of this view."""
+        ptr = self.arrays["node_ptr"]
+        return ptr[self.index + 1] - ptr[self.index]
+
+    @property
+    def edge_counts(self) -> NDArray[np.int64]:
+        """Stored (directed) edges of each graph of this view."""
+        ptr = self.arrays["edge_ptr"]
+        return ptr[self.index + 1] - ptr[self.index]
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all graphs of this view."""
+        return int(self.node_counts.sum())
+
+    @property
+    def num_edges(self) -> int:
+        """Stored (directed) edges of all graphs of this view."""
+        return int(self.edge_counts.sum())
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x``."""
+        return self.arrays["x"].shape[1] if "x" in self.arrays else 0
+
+    @property
+    def num_edge_features(self) -> int:
+        """Columns of ``edge_attr``; 0 when there is none."""
+        return self.arrays["edge_attr"].shape[1] if "edge_attr" in self.arrays else 0
+
+    def caller_order(self, values: Array) -> Array:
+        """One value per edge of this view, from the stored order to the caller's order.
+
+        Args:
+            values: [E, …], the edges of the view graph after graph, in stored order.
+        """
+        ptr, counts = self.arrays["edge_ptr"], self.edge_counts
+        order = self.arrays["order"][ranges(ptr[self.index], counts)].astype(np.int64)
+        order += np.repeat(np.cumsum(counts) - counts, counts)
+        out = np.empty_like(values)
+        out[order] = values
+        return out
+
+    # -- disk -------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> Path:
+        """Write this view's graphs to ``folder`` as safetensors; returns the folder."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = self if self._is_whole() else self.compact()
+        tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in whole.arrays.items()}
+        # Written beside and renamed: another process never sees half a file.
+        partial = folder / f"{FILE}.{os.getpid()}.partial"
+        save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(self.meta)})
+        partial.replace(folder / FILE)
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> GraphStore:
+        """Open a folder written by :meth:`save`; the arrays are memory-mapped, not read."""
+        path = Path(folder) / FILE
+        if not path.is_file():
+            raise DataError(f"{folder} holds no saved graphs: {FILE} is missing there")
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = file.metadata() or {}
+                if header.get("format") != FORMAT:
+                    raise DataError(
+                        f"{path} is not a graph store of this version: its format is "
+                        f"{header.get('format')!r}, not {FORMAT!r}"
+                    )
+                arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise DataError(f"{path} is damaged ({error}); remove it and make it again") from error
+        return cls(arrays, json.loads(header["meta"]))
+
+    def compact(self) -> GraphStore:
+        """A copy that holds just the graphs of this view."""
+        nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
+        edges = ranges(self.arrays["edge_ptr"][self.index], self.edge_counts)
+        arrays: dict[str, Array] = {}
+        for name, values in self.arrays.items():
+            if name in ("node_ptr", "edge_ptr"):
+                counts = self.node_counts if name == "node_ptr" else self.edge_counts
+                arrays[name] = np.concatenate([[0], np.cumsum(counts)])
+            elif name in _EDGE_ARRAYS:
+                arrays[name] = values[edges]
+            elif name in _NODE_ARRAYS:
+                arrays[name] = values[nodes]
+            else:
+                arrays[name] = values[self.index]
+        return GraphStore(arrays, self.meta)
+
+    def _is_whole(self) -> bool:
+        total = len(self.arrays["node_ptr"]) - 1
+        return len(self.index) == total and bool((self.index == np.arange(total)).all())
+
+
+def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
+    """``concatenate([arange(s, s + c) for s, c in zip(starts, counts)])`` without the loop."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - counts), counts) + np.arange(total)
+
+
+def _pointer(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    pointer = np.asarray(values, dtype=np.int64)
+    if pointer.ndim != 1 or len(pointer) < 1 or pointer[0] != 0 or (np.diff(pointer) < 0).any():
+        raise DataError(f"{name} must start at 0 and never fall")
+    return pointer
+
+
+def _rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
+    array = np.asarray(values)
+    if len(array) != count:
+        raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
+    # Labels and features are float32 or int64: one floating and one integer kind to reason about.
+    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    return array.astype(bool if array.dtype.kind == "b" else kind)
+
+
+def _matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
+    array = _rows(values, count, name, per)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _check_range(index: Array, sizes: Array, edge_graph: Array) -> None:
+    wrong = np.flatnonzero(((index < 0) | (index >= sizes)).any(axis=0))
+    if len(wrong):
+        graph = int(edge_graph[wrong[0]])
+        edge = index[:, wrong[0]]
+        raise DataError(
+            f"graph {graph} has an edge {edge[0]} → {edge[1]} but only "
+            f"{int(sizes[wrong[0]])} nodes; nodes are numbered from 0 within each graph"
+        )

@@ -1,0 +1,119 @@
+"""Graph Stochastic Attention: one backbone, run twice.
+
+The first run, on the whole graph, gives node embeddings; the extractor turns them into a
+keep-probability per edge (or node). While training, edges are dropped at random with these
+probabilities; the second run, on what is left, predicts. The information loss pulls every
+probability to r, so only edges that the prediction needs stay certain: they are the explanation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gsat.attention import Extractor, On, Sampling, edge_weights, sample
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
+from gsat.ops import Draws
+
+
+class GSAT(InterpretableModel):
+    """A backbone made interpretable by stochastic attention.
+
+    Args:
+        backbone: the network f, shared by both runs.
+        attention: what gets a keep-probability, ``edge`` or ``node``.
+        extractor_dropout: dropout inside the extractor g.
+        temperature: of the concrete samples.
+        sampling: ``concrete``, ``straight-through``, or ``none`` for attention without noise.
+        seed: decides the extractor's initial weights.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        attention: On = "edge",
+        *,
+        extractor_dropout: float = 0.5,
+        temperature: float = 1.0,
+        sampling: Sampling = "concrete",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if attention not in ("edge", "node"):
+            raise GSATError(f"attention is 'edge' or 'node', not {attention!r}")
+        if sampling not in ("concrete", "straight-through", "none"):
+            raise GSATError(
+                f"sampling is 'concrete', 'straight-through' or 'none', not {sampling!r}"
+            )
+        if temperature <= 0:
+            raise GSATError(f"the temperature must be above 0, not {temperature}")
+        self.backbone = backbone
+        self.extractor = Extractor(backbone.hidden, attention, extractor_dropout, seed)
+        self.task, self.on = backbone.task, attention
+        self.temperature, self.sampling = temperature, sampling
+        self.r = None
+
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
+        """Both runs.
+
+        Args:
+            draws: the source of all randomness of this pass; None (evaluation) means none.
+        """
+        at = draws.child if draws else lambda *_: None
+        h = self.backbone.embed(batch, draws=at("first run"))
+        logits = self.extractor(h, batch, at("extractor"))
+        probability = torch.sigmoid(logits)
+        alpha = self._sample(logits, batch, draws) if draws else probability
+        weight = edge_weights(alpha, batch, self._on)
+        return Attended(
+            logits=self.backbone(batch, attention=weight, draws=at("second run")),
+            edge_weight=weight,
+            attention=alpha,
+            probability=probability,
+        )
+
+    def _sample(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
+        rows = batch.edge_id if self.on == "edge" else batch.node_id
+        return sample(logits, rows, draws.child("attention"), self.temperature, self.sampling)
+
+    @property
+    def _on(self) -> On:
+        return self.extractor.on
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values from which :meth:`from_config` builds the same model."""
+        return {
+            "backbone": {"name": self.backbone.name, **self.backbone.config},
+            "attention": self.on,
+            "extractor_dropout": self.extractor.dropout,
+            "temperature": self.temperature,
+            "sampling": self.sampling,
+            "r": self.r,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> GSAT:
+        """The model :attr:`config` describes, with fresh weights."""
+        settings = dict(config)
+        described, r = dict(settings.pop("backbone")), settings.pop("r")
+        model = cls(BACKBONES[described.pop("name")].from_config(described), **settings)
+        model.r = r
+        return model
+
+    def _check(self, store: GraphStore) -> None:
+        needed, came = self.backbone.config.get("in_features"), max(store.num_features, 1)
+        if needed is not None and needed != came:
+            raise DataError(
+                f"the model was trained on graphs with {needed} node features, these have {came}"
+            )
+        needed = self.backbone.config.get("edge_features")
+        if needed and needed != store.num_edge_features:
+            raise DataError(
+                f"the model was trained on graphs with {needed} edge features, these have "
+                f"{store.num_edge_features}"
+            )

@@ -1,0 +1,125 @@
+"""The interface of a method: what it does in a step, how it predicts, what has to be saved.
+
+The training loop owns order, randomness, selection, checkpoints, logs and progress. A method owns
+its modules, its optimisers and its update. A new method is one file: subclass :class:`Method`,
+declare its settings, list it in ``METHODS``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gsat.graphs import GraphBatch
+from gsat.models import Attended, Backbone, InterpretableModel
+from gsat.ops import Draws
+
+
+class MethodSettings(BaseModel):
+    """Base of a method's own settings, the table ``[method.NAME]`` of a recipe."""
+
+    # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TrainingSettings(BaseModel):
+    """The table ``[training]`` of a recipe: what all methods share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    epochs: PositiveInt = 100
+    batch_size: PositiveInt = 128
+    lr: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of epochs with one kind of step.
+
+    Attributes:
+        name: for logs and random draws. epochs: how many.
+        selectable_from: the first epoch that may be chosen as the best; None for none of them.
+    """
+
+    name: str
+    epochs: int
+    selectable_from: int | None = 0
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a step happens: the phase, the epoch within it, and the source of random numbers."""
+
+    phase: str
+    epoch: int
+    draws: Draws
+
+
+class Method(ABC):
+    """A way to train an interpretable model.
+
+    Attributes:
+        name: as users type it. title: as papers print it. reports: which epoch is reported.
+        Settings: the type of its settings.
+        model: what is trained, saved and loaded.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    reports: ClassVar[Literal["best", "last"]] = "best"
+    Settings: ClassVar[type[MethodSettings]]
+    model: InterpretableModel
+
+    @classmethod
+    @abstractmethod
+    def create(
+        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
+    ) -> Self:
+        """The method on a fresh backbone."""
+
+    @abstractmethod
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases, in order."""
+
+    @abstractmethod
+    def begin(self, phase: str) -> None:
+        """Get ready for a phase: make its optimisers. Called once per phase, before any state of
+        that phase is restored."""
+
+    @abstractmethod
+    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
+        """Update on one batch; returns the scalars to log. ``loss`` must be among them."""
+
+    def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:  # noqa: B027
+        """Called after validation; the place for learning-rate schedules."""
+
+    @abstractmethod
+    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+        """Predict and score a batch without updating, with the scalars to log; ``loss``, the
+        prediction loss, breaks ties between epochs."""
+
+    @abstractmethod
+    def optimisers(self) -> dict[str, Optimizer]:
+        """The optimisers of the current phase, by name."""
+
+    def networks(self) -> dict[str, nn.Module]:
+        """All modules with weights, by name."""
+        return {"model": self.model}
+
+    def to_device(self, device: str) -> Self:
+        """Move all modules; called before :meth:`begin`."""
+        for network in self.networks().values():
+            network.to(device)
+        return self
+
+    def extra_state(self) -> dict[str, Any]:
+        """Anything else a resumed run needs, as plain values for JSON."""
+        return {}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:  # noqa: B027
+        """Restore :meth:`extra_state`."""

@@ -1,0 +1,249 @@
+"""Prediction and explanation metrics.
+
+Pure functions of arrays: everything :func:`numpy.asarray` takes is accepted, CPU tensors included.
+A value that is not defined (one class only, nothing labelled, no graphs) is ``None``, which JSON
+writes as ``null``; it is never reported as 0 or NaN. NaN or infinite scores and predictions, labels
+other than 0 and 1, and shapes that do not match raise :class:`ValueError`. Shapes: ``G`` graphs,
+``T`` tasks, ``E`` stored edges; graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
+    """Share of entries predicted right; entries whose target is NaN are left out.
+
+    Args:
+        predicted: predicted classes, any shape, e.g. ``[G]``.
+        target: true classes, same shape, NaN where missing.
+
+    Returns:
+        The accuracy in ``[0, 1]``, or ``None`` if no entry has a target.
+
+    Example:
+        >>> accuracy([0, 1, 1, 0, 1], [0, 1, 0, 0, float("nan")])
+        0.75
+    """
+    guess, truth = _labelled(predicted, target)
+    return float(np.mean(guess == truth)) if len(truth) else None
+
+
+def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
+    """Area under the ROC curve (ties count one half), averaged over tasks by the OGB rule.
+
+    Tasks with only one class among their non-missing entries are left out of the average.
+
+    Args:
+        scores: finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
+        target: 0 or 1, NaN where missing, same shape.
+
+    Returns:
+        The mean area in ``[0, 1]``, or ``None`` if no task has both classes.
+
+    Example:
+        >>> roc_auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+        0.75
+        >>> roc_auc([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5]], [[0, 1], [1, 1], [0, float("nan")]])
+        1.0
+    """
+    values, truth = _pair(scores, target)
+    _require(values.ndim in (1, 2), f"scores must have shape [G] or [G, T], got {values.shape}")
+    if values.ndim == 1:
+        values, truth = values[:, None], truth[:, None]
+    kept = ~np.isnan(truth)
+    _require(np.isin(truth[kept], (0, 1)).all(), "target must hold only 0, 1 and NaN")
+    return _mean_segment_auc(values[kept], truth[kept], np.nonzero(kept)[1], values.shape[1])
+
+
+def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
+    """Explanation AUC: one ROC area over the pooled edges of all graphs of a split.
+
+    Args:
+        scores: finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+
+    Returns:
+        The area in ``[0, 1]``, or ``None`` if all edges have one label.
+
+    Example:
+        >>> explanation_auc([0.9, 0.2, 0.6, 0.6], [True, False, True, False])
+        0.875
+    """
+    values, labels = _edges(scores, truth)
+    return _mean_segment_auc(values, labels, np.zeros(len(values), dtype=np.intp), 1)
+
+
+def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
+    """Mean of the explanation AUCs of single graphs, over graphs that have both kinds of edge.
+
+    Args:
+        scores: finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+        ptr: edge pointer, ``[G + 1]``.
+
+    Returns:
+        The mean area in ``[0, 1]``, or ``None`` if no graph has both kinds of edge.
+
+    Example:
+        >>> mean_graph_auc([0.9, 0.2, 0.6, 0.6, 0.3], [1, 0, 1, 0, 0], [0, 2, 4, 5])
+        0.75
+    """
+    values, labels = _edges(scores, truth)
+    graph, start = _graph_of_edge(ptr, len(values))
+    return _mean_segment_auc(values, labels, graph, len(start))
+
+
+def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int = 5) -> float | None:
+    """Mean over all graphs of the true edges among the ``k`` highest scored ones, over ``k``.
+
+    Equal scores go to the earlier stored edge. The divisor is ``k`` even for graphs with fewer
+    edges, and a graph without edges counts as 0.
+
+    Args:
+        scores: finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+        ptr: edge pointer, ``[G + 1]``.
+        k: number of edges looked at in each graph, at least 1.
+
+    Returns:
+        The precision in ``[0, 1]``, or ``None`` if there are no graphs or no edges at all.
+
+    Example:
+        >>> precision_at_k([0.9, 0.5, 0.5, 0.1], [1, 0, 1, 0], [0, 3, 4], k=2)
+        0.25
+    """
+    _require(k >= 1, f"k must be at least 1, got {k}")
+    values, labels = _edges(scores, truth)
+    graph, start = _graph_of_edge(ptr, len(values))
+    if len(values) == 0:
+        return None
+    order = np.lexsort((-values, graph))  # stable; `graph` is sorted, so graph[order] is graph
+    top = np.arange(len(values)) - start[graph] < k
+    return float(labels[order][top].sum() / (k * len(start)))
+
+
+def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
+    """Coefficient of determination; rows whose target is NaN are left out.
+
+    Args:
+        pred: finite predictions, ``[G]`` or ``[G, 1]``.
+        target: true values, same shape, NaN where missing.
+
+    Returns:
+        The coefficient, at most 1, or ``None`` if the remaining targets are constant or none.
+
+    Example:
+        >>> r2([2.0, 1.0, 3.0, 9.0], [1.0, 1.0, 3.0, float("nan")])
+        0.625
+    """
+    _require(np.shape(pred)[1:] in ((), (1,)), "pred must have shape [G] or [G, 1]")
+    guess, truth = _labelled(pred, target)
+    if len(truth) == 0 or truth.min() == truth.max():  # a rounded mean would hide a constant
+        return None
+    return float(1 - np.sum((guess - truth) ** 2) / np.sum((truth - truth.mean()) ** 2))
+
+
+def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
+    """Mean absolute error; entries whose target is NaN are left out.
+
+    Args:
+        pred: finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
+        target: true values, same shape, NaN where missing.
+
+    Returns:
+        The error, or ``None`` if no entry has a target.
+
+    Example:
+        >>> mae([2.5, 0.0, 7.0], [3.0, -1.0, float("nan")])
+        0.75
+    """
+    guess, truth = _labelled(pred, target)
+    return float(np.mean(np.abs(guess - truth))) if len(truth) else None
+
+
+def better(
+    metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
+) -> bool:
+    """Whether an epoch replaces the best one: greater metric, or equal metric and lower loss.
+
+    Args:
+        metric: validation metric of the epoch, higher is better; ``None`` or NaN never wins.
+        loss: its validation loss; ``None`` or NaN never wins a tie.
+        best_metric, best_loss: those of the best epoch so far; ``None`` or NaN always loses.
+
+    Example:
+        >>> better(0.9, 0.5, 0.8, 0.1), better(0.9, 0.5, 0.9, 0.6), better(0.9, 0.5, 0.9, 0.5)
+        (True, True, False)
+    """
+    if metric is None or math.isnan(metric):
+        return False
+    if best_metric is None or math.isnan(best_metric) or metric > best_metric:
+        return True
+    if metric < best_metric or loss is None or math.isnan(loss):
+        return False
+    return best_loss is None or math.isnan(best_loss) or loss < best_loss
+
+
+def _require(ok: bool | np.bool_, message: str) -> None:
+    if not ok:
+        raise ValueError(message)
+
+
+def _pair(first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats]:
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    _require(a.shape == b.shape, f"shapes do not match: {a.shape} and {b.shape}")
+    bad = np.count_nonzero(~np.isfinite(a))
+    _require(bad == 0, f"{bad} of {a.size} scores or predictions are NaN or infinite")
+    _require(not np.isinf(b).any(), "targets must not be infinite")
+    return a, b
+
+
+def _labelled(pred: ArrayLike, target: ArrayLike) -> tuple[Floats, Floats]:
+    guess, truth = _pair(pred, target)
+    kept = ~np.isnan(truth)
+    return guess[kept], truth[kept]
+
+
+def _edges(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
+    values, labels = _pair(scores, truth)
+    _require(values.ndim == 1, f"scores must have shape [E], got {values.shape}")
+    _require(np.isin(labels, (0, 1)).all(), "truth must hold only 0 and 1")
+    return values, labels
+
+
+def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
+    """The graph of each edge, ``[E]`` and sorted, and the first edge of each graph, ``[G]``."""
+    bounds = np.asarray(ptr)
+    whole = bounds.ndim == 1 and bounds.size > 0 and bounds.dtype.kind in "iu"
+    _require(whole, "ptr must be whole numbers of shape [G + 1]")
+    start, stop = bounds[:-1].astype(np.intp), bounds[1:].astype(np.intp)
+    rises = bounds[0] == 0 and bounds[-1] == edges and (start <= stop).all()
+    _require(rises, f"ptr must rise from 0 to the number of edges ({edges})")
+    return np.repeat(np.arange(len(start)), stop - start), start
+
+
+def _mean_segment_auc(values: Floats, labels: Floats, segment: Ints, count: int) -> float | None:
+    """Mean over segments with both classes of the Mann-Whitney area, from average ranks."""
+    order = np.lexsort((values, segment))
+    values, labels, segment = values[order], labels[order], segment[order]
+    new = np.ones(len(values), dtype=bool)  # where a run of ties within a segment starts
+    new[1:] = (values[1:] != values[:-1]) | (segment[1:] != segment[:-1])
+    first = np.flatnonzero(new)
+    ties = np.diff(first, append=len(values))
+    size = np.bincount(segment, minlength=count)
+    start = np.cumsum(size) - size
+    rank = np.repeat(first + (ties + 1) / 2, ties) - start[segment]  # from 1, ties averaged
+    positive = np.bincount(segment, weights=labels, minlength=count)
+    pairs = positive * (size - positive)
+    rank_sum = np.bincount(segment, weights=labels * rank, minlength=count)
+    wins = rank_sum - positive * (positive + 1) / 2
+    both = pairs > 0
+    return float(np.mean(wins[both] / pairs[both])) if both.any() else None

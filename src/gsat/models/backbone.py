@@ -1,0 +1,76 @@
+"""What a backbone is: a network that gives node embeddings, and logits from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from gsat.graphs import GraphBatch
+from gsat.ops import Draws
+from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
+
+
+@contextmanager
+def seeded(seed: int, *purpose: str) -> Iterator[None]:
+    """Initial weights made inside depend on ``seed`` and ``purpose`` alone; torch's own generator
+    is as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(Draws(seed, "initial weights", *purpose).torch_seed())
+        yield
+
+
+class Backbone(nn.Module, ABC):
+    """A graph network whose messages can be weighted per edge.
+
+    GSAT runs one backbone twice: :meth:`embed` without attention feeds the extractor, the full
+    network with attention predicts.
+
+    Attributes:
+        hidden: width of the node embeddings. task: what the logits are for.
+        config: the constructor's arguments as plain values, from which :meth:`from_config`
+            builds the same network again.
+    """
+
+    name: ClassVar[str]
+    hidden: int
+    task: Task
+    config: dict[str, Any]
+
+    @abstractmethod
+    def embed(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Node embeddings [N, hidden] after the last layer.
+
+        Args:
+            attention: [E], a weight for the message on each edge; None for all ones.
+            draws: the source of dropout masks; None for no dropout.
+        """
+
+    @abstractmethod
+    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits [B, num_logits] from node embeddings [N, hidden]."""
+
+    def forward(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Logits [B, num_logits]; arguments as in :meth:`embed`."""
+        return self.read_out(self.embed(batch, attention, draws), batch)
+
+    @classmethod
+    @abstractmethod
+    def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
+        """A backbone whose input and output fit the data; ``settings`` are the constructor's."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The network :attr:`config` describes, with fresh weights."""
+        return cls(**{**config, "task": Task(**config["task"])})

@@ -1,0 +1,142 @@
+"""What every interpretable model can do: predict graphs and explain them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, overload
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from gsat.errors import DataError
+from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
+from gsat.tasks import Task
+
+
+class Attended(NamedTuple):
+    """What a model says of a batch.
+
+    Attributes:
+        logits: [B, num_logits]. edge_weight: [E], the score of each edge and the weight of its
+            message. attention: [E] or [N], the α the weights were made from (sampled in
+            training, p otherwise). probability: p, the same shape.
+    """
+
+    logits: Tensor
+    edge_weight: Tensor
+    attention: Tensor
+    probability: Tensor
+
+
+class Predictions(NamedTuple):
+    """Predictions for G graphs: logits [G, L], probabilities [G, C], labels [G] or [G, T]."""
+
+    logits: Tensor
+    probabilities: Tensor
+    labels: Tensor
+
+
+class InterpretableModel(nn.Module, ABC):
+    """A model that predicts and says which edges it used.
+
+    Attributes:
+        task: what it predicts. on: whether it attends to ``edge`` or ``node``.
+        r: the prior its probabilities were pulled to, or None.
+    """
+
+    task: Task
+    on: str
+    r: float | None
+
+    @abstractmethod
+    def forward(self, batch: GraphBatch) -> Attended:
+        """Logits and edge scores of a batch."""
+
+    def predict(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> Predictions:
+        """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`."""
+        store = _as_store(graphs)
+        with self.evaluating():
+            logits = [self(batch).logits for batch in self._batches(store, batch_size)]
+        joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
+        return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
+
+    @overload
+    def explain(self, graphs: Data, batch_size: int = ...) -> Explanation: ...
+    @overload
+    def explain(
+        self, graphs: GraphStore | Iterable[Data], batch_size: int = ...
+    ) -> list[Explanation]: ...
+    def explain(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> Explanation | list[Explanation]:
+        """Explain one graph (a PyG ``Data``), or each of several.
+
+        ``edge_mask`` follows the edge order of the graph that was given.
+        """
+        store = _as_store(graphs)
+        explained: list[Explanation] = []
+        with self.evaluating():
+            for batch in self._batches(store, batch_size):
+                explained.extend(self._split(store, batch, self(batch), len(explained)))
+        return explained[0] if isinstance(graphs, Data) else explained
+
+    def _split(
+        self, store: GraphStore, batch: GraphBatch, said: Attended, first: int
+    ) -> Iterator[Explanation]:
+        scores = said.edge_weight.cpu()
+        for number in range(batch.num_graphs):
+            data = store[first + number]
+            edges = slice(int(batch.edge_ptr[number]), int(batch.edge_ptr[number + 1]))
+            nodes = slice(int(batch.node_ptr[number]), int(batch.node_ptr[number + 1]))
+            order = store.select([first + number]).caller_order(scores[edges].numpy())
+            logits = said.logits[number : number + 1].cpu()
+            out = Explanation()
+            for name, value in data.items():
+                out[name] = value
+            out.edge_mask = torch.from_numpy(order)
+            if self.on == "node":
+                out.node_mask = said.probability[nodes, None].cpu()
+            out.logits = logits[0]
+            out.probabilities = self.task.probabilities(logits)[0]
+            out.prediction = self.task.decide(logits)[0]
+            out.undirected = bool(batch.undirected[number])
+            if self.r is not None:
+                out.r = self.r
+            yield out
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        # The flag is touched only when it must be, so that threads may share a model in eval mode.
+        training = self.training
+        if training:
+            self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            if training:
+                self.train()
+
+    def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
+        device = next(self.parameters()).device
+        self._check(store)
+        return (batch.to(device) for batch in store.batches(size))
+
+    def _check(self, store: GraphStore) -> None:
+        """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
+
+
+def _as_store(graphs: Any) -> GraphStore:
+    if isinstance(graphs, GraphStore):
+        return graphs
+    listed = [graphs] if isinstance(graphs, Data) else list(graphs)
+    for number, graph in enumerate(listed):
+        if not isinstance(graph, Data):
+            raise DataError(f"graph {number} is a {type(graph).__name__}; a PyG Data was needed")
+    keep = ("x", "edge_index", "edge_attr", "edge_truth", "node_truth", "num_nodes")
+    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in listed])

@@ -1,0 +1,23 @@
+"""The few operations that cost time: one meaning in plain torch, one fast form for the CPU."""
+
+from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
+from gsat.ops.engine import engine
+from gsat.ops.normalise import (
+    gather_normalise_relu_dropout,
+    normalise_relu_dropout,
+    relu_dropout,
+)
+from gsat.ops.pool import pool
+from gsat.ops.random import Draws
+
+__all__ = [
+    "Draws",
+    "EdgeTerm",
+    "ScalarTerm",
+    "aggregate",
+    "engine",
+    "gather_normalise_relu_dropout",
+    "normalise_relu_dropout",
+    "pool",
+    "relu_dropout",
+]

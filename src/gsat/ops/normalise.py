@@ -1,0 +1,299 @@
+"""Per-graph normalisation, ReLU and dropout in one pass, alone or after a gather-add per edge.
+
+    normalise_relu_dropout(z):        y = dropout(ReLU((z − mean_g) / √(var_g + ε)))
+    gather_normalise_relu_dropout:    the same on z_uv = a_u + b_v, which is never stored
+    relu_dropout(z):                  y = dropout(ReLU(z))
+
+mean and (biased) variance are taken per graph and channel, in training and evaluation alike: PyG's
+``InstanceNorm`` without parameters. A graph with one row becomes zero. ``draws=None`` means no
+dropout. The second form is the extractor's first layer: Linear(concat(h_u, h_v)) is two products on
+N rows and a sum per edge, instead of one product on E rows twice as wide.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from gsat.graphs.batch import GraphBatch
+from gsat.ops.engine import compiled, kernel, split
+from gsat.ops.random import Draws, channel_bits_numba, row_words_numba, threshold
+
+EPS = 1e-5
+
+
+def normalise_relu_dropout(
+    z: Tensor, ptr: Tensor, rows: Tensor, drop: float, draws: Draws | None
+) -> Tensor:
+    """Normalise per segment, ReLU, dropout.
+
+    Args:
+        z: [M, d]. ptr: [B + 1], segments of rows. rows: [M] row names for the draws.
+    """
+    if compiled(z):
+        return _Normalise.apply(z, ptr, rows, drop if draws else 0.0, draws.key if draws else 0)
+    return normalise_relu_dropout_plain(z, ptr, rows, drop, draws)
+
+
+def gather_normalise_relu_dropout(
+    a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
+) -> Tensor:
+    """``a[src] + b[dst]`` per edge, normalised per graph, ReLU, dropout.
+
+    Args:
+        a, b: [N, d].
+
+    Returns:
+        [E, d].
+    """
+    if compiled(a, b):
+        return _Gather.apply(a, b, batch, drop if draws else 0.0, draws.key if draws else 0)
+    z = a[batch.src] + b[batch.dst]
+    return normalise_relu_dropout_plain(z, batch.edge_ptr, batch.edge_id, drop, draws)
+
+
+def relu_dropout(z: Tensor, rows: Tensor, drop: float, draws: Draws | None) -> Tensor:
+    """ReLU and dropout of z [M, d]; ``rows`` [M] names the rows for the draws."""
+    if draws is None or drop == 0.0:
+        return torch.relu(z)
+    if compiled(z):
+        return _Relu.apply(z, rows, drop, draws.key)
+    return relu_dropout_plain(z, rows, drop, draws)
+
+
+def relu_dropout_plain(z: Tensor, rows: Tensor, drop: float, draws: Draws | None) -> Tensor:
+    """The meaning of :func:`relu_dropout`, in plain torch."""
+    y = torch.relu(z)
+    if draws is None or drop == 0.0:
+        return y
+    return y * draws.keep(rows, z.shape[1], drop).to(z.dtype) * (1.0 / (1.0 - drop))
+
+
+def normalise_relu_dropout_plain(
+    z: Tensor, ptr: Tensor, rows: Tensor, drop: float, draws: Draws | None
+) -> Tensor:
+    """The meaning of :func:`normalise_relu_dropout`, in plain torch."""
+    counts = ptr.diff()
+    segment = torch.repeat_interleave(torch.arange(len(counts), device=z.device), counts)
+    count = counts.clamp(min=1).to(z.dtype)[:, None]
+    zeros = z.new_zeros(len(counts), z.shape[1])
+    centred = z - (zeros.index_add(0, segment, z) / count)[segment]
+    variance = zeros.index_add(0, segment, centred * centred) / count
+    return relu_dropout_plain(centred / (variance + EPS).sqrt()[segment], rows, drop, draws)
+
+
+# -- compiled forms ---------------------------------------------------------------------------
+# A graph's rows fit into the cache, so the passes over them (mean, variance, result) are cheap.
+# Backward needs no second hash: y > 0 exactly where the row was kept and positive.
+
+
+@kernel
+def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-def]
+    d = z.shape[1]
+    for g in range(first, last):
+        n = ptr[g + 1] - ptr[g]
+        if n == 0:
+            continue
+        for j in range(d):
+            mean[g, j] = 0.0
+            scale[g, j] = 0.0
+        for i in range(ptr[g], ptr[g + 1]):
+            for j in range(d):
+                mean[g, j] += z[i, j]
+        inverse = np.float32(1.0 / n)
+        for j in range(d):
+            mean[g, j] *= inverse
+        for i in range(ptr[g], ptr[g + 1]):
+            for j in range(d):
+                centred = z[i, j] - mean[g, j]
+                scale[g, j] += centred * centred
+        for j in range(d):
+            scale[g, j] = np.float32(1.0) / np.sqrt(scale[g, j] * inverse + np.float32(EPS))
+
+
+@kernel
+def _normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
+    d = z.shape[1]
+    _statistics(first, last, ptr, z, mean, scale)
+    for g in range(first, last):
+        for i in range(ptr[g], ptr[g + 1]):
+            low, high = row_words_numba(key, rows[i])
+            for j in range(d):
+                value = (z[i, j] - mean[g, j]) * scale[g, j] * grow
+                kept = channel_bits_numba(low, high, j) >= below
+                y[i, j] = value if (value > np.float32(0.0)) & kept else np.float32(0.0)
+
+
+@kernel
+def _normalise_backward(first, last, ptr, z, y, mean, scale, grow, grad, grad_z):  # type: ignore[no-untyped-def]
+    d = z.shape[1]
+    total = np.empty(d, np.float32)
+    along = np.empty(d, np.float32)
+    for g in range(first, last):
+        n = ptr[g + 1] - ptr[g]
+        if n == 0:
+            continue
+        for j in range(d):
+            total[j] = 0.0
+            along[j] = 0.0
+        for i in range(ptr[g], ptr[g + 1]):
+            for j in range(d):
+                gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                total[j] += gy
+                along[j] += gy * ((z[i, j] - mean[g, j]) * scale[g, j])
+        inverse = np.float32(1.0 / n)
+        for j in range(d):
+            total[j] *= inverse
+            along[j] *= inverse
+        for i in range(ptr[g], ptr[g + 1]):
+            for j in range(d):
+                gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                normal = (z[i, j] - mean[g, j]) * scale[g, j]
+                grad_z[i, j] = scale[g, j] * (gy - total[j] - normal * along[j])
+
+
+@kernel
+def _gather_forward(  # type: ignore[no-untyped-def]
+    first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y
+):
+    d = a.shape[1]
+    for g in range(first, last):
+        for i in range(ptr[g], ptr[g + 1]):
+            u, v = src[i], dst[i]
+            for j in range(d):
+                y[i, j] = a[u, j] + b[v, j]
+    # y holds z until it is overwritten row by row.
+    _normalise_forward(first, last, ptr, y, rows, key, below, grow, mean, scale, y)
+
+
+@kernel
+def _gather_backward(  # type: ignore[no-untyped-def]
+    first, last, ptr, src, dst, node_ptr, a, b, y, mean, scale, grow, grad, grad_a, grad_b
+):
+    d = a.shape[1]
+    total = np.empty(d, np.float32)
+    along = np.empty(d, np.float32)
+    for g in range(first, last):
+        for v in range(node_ptr[g], node_ptr[g + 1]):
+            for j in range(d):
+                grad_a[v, j] = 0.0
+                grad_b[v, j] = 0.0
+        n = ptr[g + 1] - ptr[g]
+        if n == 0:
+            continue
+        for j in range(d):
+            total[j] = 0.0
+            along[j] = 0.0
+        # Where the gradient passes, y itself is the normalised value times `grow`.
+        for i in range(ptr[g], ptr[g + 1]):
+            for j in range(d):
+                gy = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                total[j] += gy
+                along[j] += gy * y[i, j]
+        inverse = np.float32(1.0 / n)
+        for j in range(d):
+            total[j] *= inverse * grow
+            along[j] *= inverse
+        for i in range(ptr[g], ptr[g + 1]):
+            u, v = src[i], dst[i]
+            for j in range(d):
+                gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                normal = (a[u, j] + b[v, j] - mean[g, j]) * scale[g, j]
+                gz = scale[g, j] * (gy - total[j] - normal * along[j])
+                grad_a[u, j] += gz
+                grad_b[v, j] += gz
+
+
+@kernel
+def _relu_forward(first, last, ptr, z, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
+    d = z.shape[1]
+    for i in range(ptr[first], ptr[last]):
+        low, high = row_words_numba(key, rows[i])
+        for j in range(d):
+            kept = channel_bits_numba(low, high, j) >= below
+            y[i, j] = z[i, j] * grow if (z[i, j] > np.float32(0.0)) & kept else np.float32(0.0)
+
+
+def _dropout(drop: float, key: int) -> tuple[Any, ...]:
+    return np.uint64(key), np.uint32(threshold(drop)), np.float32(1.0 / (1.0 - drop))
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+class _Normalise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, ptr: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
+        y = torch.empty(z.shape)
+        mean, scale = torch.empty(len(ptr) - 1, z.shape[1]), torch.empty(len(ptr) - 1, z.shape[1])
+        numbers = _dropout(drop, key)
+        split(
+            _normalise_forward, ptr.numpy(), _array(z), rows.numpy(), *numbers,
+            mean.numpy(), scale.numpy(), y.numpy(),
+        )  # fmt: skip
+        ctx.save_for_backward(z, y, mean, scale, ptr)
+        ctx.grow = numbers[-1]
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        z, y, mean, scale, ptr = ctx.saved_tensors
+        grad_z = torch.empty(z.shape)
+        split(
+            _normalise_backward, ptr.numpy(), _array(z), _array(y), mean.numpy(), scale.numpy(),
+            ctx.grow, _array(grad), grad_z.numpy(),
+        )  # fmt: skip
+        return grad_z, None, None, None, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, drop: float, key: int) -> Tensor:
+        y = torch.empty(batch.num_edges, a.shape[1])
+        mean, scale = (torch.empty(batch.num_graphs, a.shape[1]) for _ in range(2))
+        numbers = _dropout(drop, key)
+        split(
+            _gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
+            _array(a), _array(b), batch.edge_id.numpy(), *numbers,
+            mean.numpy(), scale.numpy(), y.numpy(),
+        )  # fmt: skip
+        ctx.save_for_backward(a, b, y, mean, scale)
+        ctx.batch, ctx.grow = batch, numbers[-1]
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, y, mean, scale = ctx.saved_tensors
+        batch = ctx.batch
+        grad_a, grad_b = torch.empty(a.shape), torch.empty(b.shape)
+        split(
+            _gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
+            batch.node_ptr.numpy(), _array(a), _array(b), _array(y), mean.numpy(), scale.numpy(),
+            ctx.grow, _array(grad), grad_a.numpy(), grad_b.numpy(),
+        )  # fmt: skip
+        return grad_a, grad_b, None, None, None
+
+
+class _Relu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
+        y = torch.empty(z.shape)
+        numbers = _dropout(drop, key)
+        each = np.arange(len(z) + 1)
+        split(_relu_forward, each, _array(z), rows.numpy(), *numbers, y.numpy())
+        ctx.save_for_backward(y)
+        ctx.grow = float(numbers[-1])
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (y,) = ctx.saved_tensors
+        return grad * (y > 0) * ctx.grow, None, None, None

@@ -1,0 +1,1 @@
+"""Recipes, the training loop, selection, run directories and checkpoints."""

@@ -1,0 +1,175 @@
+"""Checkpoints: everything a run needs to go on exactly, as safetensors and JSON, never pickled.
+
+``ckpt/epoch-N/`` holds ``state.safetensors`` (weights, optimiser state), ``best.safetensors`` (the
+weights of the best epoch so far, if any) and ``state.json`` (the rest, with the checksums of the
+others). It is complete on disk before ``ckpt/LAST`` is replaced to name it; the one before it is
+kept, and takes over if the last one turns out to be damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gsat.errors import CheckpointError
+from gsat.methods import Method
+from gsat.training.files import sha256, sync_folder, write_durably, write_json
+
+Tensors = dict[str, Tensor]
+
+
+@dataclass
+class State:
+    """What a checkpoint holds.
+
+    Attributes:
+        epoch: how many epochs are done, over all phases.
+        tensors: weights and optimiser state by name. best: weights of the best epoch, if any.
+        values: plain values: the loop's own state, the method's and the optimisers'.
+    """
+
+    epoch: int
+    tensors: Tensors
+    best: Tensors | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
+    """The method's tensors and plain values."""
+    tensors: Tensors = {}
+    for name, network in method.networks().items():
+        tensors.update(_prefixed(f"network/{name}", network.state_dict()))
+    groups: dict[str, Any] = {}
+    for name, optimiser in method.optimisers().items():
+        state = optimiser.state_dict()
+        groups[name] = state["param_groups"]
+        for index, entries in state["state"].items():
+            tensors.update(_prefixed(f"optimiser/{name}/{index}", entries))
+    return tensors, {"optimisers": groups, "method": method.extra_state()}
+
+
+def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None:
+    """Undo :func:`capture`; the method must be in the same phase."""
+    for name, network in method.networks().items():
+        network.load_state_dict(_below(tensors, f"network/{name}"))
+    for name, optimiser in method.optimisers().items():
+        optimiser.load_state_dict(_optimiser_state(optimiser, name, tensors, values))
+    method.load_extra_state(values["method"])
+
+
+def write(folder: Path, state: State) -> None:
+    """Write a checkpoint below ``folder`` (``ckpt``) and make it the last one."""
+    target = folder / f"epoch-{state.epoch}"
+    if target.exists():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+    files = {"state.safetensors": save(_contiguous(state.tensors))}
+    if state.best is not None:
+        files["best.safetensors"] = save(_contiguous(state.best))
+    for name, content in files.items():
+        write_durably(target / name, content)
+    values = {"epoch": state.epoch, "values": state.values}
+    checks = {name: sha256(content) for name, content in files.items()}
+    checks["values"] = sha256(_canonical(values))
+    write_json(target / "state.json", {**values, "sha256": checks})
+    sync_folder(folder)
+    previous = _last_name(folder)
+    write_durably(folder / "LAST", f"{target.name}\n".encode())
+    for old in folder.glob("epoch-*"):
+        if old.name not in (target.name, previous):
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def read(folder: Path) -> tuple[State, list[str]]:
+    """The newest sound checkpoint below ``folder``, and what was wrong with newer ones."""
+    last = _last_name(folder)
+    names = sorted(
+        (p.name for p in folder.glob("epoch-*") if p.name.removeprefix("epoch-").isdigit()),
+        key=lambda name: int(name.removeprefix("epoch-")),
+        reverse=True,
+    )
+    # A folder newer than LAST was being written when the run was killed.
+    if last in names:
+        names = names[names.index(last) :]
+    problems: list[str] = []
+    for name in names:
+        try:
+            return _read_one(folder / name), problems
+        except CheckpointError as error:
+            problems.append(str(error))
+    detail = "; ".join(problems) or "there is none"
+    raise CheckpointError(f"no usable checkpoint in {folder}: {detail}")
+
+
+def exists(folder: Path) -> bool:
+    """Whether a checkpoint was ever completed below ``folder``."""
+    return (folder / "LAST").is_file()
+
+
+def _read_one(folder: Path) -> State:
+    try:
+        described = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        checks = dict(described.pop("sha256"))
+        if sha256(_canonical(described)) != checks.pop("values"):
+            raise CheckpointError(f"{folder.name}/state.json is damaged (its checksum is wrong)")
+        loaded: dict[str, Tensors] = {}
+        for name, expected in checks.items():
+            content = (folder / name).read_bytes()
+            if sha256(content) != expected:
+                raise CheckpointError(f"{folder.name}/{name} is damaged (its checksum is wrong)")
+            loaded[name] = load(content)
+        return State(
+            epoch=int(described["epoch"]),
+            tensors=loaded["state.safetensors"],
+            best=loaded.get("best.safetensors"),
+            values=described["values"],
+        )
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
+        raise CheckpointError(f"{folder.name} can't be read ({error})") from error
+
+
+def _last_name(folder: Path) -> str | None:
+    file = folder / "LAST"
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+
+
+def _canonical(values: Any) -> bytes:
+    return json.dumps(values, sort_keys=True).encode()
+
+
+def _contiguous(tensors: Tensors) -> Tensors:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> Tensors:
+    return {f"{prefix}/{name}": torch.as_tensor(value) for name, value in tensors.items()}
+
+
+def _below(tensors: Tensors, prefix: str) -> Tensors:
+    start = f"{prefix}/"
+    return {name[len(start) :]: t for name, t in tensors.items() if name.startswith(start)}
+
+
+def _optimiser_state(
+    optimiser: Optimizer, name: str, tensors: Tensors, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in _below(tensors, f"optimiser/{name}").items():
+        index, entry = key.split("/", 1)
+        state.setdefault(int(index), {})[entry] = tensor
+    groups = [
+        # JSON has no tuples; Adam's betas are one.
+        {k: tuple(v) if isinstance(v, list) and k == "betas" else v for k, v in group.items()}
+        for group in values["optimisers"][name]
+    ]
+    return {"state": state, "param_groups": groups}

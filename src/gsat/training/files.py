@@ -1,0 +1,72 @@
+"""Writing so that nothing is ever half-written: a new file is complete before it has its name."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gsat.errors import RunError
+
+
+@contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """A full disk or an unwritable folder becomes one clear line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RunError(
+            f"can't write to {where}: {reason}; make room or choose another folder with --out"
+        ) from error
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one step that survives a crash."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Plain values as JSON, durably."""
+    text = json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False)
+    write_durably(path, f"{text}\n".encode())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256(content: bytes) -> str:
+    """The hex digest."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def append_line(path: Path, values: dict[str, Any]) -> None:
+    """Append one JSON line; several processes may append to one file."""
+    line = json.dumps(values, allow_nan=False, ensure_ascii=False) + "\n"
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            handle.write(line.encode())
+            handle.flush()
+            os.fsync(handle.fileno())

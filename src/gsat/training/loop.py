@@ -1,0 +1,286 @@
+"""The training loop. It owns order, randomness, selection, checkpoints, logs and progress; what a
+step does is the method's business."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gsat import metrics
+from gsat.datasets.load import Dataset
+from gsat.errors import GSATError, RunError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.methods import Context, Method, Phase
+from gsat.models import Attended
+from gsat.ops import Draws
+from gsat.training import checkpoint
+from gsat.training.checkpoint import State, Tensors
+from gsat.training.evaluate import evaluate
+from gsat.training.files import disk_errors
+from gsat.training.progress import Progress
+from gsat.training.rundir import RunDirectory
+
+
+class Interrupted(GSATError):
+    """The user asked to stop; everything up to here is saved."""
+
+
+@dataclass
+class Best:
+    """The epoch that stands as the best so far, and its metrics."""
+
+    epoch: int
+    valid: dict[str, Any]
+    test: dict[str, Any]
+
+
+class Loop:
+    """Train a method on a data set, in a run directory or (``run=None``) in memory.
+
+    Args:
+        method: what is trained. data: on what. batch_size: graphs per step. seed: of all draws.
+        checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
+            passed since the last one, and always at the end.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        data: Dataset,
+        *,
+        batch_size: int,
+        seed: int,
+        run: RunDirectory | None = None,
+        device: str = "cpu",
+        progress: Progress | None = None,
+        checkpoint_seconds: float = 30.0,
+    ) -> None:
+        self.method, self.data, self.batch_size = method, data, batch_size
+        self.run, self.device = run, device
+        self.progress = progress or Progress(quiet=True)
+        self.checkpoint_seconds = checkpoint_seconds
+        self.draws = Draws(seed, "training")
+        self.best: Best | None = None
+        self.best_weights: Tensors | None = None
+        self.done = 0
+        self.spent = run.read_seconds() if run else 0.0
+        self._stop = False
+        # Views are made once; a split is read many times.
+        self.splits = {name: data.split(name) for name in ("train", "valid", "test")}
+
+    # -- the run --------------------------------------------------------------------------------
+
+    def resume(self) -> list[str]:
+        """Go back to the last checkpoint of the run directory.
+
+        Returns:
+            What was wrong with newer checkpoints, if an older one had to be taken.
+        """
+        assert self.run is not None
+        if not checkpoint.exists(self.run.checkpoints):
+            self.run.cut_log(0)
+            self.run.clear_best()
+            return []
+        state, problems = checkpoint.read(self.run.checkpoints)
+        phase, _ = self._place(max(state.epoch - 1, 0))
+        self.method.begin(phase.name)
+        try:
+            checkpoint.restore(self.method, state.tensors, state.values)
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise RunError(f"the checkpoint does not fit this model: {error}") from error
+        self.done = state.epoch
+        best = state.values["best"]
+        self.best, self.best_weights = (Best(**best) if best else None), state.best
+        self.run.cut_log(state.epoch)
+        if self.best_weights is not None and self.best is not None:
+            self.run.write_best(self.best_weights, self._config(), self.best.epoch)
+        else:
+            self.run.clear_best()
+        return problems
+
+    def train(self) -> dict[str, Any]:
+        """Run all epochs that are left; returns the result.
+
+        Raises:
+            Interrupted: after Ctrl-C, once the epoch is finished and saved.
+        """
+        started = last_saved = time.monotonic()
+        total = sum(phase.epochs for phase in self.method.phases())
+        line: dict[str, Any] = {}
+        with disk_errors(self.run.path) if self.run else _nothing(), self._catch_interrupt():
+            self.progress.start(total, self.done)
+            try:
+                while self.done < total:
+                    line = self._epoch(*self._place(self.done))
+                    self.done += 1
+                    now = time.monotonic()
+                    due = now - last_saved >= self.checkpoint_seconds
+                    if self.run and (due or self._stop or self.done == total):
+                        self._save(self.spent + now - started)
+                        last_saved = now
+                    if self._stop and self.done < total:
+                        where = f"; go on by: gsat resume {self.run.path}" if self.run else ""
+                        raise Interrupted(f"stopped after epoch {self.done} of {total}{where}")
+            finally:
+                self.progress.stop()
+            self.spent += time.monotonic() - started
+            return self._finish(line)
+
+    def _place(self, epoch: int) -> tuple[Phase, int]:
+        """The phase of an epoch, and the epoch's number within it."""
+        for phase in self.method.phases():
+            if epoch < phase.epochs:
+                return phase, epoch
+            epoch -= phase.epochs
+        raise RunError(f"the recipe has {epoch} epochs fewer than the run has already done")
+
+    # -- an epoch -------------------------------------------------------------------------------
+
+    def _epoch(self, phase: Phase, epoch: int) -> dict[str, Any]:
+        if epoch == 0:
+            self.method.begin(phase.name)
+        draws = self.draws.child(phase.name, epoch)
+        train = self._train_epoch(phase, epoch, draws)
+        context = Context(phase.name, epoch, draws)
+        valid = self._evaluate("valid", context)
+        self.method.finish_epoch(context, valid)
+        line: dict[str, Any] = {
+            "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False
+        }  # fmt: skip
+        if self._selects(phase, epoch, valid):
+            line["selected"] = True
+            self._select(self.done, valid, context)
+            assert self.best is not None
+            line["test"] = self.best.test
+        if self.run:
+            self.run.log(line)
+        self.progress.advance(self._status(valid))
+        return line
+
+    def _train_epoch(self, phase: Phase, epoch: int, draws: Draws) -> dict[str, float]:
+        store = self.splits["train"]
+        order = draws.child("order").permutation(len(store))
+        for network in self.method.networks().values():
+            network.train()
+        sums: dict[str, Tensor] = {}
+        starts = range(0, len(order), self.batch_size)
+        for start in starts:
+            batch = store.batch(order[start : start + self.batch_size]).to(self.device)
+            parts = self.method.step(batch, Context(phase.name, epoch, draws))
+            for name, value in parts.items():
+                sums[name] = sums.get(name, 0.0) + value.detach()
+        means = {name: float(value) / len(starts) for name, value in sums.items()}
+        if not all(math.isfinite(value) for value in means.values()):
+            bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
+            raise RunError(
+                f"training broke down in epoch {epoch}: {bad}; lower the learning rate "
+                f"(--set training.lr=…) or look for NaN in the features"
+            )
+        return means
+
+    def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
+        def score(batch: GraphBatch) -> tuple[Attended, dict[str, Tensor]]:
+            return self.method.evaluate(batch.to(self.device), context)
+
+        for network in self.method.networks().values():
+            network.eval()
+        with torch.no_grad():
+            store: GraphStore = self.splits[split]
+            return evaluate(store, self.method.model.task, score, self.batch_size)
+
+    # -- selection ------------------------------------------------------------------------------
+
+    def _selects(self, phase: Phase, epoch: int, valid: dict[str, Any]) -> bool:
+        if self.method.reports == "last" or phase.selectable_from is None:
+            return False
+        if epoch < phase.selectable_from:
+            return False
+        metric = self.method.model.task.metric
+        best = self.best.valid if self.best else {}
+        return metrics.better(valid[metric], valid["loss"], best.get(metric), best.get("loss"))
+
+    def _select(self, epoch: int, valid: dict[str, Any], context: Context) -> None:
+        # The test set is looked at only now: the number reported is the same, the time is saved.
+        self.best = Best(epoch, valid, self._evaluate("test", context))
+        state = self.method.model.state_dict()
+        self.best_weights = {name: tensor.detach().clone() for name, tensor in state.items()}
+        if self.run:
+            self.run.write_best(self.best_weights, self._config(), epoch)
+
+    def _finish(self, line: dict[str, Any]) -> dict[str, Any]:
+        selected = "best"
+        if self.best is None:
+            # No epoch could be chosen (too few for r to settle), or the method reports the last.
+            selected = "last"
+            phase, epoch = self._place(self.done - 1)
+            context = Context(phase.name, epoch, self.draws.child(phase.name, epoch))
+            valid = line.get("valid") or self._evaluate("valid", context)
+            self._select(self.done - 1, valid, context)
+            if self.run:
+                self._save(self.spent)
+        assert self.best is not None
+        assert self.best_weights is not None
+        self.method.model.load_state_dict(self.best_weights)
+        self.method.model.eval()
+        return {
+            "best_epoch": self.best.epoch,
+            "selected": selected,
+            "valid": self.best.valid,
+            "test": self.best.test,
+            "seconds": round(self.spent, 3),
+        }
+
+    # -- saving ---------------------------------------------------------------------------------
+
+    def _save(self, seconds: float) -> None:
+        assert self.run is not None
+        tensors, values = checkpoint.capture(self.method)
+        values["best"] = vars(self.best) if self.best else None
+        state = State(self.done, tensors, self.best_weights, values)
+        checkpoint.write(self.run.checkpoints, state)
+        self.run.write_seconds(seconds, self.done)
+
+    def _config(self) -> dict[str, Any]:
+        return {"method": self.method.name, "model": self.method.model.config}
+
+    def _status(self, valid: dict[str, Any]) -> str:
+        shown = []
+        for name in (self.method.model.task.metric, "explanation_auc"):
+            value = valid.get(name)
+            if value is not None:
+                shown.append(f"{name.replace('_', ' ')} {value:.3f}")
+        return "valid " + ", ".join(shown) if shown else ""
+
+    @contextmanager
+    def _catch_interrupt(self) -> Iterator[None]:
+        """First Ctrl-C: finish the epoch, save, stop. Second: stop at once (the last checkpoint
+        stands)."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(signum: int, frame: Any) -> None:
+            if self._stop:
+                raise KeyboardInterrupt
+            self._stop = True
+            self.progress.say("stopping after this epoch; press Ctrl-C again to stop at once")
+
+        before = signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

@@ -1,0 +1,62 @@
+"""A progress bar with the time left on a terminal, and silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Progress:
+    """Epochs done and left, and the latest validation metrics.
+
+    Silent when ``quiet`` or when standard error is not a terminal.
+    """
+
+    def __init__(self, label: str = "training", quiet: bool = False) -> None:
+        self.label = label
+        self.visible = not quiet and sys.stderr.isatty()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def start(self, total: int, done: int = 0) -> None:
+        """Show the bar."""
+        if not self.visible:
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
+
+    def advance(self, status: str = "") -> None:
+        """One epoch is done."""
+        if self._bar:
+            self._bar.update(self._task, advance=1, status=status)
+
+    def say(self, text: str) -> None:
+        """A line beside the bar."""
+        if self._bar:
+            self._bar.console.print(text)
+        elif self.visible:
+            sys.stderr.write(f"{text}\n")
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,264 @@
+"""Recipes: every setting of a run, typed, in TOML.
+
+A recipe is put together from the settings' own defaults, the shipped file for the data set and
+backbone (``recipes/``), the caller's file, then single ``key=value`` settings. A key is written in
+full (``method.gsat.r_final``) or, where only one setting has that name, by its last part.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+
+from gsat.datasets.registry import find_entry
+from gsat.errors import RecipeError
+from gsat.methods import METHODS, TrainingSettings
+
+Tables = dict[str, Any]
+
+
+class _Settings(BaseModel):
+    # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class DataSettings(_Settings):
+    """``[data]``: the data set; its own options stand beside the name.
+
+    Attributes:
+        data_seed: decides generated data. split_seed: decides the split; the run's seed if absent.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    name: str
+    data_seed: NonNegativeInt = 0
+    split_seed: NonNegativeInt | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The data set's own options."""
+        return dict(self.model_extra or {})
+
+
+class BackboneSettings(_Settings):
+    """``[backbone]``: the network; ``edge_features=false`` leaves edge attributes aside."""
+
+    name: Literal["gin"] = "gin"
+    hidden: PositiveInt = 64
+    layers: PositiveInt = 2
+    dropout: float = Field(0.3, ge=0, lt=1)
+    edge_features: bool = True
+
+
+class Recipe(_Settings):
+    """Every setting of a run.
+
+    Attributes:
+        seed: decides the split and the training. data, backbone, training: see their types.
+        method: name of the method. settings: the method's own settings.
+    """
+
+    seed: NonNegativeInt = 0
+    data: DataSettings
+    backbone: BackboneSettings
+    training: TrainingSettings
+    method: str
+    settings: Any
+
+    def tables(self) -> Tables:
+        """Plain values in the shape of a recipe file."""
+        return {
+            "seed": self.seed,
+            "data": self.data.model_dump(exclude_none=True),
+            "backbone": self.backbone.model_dump(),
+            "training": self.training.model_dump(),
+            "method": {"name": self.method, self.method: self.settings.model_dump()},
+        }
+
+    def toml(self) -> str:
+        """The recipe as a TOML document."""
+        return to_toml(self.tables())
+
+    def hash(self) -> str:
+        """A name for everything but the seed: runs with the same hash differ by seed alone."""
+        tables = self.tables()
+        del tables["seed"]
+        return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def make_recipe(
+    dataset: str,
+    *,
+    backbone: str = "gin",
+    method: str = "gsat",
+    seed: int = 0,
+    file: str | Path | None = None,
+    settings: Mapping[str, Any] | Iterable[str] = (),
+) -> Recipe:
+    """The recipe for a data set.
+
+    Args:
+        dataset: its name. backbone, method, seed: as on the command line.
+        file: a TOML file whose settings go over the shipped ones.
+        settings: single settings over those, as a mapping or as ``"key=value"`` texts.
+    """
+    tables: Tables = {
+        "seed": seed,
+        "data": {"name": dataset},
+        "backbone": {"name": backbone},
+        "training": {},
+        "method": {"name": method, method: {}},
+    }
+    _merge(tables, _shipped(dataset, backbone))
+    if file is not None:
+        _merge(tables, _read(Path(file)))
+    # Only the chosen method's table is part of the recipe.
+    tables["method"] = {"name": method, method: tables["method"].get(method, {})}
+    pairs = settings.items() if isinstance(settings, Mapping) else map(_parse_pair, settings)
+    for key, value in pairs:
+        _place(tables, key, value)
+    return from_tables(tables)
+
+
+def from_tables(tables: Tables) -> Recipe:
+    """A checked recipe from plain tables; unknown keys and wrong types are errors."""
+    tables = copy.deepcopy(tables)
+    chosen = dict(tables.pop("method", {}))
+    method = chosen.pop("name", "gsat")
+    if method not in METHODS:
+        raise RecipeError(f"there is no method '{method}': there are {', '.join(METHODS)}")
+    try:
+        entry = find_entry(tables["data"]["name"])
+        own = DataSettings.model_fields
+        given = {k: v for k, v in tables["data"].items() if k not in own}
+        tables["data"].update(entry.resolve(given))
+        return Recipe(
+            **tables,
+            method=method,
+            settings=METHODS[method].Settings(**chosen.get(method, {})),
+        )
+    except ValidationError as error:
+        raise RecipeError(_one_line(error)) from None
+
+
+def read_recipe(path: Path) -> Recipe:
+    """A recipe as a run directory holds it."""
+    return from_tables(_read(path))
+
+
+def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
+    """Plain tables as TOML: values first, then the tables below them."""
+    lines = [
+        # JSON's numbers, strings, booleans and flat lists are valid TOML.
+        f"{key} = {json.dumps(value)}"
+        for key, value in tables.items()
+        if not isinstance(value, Mapping) and value is not None
+    ]
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            body = to_toml(value, f"{prefix}{key}.")
+            lines.append(f"\n[{prefix}{key}]\n{body}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+# -- putting it together --------------------------------------------------------------------------
+
+
+def _shipped(dataset: str, backbone: str) -> Tables:
+    family = dataset.split("-")[0] if dataset.startswith("spmotif-") else dataset
+    folder = resources.files("gsat") / "recipes"
+    for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
+        file = folder / name
+        if file.is_file():
+            return tomllib.loads(file.read_text(encoding="utf-8"))
+    return {}
+
+
+def _read(path: Path) -> Tables:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecipeError(f"can't read the recipe {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path} is not a TOML file: {error}") from None
+
+
+def _merge(into: Tables, over: Tables) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], dict(value))
+        else:
+            into[key] = copy.deepcopy(value)
+
+
+def _parse_pair(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"a setting is written key=value, not {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"v = {value.strip()}")["v"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()  # a bare word is a text
+
+
+def _known_keys(tables: Tables) -> list[str]:
+    method = tables["method"]["name"]
+    if method not in METHODS:
+        raise RecipeError(f"there is no method '{method}': there are {', '.join(METHODS)}")
+    entry = find_entry(tables["data"]["name"])
+    return [
+        "seed",
+        "data.data_seed",
+        "data.split_seed",
+        *(f"data.{name}" for name in entry.options),
+        *(f"backbone.{name}" for name in BackboneSettings.model_fields if name != "name"),
+        *(f"training.{name}" for name in TrainingSettings.model_fields),
+        *(f"method.{method}.{name}" for name in METHODS[method].Settings.model_fields),
+    ]
+
+
+def _place(tables: Tables, key: str, value: Any) -> None:
+    known = _known_keys(tables)
+    full = [k for k in known if k == key] or [k for k in known if k.rsplit(".", 1)[-1] == key]
+    if len(full) != 1:
+        if full:
+            raise RecipeError(f"the setting '{key}' could be {' or '.join(full)}: write it in full")
+        names = known + [k.rsplit(".", 1)[-1] for k in known]
+        close = difflib.get_close_matches(key, names, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+        raise RecipeError(f"there is no setting '{key}': {hint}")
+    *path, last = full[0].split(".")
+    table = tables
+    for part in path:
+        table = table.setdefault(part, {})
+    table[last] = value
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting '{where}' in this recipe"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"setting '{where}': {first['msg'].lower()}, not {first['input']!r}{more}"
+
+
+__all__ = [
+    "BackboneSettings",
+    "DataSettings",
+    "Recipe",
+    "TrainingSettings",
+    "from_tables",
+    "make_recipe",
+    "read_recipe",
+    "to_toml",
+]

@@ -1,0 +1,185 @@
+"""A run is a directory: recipe, log, checkpoints, the best model and the result."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from gsat.errors import CheckpointError, RunError
+from gsat.ops import engine
+from gsat.training.checkpoint import Tensors
+from gsat.training.files import disk_errors, sha256, write_durably, write_json
+from gsat.training.recipe import Recipe, read_recipe
+
+
+class RunDirectory:
+    """The files of one run.
+
+    Attributes:
+        path: the directory. checkpoints: ``ckpt`` in it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "ckpt"
+
+    @classmethod
+    def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
+        """A new run; a folder that already holds something is refused."""
+        run = cls(path)
+        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+            if run.is_run():
+                advice = "it is finished" if run.result_path.exists() else (
+                    f"go on with it by: gsat resume {path}"
+                )  # fmt: skip
+                raise RunError(f"{path} holds another run ({advice}); choose another --out")
+            raise RunError(f"{path} exists and is not an empty folder; choose another --out")
+        with disk_errors(run.path):
+            run.path.mkdir(parents=True, exist_ok=True)
+            write_durably(run.path / "recipe.toml", recipe.toml().encode())
+            write_json(run.path / "environment.json", environment())
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunDirectory:
+        """An existing run."""
+        run = cls(path)
+        if not run.is_run():
+            raise RunError(f"{path} is not a run: there is no recipe.toml in it")
+        return run
+
+    def is_run(self) -> bool:
+        """Whether the directory holds a run."""
+        return (self.path / "recipe.toml").is_file()
+
+    @property
+    def result_path(self) -> Path:
+        """``result.json``; there only when the run is finished."""
+        return self.path / "result.json"
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe it was started with."""
+        return read_recipe(self.path / "recipe.toml")
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What ``result.json`` holds."""
+        if not self.result_path.is_file():
+            raise RunError(
+                f"{self.path} is not finished; go on with it by: gsat resume {self.path}"
+            )
+        return json.loads(self.result_path.read_text(encoding="utf-8"))
+
+    @property
+    def threads(self) -> int:
+        """The thread count it was started with."""
+        try:
+            started = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
+            return int(started["threads"])
+        except (OSError, ValueError, KeyError):
+            return 1
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in this directory."""
+        with disk_errors(self.path), (self.path / ".lock").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"another process is training in {self.path} right now") from None
+            yield
+
+    # -- the log --------------------------------------------------------------------------------
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append one epoch to ``metrics.jsonl``."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(line, allow_nan=False) + "\n")
+
+    def cut_log(self, epochs: int) -> None:
+        """Keep the first ``epochs`` lines: what came later is trained again."""
+        path = self.path / "metrics.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        write_durably(path, b"".join(lines[:epochs]))
+
+    # -- the best model -------------------------------------------------------------------------
+
+    def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
+        """Replace ``best/``: the weights first, then the description that names them."""
+        folder = self.path / "best"
+        folder.mkdir(exist_ok=True)
+        content = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
+        name = f"model-{sha256(content)[:12]}.safetensors"
+        write_durably(folder / name, content)
+        described = {"file": name, "sha256": sha256(content), "epoch": epoch, "config": config}
+        write_json(folder / "model.json", described)
+        for old in folder.glob("model-*.safetensors"):
+            if old.name != name:
+                old.unlink(missing_ok=True)
+
+    def read_best(self) -> tuple[Tensors, dict[str, Any]]:
+        """The weights of the best epoch and the model's description."""
+        folder = self.path / "best"
+        if not (folder / "model.json").is_file():
+            raise RunError(
+                f"{self.path} has no model yet; go on with it by: gsat resume {self.path}"
+            )
+        try:
+            described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            content = (folder / Path(described["file"]).name).read_bytes()
+            if sha256(content) != described["sha256"]:
+                raise CheckpointError(f"{folder / described['file']} is damaged: wrong checksum")
+            return load(content), described["config"]
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
+
+    def clear_best(self) -> None:
+        """Forget the best model (a resumed run may stand before its first)."""
+        shutil.rmtree(self.path / "best", ignore_errors=True)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def read_seconds(self) -> float:
+        """Seconds spent so far, over all sessions of this run."""
+        path = self.path / "timing.json"
+        try:
+            return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
+        except (OSError, ValueError, KeyError):
+            return 0.0
+
+    def write_seconds(self, seconds: float, epochs: int) -> None:
+        """Record the time spent; kept apart, for it differs between equal runs."""
+        write_json(self.path / "timing.json", {"seconds": round(seconds, 3), "epochs": epochs})
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers may depend on besides the recipe."""
+    packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "unknown"
+    return {
+        "versions": versions,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "ops": engine(),
+    }

@@ -1,0 +1,226 @@
+"""What users call: `train` a recipe, `fit` a model, `resume` a run, `load` its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gsat.datasets.load import Dataset, load_dataset
+from gsat.errors import GSATError, RecipeError, RunError
+from gsat.gsat import GSAT
+from gsat.methods import METHODS, GSATMethod, Method
+from gsat.models import BACKBONES, InterpretableModel
+from gsat.training.files import write_json
+from gsat.training.loop import Loop
+from gsat.training.progress import Progress
+from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.rundir import RunDirectory, environment
+
+# Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
+RESULTS_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Attributes:
+        model: the model of the reported epoch. recipe: how it was trained.
+        result: what ``result.json`` holds. path: the run directory, if there is one.
+    """
+
+    model: InterpretableModel
+    recipe: Recipe
+    result: dict[str, Any]
+    path: Path | None = None
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """Test metrics of the reported epoch."""
+        return self.result["test"]
+
+    @property
+    def valid(self) -> dict[str, Any]:
+        """Validation metrics of the reported epoch."""
+        return self.result["valid"]
+
+    def record(self) -> dict[str, Any]:
+        """One line for ``results/runs.jsonl``: the result, and what identifies the run."""
+        return {**self.result, **environment()}
+
+
+def train(
+    recipe: Recipe,
+    out: str | Path | None = None,
+    *,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> Run:
+    """Train a recipe, in the run directory ``out`` if one is given."""
+    data = _data(recipe)
+    run = RunDirectory.create(out, recipe) if out is not None else None
+    method = _method(recipe, data).to_device(check_device(device))
+    return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
+
+
+def fit(
+    model: GSAT,
+    data: Dataset,
+    *,
+    seed: int = 0,
+    out: str | Path | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoint_seconds: float = 30.0,
+    **settings: Any,
+) -> Run:
+    """Train a GSAT model as it stands (nothing is initialised again).
+
+    Args:
+        model: a :class:`gsat.GSAT`. data: from :func:`gsat.load_dataset`, split by its own seed.
+        seed: decides the order of batches and all draws.
+        out: run directory; without it, nothing is written.
+        settings: any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
+            ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
+    """
+    described = {
+        **{f"data.{key}": value for key, value in data.options.items()},
+        **({} if data.seed == seed else {"data.split_seed": data.seed}),
+        **{
+            f"backbone.{key}": model.backbone.config[key]
+            for key in ("hidden", "layers", "dropout")
+            if key in model.backbone.config
+        },
+        "backbone.edge_features": bool(model.backbone.config.get("edge_features")),
+        "method.gsat.attention": model.on,
+        "method.gsat.extractor_dropout": model.extractor.dropout,
+        "method.gsat.temperature": model.temperature,
+        "method.gsat.sampling": model.sampling,
+    }
+    recipe = make_recipe(
+        data.name, backbone=model.backbone.name, seed=seed, settings={**described, **settings}
+    )
+    for key, value in described.items():
+        _check_same(recipe, key, value)
+    run = RunDirectory.create(out, recipe) if out is not None else None
+    method = GSATMethod(model, recipe.settings, recipe.training).to_device(check_device(device))
+    return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
+
+
+def resume(
+    path: str | Path,
+    *,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoint_seconds: float = 30.0,
+    warn: Callable[[str], None] | None = None,
+) -> Run:
+    """Go on with a run exactly where its last checkpoint stands; a finished run is just read.
+
+    Args:
+        warn: called with a line for each damaged checkpoint that had to be passed over.
+    """
+    run = RunDirectory.open(path)
+    recipe = run.recipe
+    if run.result_path.is_file():
+        return Run(load(path), recipe, run.result, run.path)
+    data = _data(recipe)
+    method = _method(recipe, data).to_device(check_device(device))
+    return _run(
+        method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
+    )
+
+
+def load(path: str | Path) -> InterpretableModel:
+    """The model of a run's best epoch, ready to predict and explain."""
+    weights, described = RunDirectory.open(path).read_best()
+    if described.get("method") not in METHODS:
+        raise RunError(f"{path} was trained by a method this version does not know")
+    model = GSAT.from_config(described["model"])
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(f"the weights in {path} do not fit its model: {error}") from error
+    return model.eval()
+
+
+def check_device(device: str) -> str:
+    """The device, or an error when it is not there."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise GSATError(f"the device '{device}' can't be used here: {reason}") from None
+    return device
+
+
+def _run(
+    method: Method,
+    data: Dataset,
+    recipe: Recipe,
+    run: RunDirectory | None,
+    device: str,
+    progress: bool,
+    checkpoint_seconds: float,
+    resuming: bool = False,
+    warn: Callable[[str], None] | None = None,
+) -> Run:
+    loop = Loop(
+        method,
+        data,
+        batch_size=recipe.training.batch_size,
+        seed=recipe.seed,
+        run=run,
+        device=device,
+        progress=Progress(f"{recipe.data.name} seed {recipe.seed}", quiet=not progress),
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    if run is None:
+        outcome = loop.train()
+    else:
+        with run.locked():
+            for problem in loop.resume() if resuming else []:
+                if warn:
+                    warn(f"{problem}; going on from the checkpoint before it")
+            outcome = loop.train()
+    result = {
+        "dataset": recipe.data.name,
+        "method": recipe.method,
+        "backbone": recipe.backbone.name,
+        "seed": recipe.seed,
+        **outcome,
+        "matches_paper": data.matches_paper,
+        "recipe_hash": recipe.hash(),
+        "data_hash": data.hash,
+        "results_version": RESULTS_VERSION,
+    }
+    if run is not None:
+        write_json(run.result_path, result)
+    return Run(method.model, recipe, result, run.path if run else None)
+
+
+def _data(recipe: Recipe) -> Dataset:
+    wanted = recipe.data
+    seed = recipe.seed if wanted.split_seed is None else wanted.split_seed
+    return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
+
+
+def _method(recipe: Recipe, data: Dataset) -> Method:
+    settings = recipe.backbone.model_dump()
+    backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
+    return METHODS[recipe.method].create(backbone, recipe.settings, recipe.training, recipe.seed)
+
+
+def _check_same(recipe: Recipe, key: str, value: Any) -> None:
+    table: Any = recipe.tables()
+    for part in key.split("."):
+        table = table[part]
+    if table != value:
+        raise RecipeError(
+            f"{key} is {value!r} in the model given to fit, it can't become {table!r}"
+        )

@@ -1,0 +1,274 @@
+"""`load_dataset`: options and their errors, raw files, the cache, determinism."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import SafetensorError
+
+import gsat.graphs.store
+from gsat.datasets import find_entry, houses
+from gsat.datasets.load import load_dataset
+from gsat.errors import DataError, DataNotFoundError
+from gsat.graphs import GraphStore
+
+SMALL: dict[str, dict[str, Any]] = {
+    "ba2motifs": {"graphs": 20},
+    "houses": {"graphs": 20},
+    "spmotif-0.5": {"train_per_class": 6},
+}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for one test."""
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the data sets built so far: `houses` only."""
+    names: list[str] = []
+    build = houses.build
+
+    def counting(name: str, options: Any) -> GraphStore:
+        names.append(name)
+        return build(name, options)
+
+    monkeypatch.setattr(houses, "build", counting)
+    return names
+
+
+def cached_file(cache: Path) -> Path:
+    (path,) = cache.glob("datasets/*/graphs.safetensors")
+    return path
+
+
+# -- determinism ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_data_seed_decides_the_graphs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = []
+    for number, data_seed in enumerate((0, 0, 1)):
+        monkeypatch.setenv("GSAT_CACHE", str(tmp_path / str(number)))  # nothing to read back
+        hashes.append(load_dataset(name, data_seed=data_seed, **SMALL[name]).hash)
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert load_dataset(name, seed=9, data_seed=1, **SMALL[name]).hash == hashes[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ba2motifs", "2262c031f4fc"),
+        ("houses", "e144b55bbfd1"),
+        ("spmotif-0.5", "156bd8aa1ff4"),
+    ],
+)
+def test_the_draws_are_frozen(name: str, expected: str) -> None:
+    """The same graphs on every machine. If they must change, raise the module's VERSION."""
+    store = load_dataset(name, **SMALL[name]).store
+    digest = hashlib.sha256()
+    for array in ("src", "dst", "x"):
+        digest.update(store.arrays[array].tobytes())
+    assert digest.hexdigest()[:12] == expected
+
+
+def test_generating_leaves_numpys_global_generator_alone(cache: Path) -> None:
+    before = np.random.get_state()[1].copy()  # type: ignore[index]
+    for name, options in SMALL.items():
+        load_dataset(name, **options)
+    assert (np.random.get_state()[1] == before).all()  # type: ignore[index]
+
+
+# -- names, options, seeds --------------------------------------------------------------------
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(DataError, match="no data set 'ba3motifs': did you mean 'ba2motifs'"):
+        load_dataset("ba3motifs")
+    with pytest.raises(DataError, match="no data set 'qqq': there are ba2motifs, houses"):
+        load_dataset("qqq")
+    for bias in ("1.5", "-0.5", "x", ""):
+        with pytest.raises(DataError, match="no data set 'spmotif-"):
+            load_dataset(f"spmotif-{bias}")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("houses", {"graph": 10}, "houses has no option 'graph'; its options: graphs"),
+        ("houses", {"graphs": "10"}, "'graphs' takes int, not '10'"),
+        ("houses", {"graphs": True}, "'graphs' takes int, not True"),
+        ("ba2motifs", {"source": "elsewhere"}, "'source' is one of generated, published"),
+        ("spmotif-0.5", {"undirected": 1}, "'undirected' takes bool, not 1"),
+        ("mutag", {"test": "half"}, "'test' is one of paper, held-out, not 'half'"),
+        ("houses", {"seed": -1}, "seed is a whole number from 0 to 4294967295, not -1"),
+        ("houses", {"data_seed": 2**32}, "data_seed is a whole number"),
+        ("houses", {"seed": 0.5}, "seed is a whole number"),
+        ("houses", {"seed": True}, "seed is a whole number"),
+    ],
+)
+def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        load_dataset(name, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_seeds_may_be_numpys() -> None:
+    ours = load_dataset("houses", seed=np.int64(4), data_seed=np.uint8(2), graphs=20)  # type: ignore[arg-type]
+    plain = load_dataset("houses", seed=4, data_seed=2, graphs=20)
+    assert ours.hash == plain.hash
+    assert (ours.splits["test"] == plain.splits["test"]).all()
+
+
+def test_split_names() -> None:
+    data = load_dataset("houses", graphs=20)
+    assert len(data.split("all")) == 20
+    assert [len(s) for s in (data.train, data.valid, data.test)] == [16, 2, 2]
+    with pytest.raises(DataError, match="no split 'dev': there are train, valid, test, all"):
+        data.split("dev")
+
+
+# -- the cache --------------------------------------------------------------------------------
+
+
+def test_second_load_reads_the_cache(cache: Path, builds: list[str]) -> None:
+    first = load_dataset("houses", graphs=20)
+    second = load_dataset("houses", seed=1, graphs=20)  # another split of the same graphs
+    assert builds == ["houses"]
+    assert second.hash == first.hash
+    assert second.store.meta == first.store.meta
+    assert (second.store.arrays["x"] == first.store.arrays["x"]).all()
+    load_dataset("houses", graphs=20, data_seed=1)
+    load_dataset("houses", graphs=30)
+    assert builds == ["houses"] * 3
+
+
+def test_a_new_version_is_built_again(
+    cache: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_dataset("houses", graphs=20)
+    monkeypatch.setattr(houses, "VERSION", houses.VERSION + 1)
+    load_dataset("houses", graphs=20)
+    assert len(builds) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "folder"])
+def test_damaged_cache_is_made_again(cache: Path, builds: list[str], damage: str) -> None:
+    first = load_dataset("houses", graphs=20).hash
+    path = cached_file(cache)
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(
+            {"empty": b"", "cut": content[: len(content) // 2], "garbage": b"\xff" * 4000}[damage]
+        )
+    assert load_dataset("houses", graphs=20).hash == first
+    assert len(builds) == 2
+    if damage != "folder":  # which is not ours to remove
+        assert load_dataset("houses", graphs=20).hash == first
+        assert len(builds) == 2
+
+
+def test_unwritable_cache(
+    tmp_path: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "file" / "cache"))
+    for _ in range(2):
+        data = load_dataset("houses", graphs=20)
+        assert len(data.train) == 16
+        assert data.hash
+    assert len(builds) == 2
+
+
+def test_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **options: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device")
+
+    monkeypatch.setattr(gsat.graphs.store, "save_file", full)
+    assert len(load_dataset("houses", graphs=20).store) == 20
+    assert not list(cache.glob("datasets/*/*"))
+
+
+# -- raw files --------------------------------------------------------------------------------
+
+NEEDS_FILE = [("mutag", {}), ("ba2motifs", {"source": "published"})]
+
+
+@pytest.mark.parametrize(("name", "options"), NEEDS_FILE)
+@pytest.mark.parametrize("data_folder", [None, "nowhere"])
+def test_missing_file(
+    name: str,
+    options: dict[str, Any],
+    data_folder: str | None,
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    if data_folder:
+        monkeypatch.setenv("GSAT_DATA", str(tmp_path / data_folder))
+    entry = find_entry(name)
+    (file,) = entry.raw_files(entry.resolve(options))
+    with pytest.raises(DataNotFoundError) as caught:
+        load_dataset(name, **options)
+    message = str(caught.value)
+    assert Path(file.path).name in message
+    assert str(cache / "raw" / file.path) in message
+    assert "GSAT_DATA" in message
+    assert "PGExplainer" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("name", "options"), NEEDS_FILE)
+@pytest.mark.parametrize("content", [b"", b"something else"])
+def test_wrong_file(
+    name: str,
+    options: dict[str, Any],
+    content: bytes,
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GSAT_DATA", str(tmp_path / "data"))
+    entry = find_entry(name)
+    (file,) = entry.raw_files(entry.resolve(options))
+    path = tmp_path / "data" / file.path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="its SHA-256 is") as caught:
+        load_dataset(name, **options)
+    message = str(caught.value)
+    assert str(path) in message
+    assert hashlib.sha256(content).hexdigest()[:12] in message
+    assert file.sha256[:12] in message
+    assert "\n" not in message
+
+
+def test_file_in_the_cache(
+    cache: Path, raw_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "ba_2motifs/BA_2Motifs_dense.npz"
+    (cache / "raw" / path).parent.mkdir(parents=True)
+    shutil.copy(raw_file(path), cache / "raw" / path)
+    monkeypatch.delenv("GSAT_DATA")
+    first = load_dataset("ba2motifs", source="published")
+    assert first.store.num_edges == 50_960
+    # Once processed, neither the file nor the data seed matters.
+    (cache / "raw" / path).unlink()
+    again = load_dataset("ba2motifs", source="published", data_seed=5)
+    assert again.hash == first.hash
+    assert again.matches_paper == "yes"

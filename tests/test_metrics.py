@@ -1,0 +1,407 @@
+"""Tests of gsat.metrics: against other libraries, against slow loops, and the odd cases."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchmetrics.functional as tm
+from numpy.typing import NDArray
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from torch_geometric.explain.metric import groundtruth_metrics
+
+from gsat import metrics
+from gsat.metrics import (
+    accuracy,
+    better,
+    explanation_auc,
+    mae,
+    mean_graph_auc,
+    precision_at_k,
+    r2,
+    roc_auc,
+)
+
+NAN, INF = float("nan"), float("inf")
+Array = NDArray[Any]
+
+
+def random_split(seed: int, levels: int, graphs: int = 60) -> tuple[Array, Array, Array]:
+    """Scores with ties, labels and a pointer with empty, one-edge and one-class graphs."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(0, 14, graphs)
+    size[:6] = [0, 1, 2, 0, 1, 9]
+    size[-1] = 0
+    ptr = np.concatenate([[0], np.cumsum(size)])
+    scores = rng.integers(0, levels, ptr[-1]) / levels
+    truth = rng.random(ptr[-1]) < 0.4
+    truth[ptr[5] : ptr[6]] = True
+    return scores, truth, ptr
+
+
+def pair_auc(scores: Array, truth: Array) -> float:
+    """The definition: share of (positive, negative) pairs in order, ties one half."""
+    wins = [1.0 if p > n else 0.5 if p == n else 0.0 for p in scores[truth] for n in scores[~truth]]
+    return sum(wins) / len(wins)
+
+
+def slow_mean_graph_auc(scores: Array, truth: Array, ptr: Array) -> float:
+    areas = []
+    for a, b in pairwise(ptr):
+        if 0 < truth[a:b].sum() < b - a:
+            areas.append(pair_auc(scores[a:b], truth[a:b]))
+    return sum(areas) / len(areas)
+
+
+def slow_precision(scores: Array, truth: Array, ptr: Array, k: int) -> float:
+    values = []
+    for a, b in pairwise(ptr):
+        edges = sorted(range(a, b), key=lambda e: (-scores[e], e))[:k]
+        values.append(sum(int(truth[e]) for e in edges) / k)
+    return sum(values) / len(values)
+
+
+def test_doctests() -> None:
+    result = doctest.testmod(metrics)
+    assert result.failed == 0
+    assert result.attempted >= 8  # one for each public function
+
+
+def test_import_does_not_load_torch() -> None:
+    # The file itself, so that the package's own imports play no part.
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('m', {metrics.__file__!r})\n"
+        "spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
+        "assert 'numpy' in sys.modules and 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Accuracy
+
+
+def test_accuracy_equals_torchmetrics() -> None:
+    rng = np.random.default_rng(0)
+    predicted, target = torch.tensor(rng.integers(0, 3, (2, 200)))
+    expected = tm.accuracy(predicted, target, "multiclass", num_classes=3, average="micro")
+    assert accuracy(predicted, target) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_accuracy_leaves_out_missing_targets() -> None:
+    assert accuracy([1, 0, 1, 1], [1, NAN, 0, NAN]) == 0.5
+    assert accuracy([[1, 0], [1, 1]], [[1.0, NAN], [1.0, 1.0]]) == 1.0
+    assert accuracy([0, 0], [1, 1]) == 0.0
+    assert accuracy([1, 0], [NAN, NAN]) is None
+    assert accuracy([], []) is None
+
+
+# ROC area
+
+
+@pytest.mark.parametrize("levels", [2, 7, 10**6])
+@pytest.mark.parametrize("seed", range(5))
+def test_roc_auc_equals_sklearn(seed: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-levels, levels, 300) / 3
+    target = rng.random(300) < 0.3
+    expected = roc_auc_score(target, scores)
+    assert roc_auc(scores, target) == pytest.approx(expected, rel=0, abs=1e-12)
+    assert explanation_auc(scores, target) == pytest.approx(expected, rel=0, abs=1e-12)
+    keep = np.arange(300) % 3 > 0
+    missing = np.where(keep, target, NAN)
+    assert roc_auc(scores, missing) == pytest.approx(
+        roc_auc_score(target[keep], scores[keep]), abs=1e-12
+    )
+
+
+def test_roc_auc_multi_task_follows_ogb() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 20, (150, 6)) / 4 + 10 * np.arange(6)  # scales differ by task
+    target = (rng.random((150, 6)) < 0.4).astype(float)
+    target[rng.random((150, 6)) < 0.3] = NAN
+    target[:, 1] = 0  # one class
+    target[:, 2] = NAN  # nothing labelled
+    target[target[:, 4] == 0, 4] = NAN  # one class once the missing entries are left out
+    areas = []
+    for task in range(6):
+        known = ~np.isnan(target[:, task])
+        if len(set(target[known, task])) == 2:
+            areas.append(roc_auc_score(target[known, task], scores[known, task]))
+    assert len(areas) == 3
+    assert roc_auc(scores, target) == pytest.approx(np.mean(areas), rel=0, abs=1e-12)
+    assert roc_auc(scores[:, [1, 2, 4]], target[:, [1, 2, 4]]) is None
+
+
+def test_roc_auc_column_equals_vector() -> None:
+    scores, target = [[0.1], [0.4], [0.35], [0.8]], [[0], [0], [1], [1]]
+    assert roc_auc(scores, target) == 0.75
+
+
+@pytest.mark.parametrize("levels", [5, 10**6])
+def test_explanation_auc_equals_pyg_and_torchmetrics(levels: int) -> None:
+    rng = np.random.default_rng(7)
+    scores = torch.tensor(rng.integers(0, levels, 400) / levels)
+    truth = torch.tensor(rng.random(400) < 0.3)
+    hard, area = groundtruth_metrics(scores, truth.double(), ["accuracy", "auroc"], threshold=0.5)
+    assert explanation_auc(scores, truth) == pytest.approx(area, abs=1e-6)
+    direct = tm.auroc(scores, truth.long(), "binary")
+    assert direct is not None
+    assert explanation_auc(scores, truth) == pytest.approx(float(direct), abs=1e-6)
+    assert accuracy(scores > 0.5, truth) == pytest.approx(hard, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_explanation_auc_pools_the_graphs(seed: int) -> None:
+    scores, truth, ptr = random_split(seed, levels=6)
+    pieces = [slice(a, b) for a, b in pairwise(ptr)]
+    pooled = roc_auc_score(
+        np.concatenate([truth[p] for p in pieces]), np.concatenate([scores[p] for p in pieces])
+    )
+    assert explanation_auc(scores, truth) == pytest.approx(pooled, rel=0, abs=1e-12)
+    assert explanation_auc(scores, truth) != pytest.approx(mean_graph_auc(scores, truth, ptr))
+
+
+def test_pooled_area_sees_offsets_between_graphs_and_the_mean_does_not() -> None:
+    scores, truth, ptr = [0.1, 0.2, 5.1, 5.2], [0, 1, 0, 1], [0, 2, 4]
+    assert explanation_auc(scores, truth) == 0.75
+    assert mean_graph_auc(scores, truth, ptr) == 1.0
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_one_class_is_undefined(value: int) -> None:
+    truth = [value] * 4
+    scores = [0.1, 0.2, 0.3, 0.4]
+    results = [
+        roc_auc(scores, truth),
+        explanation_auc(scores, truth),
+        mean_graph_auc(scores, truth, [0, 2, 4]),
+    ]
+    assert json.dumps(results) == "[null, null, null]"
+
+
+def test_nothing_at_all_is_undefined() -> None:
+    assert roc_auc([], []) is None
+    assert roc_auc(np.zeros((0, 3)), np.zeros((0, 3))) is None
+    assert roc_auc(np.zeros((3, 0)), np.zeros((3, 0))) is None
+    assert roc_auc([0.5, 0.6], [NAN, NAN]) is None
+    assert explanation_auc([], []) is None
+    assert mean_graph_auc([], [], [0]) is None
+    assert mean_graph_auc([], [], [0, 0, 0]) is None
+
+
+def test_all_tied_is_one_half_and_order_is_respected() -> None:
+    assert roc_auc([0.3] * 5, [1, 0, 0, 1, 0]) == 0.5
+    assert roc_auc([0.0, -0.0], [1, 0]) == 0.5
+    assert roc_auc([0, 1], [0, 1]) == 1.0
+    assert roc_auc([1, 0], [0, 1]) == 0.0
+
+
+@pytest.mark.parametrize("levels", [2, 5, 10**6])
+@pytest.mark.parametrize("seed", range(5))
+def test_mean_graph_auc_equals_loop(seed: int, levels: int) -> None:
+    scores, truth, ptr = random_split(seed, levels)
+    expected = slow_mean_graph_auc(scores, truth, ptr)
+    assert mean_graph_auc(scores, truth, ptr) == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def test_mean_graph_auc_leaves_out_one_class_graphs() -> None:
+    # An area of 1, one of 1/2 (a tie), all true, one edge, none.
+    scores = [0.1, 0.9, 0.5, 0.5, 0.3, 0.4, 0.2]
+    truth = [0, 1, 1, 0, 1, 1, 0]
+    assert mean_graph_auc(scores, truth, [0, 2, 4, 6, 7, 7]) == 0.75
+
+
+def test_equal_scores_of_neighbouring_graphs_are_no_ties() -> None:
+    # Graph 0 ends and graph 1 starts with the score 0.5 once sorted.
+    assert mean_graph_auc([0.1, 0.5, 0.5, 0.9], [0, 1, 1, 0], [0, 2, 4]) == 0.5
+
+
+# Precision
+
+
+@pytest.mark.parametrize("k", [1, 5, 8])
+@pytest.mark.parametrize("levels", [2, 5, 10**6])
+@pytest.mark.parametrize("seed", range(4))
+def test_precision_equals_loop(seed: int, levels: int, k: int) -> None:
+    scores, truth, ptr = random_split(seed, levels)
+    expected = slow_precision(scores, truth, ptr, k)
+    assert precision_at_k(scores, truth, ptr, k) == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def test_precision_looks_at_five_by_default_and_divides_by_five() -> None:
+    assert precision_at_k([0.1, 0.2, 0.3], [1, 1, 1], [0, 3]) == 3 / 5
+    assert precision_at_k(np.arange(7), [1, 1, 0, 0, 0, 1, 0], [0, 7]) == 1 / 5
+
+
+def test_precision_gives_ties_to_the_earlier_edge() -> None:
+    # More than 16 edges: numpy sorts shorter arrays by insertion, which is stable anyway.
+    truth = np.zeros(100)
+    truth[:5] = 1
+    assert precision_at_k(np.full(100, 0.5), truth, [0, 100]) == 1.0
+    assert precision_at_k(np.full(100, 0.5), truth[::-1], [0, 100]) == 0.0
+
+
+def test_precision_counts_empty_graphs() -> None:
+    assert precision_at_k([0.3], [1], [0, 0, 1, 1, 1], k=1) == 0.25
+
+
+def test_precision_without_true_edges_is_zero_but_without_edges_undefined() -> None:
+    assert precision_at_k([0.3, 0.2], [0, 0], [0, 2]) == 0.0
+    assert precision_at_k([], [], [0]) is None
+    assert precision_at_k([], [], [0, 0, 0]) is None
+
+
+# Regression
+
+
+def test_regression_equals_sklearn() -> None:
+    rng = np.random.default_rng(11)
+    pred, target = rng.normal(2, 1, 80), rng.normal(2, 1, 80)
+    target[::4] = NAN
+    known = ~np.isnan(target)
+    assert r2(pred, target) == pytest.approx(r2_score(target[known], pred[known]))
+    assert r2(pred[:, None], target[:, None]) == r2(pred, target)
+    assert mae(pred, target) == pytest.approx(mean_absolute_error(target[known], pred[known]))
+    known_pred, known_target = torch.tensor(pred[known]), torch.tensor(target[known])
+    assert r2(pred, target) == pytest.approx(float(tm.r2_score(known_pred, known_target)))
+    table = np.stack([target, target[::-1]], axis=1)
+    assert mae(np.zeros((80, 2)), table) == pytest.approx(np.nanmean(np.abs(table)))
+
+
+def test_regression_undefined() -> None:
+    assert r2([0.1, 0.2, 0.3, 0.4], [0.1, 0.1, 0.1, NAN]) is None  # the mean of three 0.1 is not
+    assert r2([1.0, 2.0], [NAN, 3.0]) is None
+    assert r2([1.0], [NAN]) is None
+    assert r2([], []) is None
+    assert mae([1.0], [NAN]) is None
+    assert mae([], []) is None
+    assert mae([1.0, 2.0], [3.0, 3.0]) == 1.5
+
+
+# Selection
+
+
+@pytest.mark.parametrize(
+    ("metric", "loss", "best_metric", "best_loss", "wins"),
+    [
+        (0.9, 5.0, 0.8, 0.1, True),
+        (0.8, 0.1, 0.9, 5.0, False),
+        (0.9, 0.4, 0.9, 0.5, True),
+        (0.9, 0.5, 0.9, 0.5, False),
+        (0.9, 0.6, 0.9, 0.5, False),
+        (0.0, 9.0, None, None, True),
+        (-1.0, 9.0, None, 0.1, True),
+        (0.1, 9.0, NAN, 0.1, True),
+        (None, 0.1, None, None, False),
+        (NAN, 0.1, None, None, False),
+        (None, 0.1, 0.5, 0.2, False),
+        (NAN, 0.1, 0.5, 0.2, False),
+        (0.9, NAN, 0.9, 0.5, False),
+        (0.9, None, 0.9, 0.5, False),
+        (0.9, NAN, 0.9, NAN, False),
+        (0.9, 0.4, 0.9, None, True),
+        (0.9, 0.4, 0.9, NAN, True),
+        (0.9, NAN, 0.8, 0.5, True),
+    ],
+)
+def test_better(
+    metric: float | None,
+    loss: float | None,
+    best_metric: float | None,
+    best_loss: float | None,
+    wins: bool,
+) -> None:
+    assert better(metric, loss, best_metric, best_loss) is wins
+
+
+# Input
+
+
+def test_tensors_of_any_kind() -> None:
+    scores, truth = torch.tensor([0.2, 0.9, 0.4, 0.7]), torch.tensor([False, True, True, False])
+    ptr = torch.tensor([0, 2, 4])
+    results = [
+        accuracy(truth.long(), truth),
+        roc_auc(scores[:, None], truth[:, None].float()),
+        explanation_auc(scores.half(), truth.int()),
+        mean_graph_auc(scores, truth, ptr),
+        precision_at_k(scores, truth, ptr.int(), 1),
+        r2(truth[:, None].float(), truth[:, None].float()),
+        mae(scores, scores + 1),
+    ]
+    assert results == [1.0, 0.75, 0.75, 0.5, 0.5, 1.0, pytest.approx(1.0)]
+    assert {type(result) for result in results} == {float}
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize(
+    "function",
+    [
+        accuracy,
+        roc_auc,
+        explanation_auc,
+        lambda s, t: mean_graph_auc(s, t, [0, 3]),
+        lambda s, t: precision_at_k(s, t, [0, 3]),
+        r2,
+        mae,
+    ],
+)
+def test_scores_must_be_finite(function: Callable[..., float | None], bad: float) -> None:
+    with pytest.raises(ValueError, match=r"1 of 3 .* are NaN or infinite"):
+        function([0.0, bad, 1.0], [0, 1, 0])
+
+
+@pytest.mark.parametrize("function", [accuracy, roc_auc, explanation_auc, r2, mae])
+def test_shapes_must_match(function: Callable[..., float | None]) -> None:
+    with pytest.raises(ValueError, match="shapes do not match"):
+        function([0.0, 1.0], [[0.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda: roc_auc([0.1, 0.2], [0, 2]), "only 0, 1 and NaN"),
+        (lambda: roc_auc(np.zeros((1, 1, 1)), np.zeros((1, 1, 1))), r"\[G\] or \[G, T\]"),
+        (lambda: explanation_auc([0.1, 0.2], [0, 0.5]), "only 0 and 1"),
+        (lambda: explanation_auc([0.1, 0.2], [0, NAN]), "only 0 and 1"),
+        (lambda: explanation_auc([[0.1]], [[0]]), r"\[E\]"),
+        (lambda: r2([[0.1, 0.2]], [[0.1, 0.2]]), r"\[G, 1\]"),
+        (lambda: mae([0.1], [INF]), "must not be infinite"),
+        (lambda: precision_at_k([0.1], [1], [0, 1], k=0), "k must be at least 1"),
+        (lambda: precision_at_k([0.1], [1], [1, 1]), "must rise from 0"),
+        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 1]), "number of edges .2."),
+        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 2, 1, 2]), "must rise from 0"),
+        (lambda: mean_graph_auc([0.1], [1], [0.0, 1.0]), "whole numbers"),
+        (lambda: mean_graph_auc([], [], np.zeros(0, dtype=int)), "whole numbers"),
+        (lambda: mean_graph_auc([0.1], [1], [[0, 1]]), "whole numbers"),
+    ],
+)
+def test_bad_input_is_refused(function: Callable[[], float | None], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function()
+
+
+def test_inputs_are_left_alone() -> None:
+    scores, truth, ptr = random_split(0, 5)
+    before = scores.copy(), truth.copy(), ptr.copy()
+    mean_graph_auc(scores, truth, ptr)
+    precision_at_k(scores, truth, ptr)
+    for old, new in zip(before, (scores, truth, ptr), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_large_splits_keep_their_precision() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.random(1_000_000)
+    truth = rng.random(1_000_000) < 0.1 + 0.2 * scores
+    expected = roc_auc_score(truth, scores)
+    assert explanation_auc(scores, truth) == pytest.approx(expected, rel=0, abs=1e-12)
