@@ -1,1 +1,221 @@
-"""placeholder"""
+"""`gsat datasets`, `evaluate`, `predict` and `explain`: look at data and at what a run learnt."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsat.cli.app import app
+from gsat.cli.training import Json, show_metrics
+from gsat.errors import DataError, GSATError
+
+if TYPE_CHECKING:
+    from gsat.datasets.registry import Entry
+    from gsat.graphs import Explanation, GraphStore
+
+RunFolder = Annotated[Path, typer.Argument(help="A run directory.")]
+Split = Annotated[str, typer.Option(help="train, valid, test or all.")]
+Data = Annotated[
+    str | None,
+    typer.Argument(help="A data set's name or a folder of saved graphs (the run's own data)."),
+]
+
+
+@app.command()
+def datasets(json_: Json = False) -> None:
+    """List the data sets, whether their files are here, and how to get them."""
+    from gsat.datasets.registry import ENTRIES
+
+    rows = [row for entry in ENTRIES for row in _sources(entry)]
+    if json_:
+        typer.echo(json.dumps(rows))
+        return
+    width = max(len(row["use"]) for row in rows)
+    for row in rows:
+        state = "here" if row["here"] else "missing"
+        typer.echo(f"{row['use']:<{width}}  {state:<8} {row['summary']}")
+        for missing in row["missing"]:
+            typer.echo(f"{'':<{width}}  {missing}")
+
+
+def _sources(entry: Entry) -> list[dict[str, Any]]:
+    """One row per source of a data set: the default first, others with the setting to choose."""
+    source = entry.options.get("source")
+    rows = []
+    for value in source.choices if source else ("",):
+        files = entry.files.get(value, ())
+        missing = [file for file in files if file.find() is None]
+        chosen = "" if not source or value == source.default else f" --set source={value}"
+        rows.append(
+            {
+                "name": entry.name,
+                "use": entry.name + chosen,
+                "here": not missing,
+                "summary": entry.summary if not chosen else source.help if source else "",
+                "missing": [f"needs {file.instruction()}" for file in missing],
+                "options": {name: option.help for name, option in entry.options.items()},
+            }
+        )
+    return rows
+
+
+@app.command()
+def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Json = False) -> None:
+    """Measure a run's model: accuracy or ROC AUC, explanation AUC, precision@5."""
+    import gsat
+    from gsat.training.evaluate import evaluate_model
+
+    model = gsat.load(run)
+    store, _ = _graphs(run, data, split)
+    measured = evaluate_model(model, store)
+    if json_:
+        typer.echo(json.dumps(measured))
+        return
+    show_metrics(split, measured)
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    data: Data = None,
+    split: Split = "test",
+    out: Annotated[Path | None, typer.Option(help="A CSV file (standard output).")] = None,
+) -> None:
+    """Predict graphs: a CSV line per graph with the answer and the probability of each class."""
+    import gsat
+
+    model = gsat.load(run)
+    store, meta = _graphs(run, data, split)
+    answers = model.predict(store)
+    classes = meta.get("classes") or [str(i) for i in range(answers.probabilities.shape[1])]
+    labels = answers.labels if answers.labels.ndim > 1 else answers.labels[:, None]
+    lines = [["graph", *_numbered("prediction", labels.shape[1]), *(f"p({c})" for c in classes)]]
+    for number, (label, probability) in enumerate(
+        zip(labels.tolist(), answers.probabilities.tolist(), strict=True)
+    ):
+        lines.append([str(number), *map(str, label), *(f"{p:.6f}" for p in probability)])
+    if out is None:
+        for line in lines:
+            typer.echo(",".join(line))
+        return
+    from gsat.training.files import disk_errors
+
+    with disk_errors(out), out.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows(lines)
+    typer.echo(f"{len(store)} graphs · {out}")
+
+
+@app.command()
+def explain(
+    run: RunFolder,
+    data: Data = None,
+    graph: Annotated[int | None, typer.Option(help="Number of a graph within the split.")] = None,
+    split: Split = "test",
+    top: Annotated[
+        str | None, typer.Option(help="Show the best edges: a number (6) or a share (20%).")
+    ] = None,
+    above: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Show the edges above a probability.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="One graph: .svg .png .pdf .json .html; a whole split: .npz"),
+    ] = None,
+) -> None:
+    """Say which edges a model used, for one graph or for a whole split."""
+    import gsat
+
+    if top is not None and above is not None:
+        raise GSATError("--top and --above both set a budget; give one of them")
+    model = gsat.load(run)
+    store, meta = _graphs(run, data, split)
+    if graph is None:
+        if out is None or out.suffix != ".npz" or top is not None or above is not None:
+            raise GSATError("say which graph with --graph N, or give --out FILE.npz for all scores")
+        from gsat.draw import write_scores_npz
+
+        logits, scores = model.score_edges(store)
+        write_scores_npz(out, store, scores.numpy(), logits=logits.numpy())
+        typer.echo(f"{len(store)} graphs, {len(scores)} edges · {out}")
+        return
+    explanation = model.explain(store.select([graph]))[0]
+    chosen = _budget(explanation, top, above)
+    typer.echo(_answer(explanation, meta))
+    typer.echo(explanation.message)
+    if out is not None:
+        from gsat.draw import write_explanation
+
+        write_explanation(
+            explanation,
+            out,
+            top=chosen,
+            node_types=meta.get("node_types"),
+            class_names=meta.get("classes"),
+        )
+        typer.echo(str(out))
+    elif explanation.found:
+        _print_edges(explanation if chosen is None else explanation.top(chosen))
+
+
+def _budget(explanation: Explanation, top: str | None, above: float | None) -> int | None:
+    from gsat.graphs.explanation import parse_budget
+
+    if top is not None:
+        return parse_budget(top, explanation.num_units)
+    if above is None:
+        return None
+    count = explanation.above(above).num_units
+    if count == 0:
+        highest = float(explanation.edge_mask.max()) if len(explanation.edge_mask) else 0.0
+        raise GSATError(f"no edge is above {above:g}; the highest is at {highest:.3f}")
+    return count
+
+
+def _answer(explanation: Explanation, meta: dict[str, Any]) -> str:
+    label = explanation.prediction.tolist()
+    classes = meta.get("classes")
+    named = classes[label] if classes and isinstance(label, int) else label
+    return f"predicted {named} with probability {explanation.confidence:.3f}"
+
+
+def _print_edges(explanation: Explanation) -> None:
+    """Edges, best first; both directions of an undirected edge once."""
+    unit, score = explanation.units()
+    ends: dict[int, tuple[int, int]] = {}
+    number = explanation.get("node_id")
+    for position, (u, v) in enumerate(explanation.edge_index.T.tolist()):
+        pair = (u, v) if number is None else (int(number[u]), int(number[v]))
+        ends.setdefault(int(unit[position]), pair)
+    arrow = "–" if explanation.undirected else "→"
+    order = score.argsort(descending=True, stable=True).tolist()
+    truth = explanation.get("edge_truth")
+    for at in order:
+        u, v = ends[at]
+        true = truth is not None and bool(truth[(unit == at).nonzero()[0, 0]])
+        typer.echo(f"{score[at]:.3f}  {u} {arrow} {v}{'  (true)' if true else ''}")
+
+
+def _graphs(run: Path, data: str | None, split: str) -> tuple[GraphStore, dict[str, Any]]:
+    """The graphs to look at, and what is known about their classes and node types."""
+    from gsat.datasets.load import load_dataset
+    from gsat.graphs import GraphStore
+    from gsat.training.rundir import RunDirectory
+    from gsat.training.train import load_data
+
+    recipe = RunDirectory.open(run).recipe
+    if data is not None and Path(data).is_dir():
+        store = GraphStore.load(data)
+        return store, store.meta
+    loaded = load_data(recipe) if data is None else load_dataset(data, seed=recipe.seed)
+    store = loaded.split(split)
+    if not len(store):
+        raise DataError(f"the split '{split}' of {loaded.name} is empty")
+    return store, store.meta
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]

@@ -118,7 +118,7 @@ def demo(
         run.model.explain(data.test.select(shown)), picture, class_names=data.store.meta["classes"]
     )
     _show(run.result, folder / "run", as_json=False)
-    typer.echo(f"picture            {picture}")
+    typer.echo(f"picture of explained graphs: {picture}")
 
 
 def _train_seeds(
@@ -170,15 +170,20 @@ def _spread(values: list[float | None]) -> str:
     return "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
 
 
+def show_metrics(split: str, measured: dict[str, Any]) -> None:
+    """A line per metric, for people."""
+    for name, label in _SHOWN.items():
+        if name in measured:
+            value = measured[name]
+            shown = "undefined" if value is None else f"{value:.4f}"
+            typer.echo(f"{split} {label:<18} {shown}")
+
+
 def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result))
         return
-    for name, label in _SHOWN.items():
-        if name in result["test"]:
-            value = result["test"][name]
-            shown = "undefined" if value is None else f"{value:.4f}"
-            typer.echo(f"test {label:<18} {shown}")
+    show_metrics("test", result["test"])
     which = "best" if result["selected"] == "best" else "last (no epoch could be selected)"
     typer.echo(f"{which} epoch {result['best_epoch']} · {result['seconds']:.0f} s · {folder}")
 

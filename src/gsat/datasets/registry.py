@@ -30,12 +30,15 @@ class RawFile:
         """The file, or an error that says which file to put where."""
         found = self.find()
         if found is None:
-            raise DataNotFoundError(
-                f"the file {Path(self.path).name} is missing: get it from {self.source} "
-                f"and put it at {self._candidates()[-1]} (or set GSAT_DATA to the folder "
-                f"that holds {self.path})"
-            )
+            raise DataNotFoundError(f"a raw file is missing: {self.instruction()}")
         return found
+
+    def instruction(self) -> str:
+        """Which file to get, from where, and where to put it."""
+        return (
+            f"{Path(self.path).name}: get it from {self.source} and put it at "
+            f"{self._candidates()[-1]} (or set GSAT_DATA to the folder that holds {self.path})"
+        )
 
     def _candidates(self) -> list[Path]:
         roots = [Path(os.environ["GSAT_DATA"])] if os.environ.get("GSAT_DATA") else []

@@ -61,7 +61,8 @@ class GraphStore(Sequence["Data"]):
         self.arrays = dict(arrays)
         self.meta = dict(meta)
         total = len(self.arrays["node_ptr"]) - 1
-        self.index: NDArray[np.int64] = np.arange(total) if index is None else index  # type: ignore[assignment]
+        rows = np.arange(total) if index is None else index
+        self.index: NDArray[np.int64] = rows  # type: ignore[assignment]
 
     # -- building ---------------------------------------------------------------------------
 

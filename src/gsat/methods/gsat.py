@@ -11,8 +11,8 @@ from torch.optim import Adam, Optimizer
 
 from gsat.attention import On, Sampling
 from gsat.bottleneck import Schedule, information, sparsity
-from gsat.gsat import GSAT
 from gsat.graphs import GraphBatch
+from gsat.gsat import GSAT
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import Attended, Backbone
 

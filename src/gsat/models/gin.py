@@ -102,9 +102,11 @@ class GIN(Backbone):
         """Logits [B, num_logits] by sum pooling and one linear layer."""
         return self.head(pool(embeddings, batch.node_ptr, "sum"))
 
-    def _edge_term(self, layer: GINLayer, batch: GraphBatch) -> EdgeTerm:
-        if self.edge_encoder is None or layer.edge is None or batch.edge_attr is None:
+    def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:
+        if self.edge_encoder is None or batch.edge_attr is None:
             return None
+        assert isinstance(layer, GINLayer)
+        assert layer.edge is not None
         attribute = batch.edge_attr.to(self.encoder.weight.dtype)
         if attribute.shape[1] == 1:
             # Two linear layers on a scalar a are a · slope + offset, exactly: no product per edge.

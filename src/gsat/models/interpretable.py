@@ -68,7 +68,7 @@ class InterpretableModel(nn.Module, ABC):
     @overload
     def explain(self, graphs: Data, batch_size: int = ...) -> Explanation: ...
     @overload
-    def explain(
+    def explain(  # type: ignore[overload-cannot-match]  # PyG's Data is untyped here
         self, graphs: GraphStore | Iterable[Data], batch_size: int = ...
     ) -> list[Explanation]: ...
     def explain(
@@ -84,6 +84,18 @@ class InterpretableModel(nn.Module, ABC):
             for batch in self._batches(store, batch_size):
                 explained.extend(self._split(store, batch, self(batch), len(explained)))
         return explained[0] if isinstance(graphs, Data) else explained
+
+    def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
+        """Logits [G, num_logits] and the score of every edge [E], graph after graph, in the
+        caller's edge order."""
+        logits, scores = [torch.zeros(0, self.task.num_logits)], [torch.zeros(0)]
+        with self.evaluating():
+            for batch in self._batches(graphs, batch_size):
+                said = self(batch)
+                logits.append(said.logits.cpu())
+                scores.append(said.edge_weight.cpu())
+        ordered = graphs.caller_order(torch.cat(scores).numpy())
+        return torch.cat(logits), torch.from_numpy(ordered)
 
     def _split(
         self, store: GraphStore, batch: GraphBatch, said: Attended, first: int
@@ -110,7 +122,8 @@ class InterpretableModel(nn.Module, ABC):
             yield out
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
+        """Inside, the model is in evaluation mode and no gradients are kept."""
         # The flag is touched only when it must be, so that threads may share a model in eval mode.
         training = self.training
         if training:

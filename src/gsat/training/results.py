@@ -41,7 +41,7 @@ def record_once(path: str | Path, record: dict[str, Any]) -> bool:
 
 
 def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
-    """Mean and population standard deviation (as the paper reports), or None if any is undefined."""
+    """Mean and population standard deviation, as the paper reports; None if any is undefined."""
     known = list(values)
     if not known or any(value is None for value in known):
         return None

@@ -62,7 +62,7 @@ def train(
     checkpoint_seconds: float = 30.0,
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given."""
-    data = _data(recipe)
+    data = load_data(recipe)
     run = RunDirectory.create(out, recipe) if out is not None else None
     method = _method(recipe, data).to_device(check_device(device))
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
@@ -129,7 +129,7 @@ def resume(
     recipe = run.recipe
     if run.result_path.is_file():
         return Run(load(path), recipe, run.result, run.path)
-    data = _data(recipe)
+    data = load_data(recipe)
     method = _method(recipe, data).to_device(check_device(device))
     return _run(
         method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
@@ -204,7 +204,8 @@ def _run(
     return Run(method.model, recipe, result, run.path if run else None)
 
 
-def _data(recipe: Recipe) -> Dataset:
+def load_data(recipe: Recipe) -> Dataset:
+    """The data set of a recipe, split as the recipe says."""
     wanted = recipe.data
     seed = recipe.seed if wanted.split_seed is None else wanted.split_seed
     return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)

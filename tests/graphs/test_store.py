@@ -1,0 +1,329 @@
+"""What goes into a store comes out of it: order, types, views, files, and errors that help."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gsat.errors import DataError
+from gsat.graphs import GraphStore, from_pyg
+from gsat.graphs.store import FILE, ranges
+
+
+def triangle_and_path(**more: object) -> GraphStore:
+    """Graph 0: a triangle, undirected. Graph 1: 0 → 1 → 2 with one isolated node, directed."""
+    triangle = [[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]]
+    path = [[0, 1], [1, 2]]
+    return GraphStore.from_arrays(
+        node_ptr=[0, 3, 7],
+        edge_ptr=[0, 6, 8],
+        edge_index=np.concatenate([triangle, path], axis=1),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+# -- in and out ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_round_trip_is_exact_in_the_callers_order(seed, random_graphs, same_graph):
+    graphs = random_graphs(seed)
+    store = from_pyg(graphs)
+    assert len(store) == len(graphs)
+    for position, graph in enumerate(graphs):
+        same_graph(store[position], graph)
+    for ours, graph in zip(store, graphs, strict=True):
+        same_graph(ours, graph)
+
+
+def test_stored_edges_are_sorted_by_graph_destination_source(random_graphs):
+    store = from_pyg(random_graphs(0, 30))
+    arrays = store.arrays
+    graph = np.repeat(np.arange(len(store)), store.edge_counts)
+    keys = list(zip(graph, arrays["dst"], arrays["src"], strict=True))
+    assert keys == sorted(keys)
+    by_src = arrays["by_src"] + arrays["edge_ptr"][graph]
+    keys = list(zip(graph, arrays["src"][by_src], arrays["dst"][by_src], strict=True))
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_undirected_is_decided_per_graph_and_counts_duplicates(seed, random_graphs):
+    graphs = random_graphs(seed)
+    store = from_pyg(graphs)
+    for graph, found in zip(graphs, store.per_graph("undirected"), strict=True):
+        there = sorted(map(tuple, graph.edge_index.T.tolist()))
+        back = sorted((v, u) for u, v in there)
+        assert found == (there == back)
+
+
+def test_twice_there_and_once_back_is_directed():
+    data = Data(edge_index=torch.tensor([[0, 0, 1], [1, 1, 0]]), num_nodes=2)
+    assert not from_pyg([data]).per_graph("undirected")[0]
+
+
+def test_an_empty_store():
+    store = from_pyg([])
+    assert len(store) == store.num_nodes == store.num_edges == 0
+    assert list(store) == []
+    assert list(store.batches(4)) == []
+    assert store.batch().num_graphs == 0
+    assert len(store.compact()) == 0
+
+
+def test_values_keep_two_kinds_float32_and_int64_and_bool():
+    store = triangle_and_path(
+        x=np.arange(7, dtype=np.float64),
+        edge_attr=np.arange(8, dtype=np.uint8),
+        y=np.array([[1.0, np.nan], [0.0, 1.0]]),
+        node_truth=np.arange(7) % 2 == 0,
+    )
+    first = store[0]
+    assert first.x.dtype == torch.float32
+    assert first.x.shape == (3, 1)
+    assert first.edge_attr.dtype == torch.int64
+    assert first.edge_attr[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert first.y.dtype == torch.float32
+    assert torch.isnan(first.y[0, 1])
+    assert first.node_truth.dtype == torch.bool
+
+
+def test_per_graph_extras_follow_the_views():
+    store = triangle_and_path(graph_fields={"weight": [30, 40]}, y=[5, 6])
+    assert store.has("weight")
+    assert not store.has("colour")
+    assert store.select([1]).per_graph("weight").tolist() == [40]
+    assert store[1].weight.tolist() == [40]
+    with pytest.raises(DataError, match="carry no 'colour'"):
+        store.per_graph("colour")
+
+
+def test_counts_and_repr():
+    store = triangle_and_path(x=np.zeros((7, 4)), edge_attr=np.zeros((8, 2)))
+    assert store.node_counts.tolist() == [3, 4]
+    assert store.edge_counts.tolist() == [6, 2]
+    assert (store.num_features, store.num_edge_features) == (4, 2)
+    assert repr(store) == "GraphStore(2 graphs, 7 nodes, 8 edges)"
+    assert (triangle_and_path().num_features, triangle_and_path().num_edge_features) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_caller_order_of_any_view(seed, random_graphs):
+    graphs = random_graphs(seed)
+    rng = np.random.default_rng(seed)
+    positions = rng.integers(0, len(graphs), size=9)
+    view = from_pyg(graphs).select(positions)
+    batch = view.batch()
+    ours = view.caller_order(batch.edge_attr.numpy())
+    theirs = torch.cat([graphs[i].edge_attr for i in positions])
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_ranges_equals_its_loop():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        starts, counts = rng.integers(0, 50, size=7), rng.integers(0, 4, size=7)
+        loop = [np.arange(s, s + c) for s, c in zip(starts, counts, strict=True)]
+        np.testing.assert_array_equal(ranges(starts, counts), np.concatenate(loop))
+    assert len(ranges(np.zeros(0, int), np.zeros(0, int))) == 0
+
+
+# -- views -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_views_of_views_and_compact(seed, random_graphs, same_graph):
+    graphs = random_graphs(seed)
+    store = from_pyg(graphs, meta={"classes": ["a", "b"]})
+    rng = np.random.default_rng(seed)
+    outer = rng.permutation(len(graphs))[:8]
+    inner = rng.integers(0, 8, size=5)
+    view = store.select(outer).select(inner)
+    assert view.arrays["src"] is store.arrays["src"]
+    assert view.meta == store.meta
+    small = view.compact()
+    assert small.arrays["src"].shape == (view.num_edges,)
+    for place, i in enumerate(inner):
+        same_graph(view[place], graphs[outer[i]])
+        same_graph(small[place], graphs[outer[i]])
+
+
+def test_select_by_mask_negative_numbers_and_nothing():
+    store = triangle_and_path()
+    assert store.select([False, True]).index.tolist() == [1]
+    assert store.select([-1, 0]).index.tolist() == [1, 0]
+    assert store.select(1).index.tolist() == [1]
+    assert len(store.select([])) == 0
+    assert store[-1].num_nodes == 4
+    assert store.batch([]).num_graphs == 0
+    assert store.batch([-1]).num_nodes == 4
+    assert [b.num_graphs for b in store.select([0, 1, 0]).batches(2)] == [2, 1]
+
+
+@pytest.mark.parametrize("wrong", [2, -3, [0, 7]])
+def test_a_graph_that_is_not_there_is_named(wrong):
+    number = wrong[-1] if isinstance(wrong, list) else wrong
+    with pytest.raises(DataError, match=f"no graph {number}: the graphs are 0 to 1"):
+        triangle_and_path().select(wrong)
+    with pytest.raises(DataError, match=f"no graph {number}"):
+        triangle_and_path().batch(wrong)
+    with pytest.raises(DataError, match="no graph 0: there are none"):
+        from_pyg([]).select([0])
+
+
+def test_masks_of_another_length_and_fractions_are_refused():
+    with pytest.raises(DataError, match="mask of 3"):
+        triangle_and_path().select([True, False, True])
+    with pytest.raises(DataError, match="whole numbers"):
+        triangle_and_path().select([0.5])
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([[0, 1, 0], [1, 0, 3]], r"graph 1 has an edge 0 → 3 but only 3 nodes"),
+        ([[0, 1, -1], [1, 0, 0]], r"graph 1 has an edge -1 → 0"),
+        ([[0, 2, 0], [1, 0, 1]], r"graph 0 has an edge 2 → 0 but only 2 nodes"),
+    ],
+)
+def test_wrong_indices_name_the_graph(edges, message):
+    with pytest.raises(DataError, match=message):
+        GraphStore.from_arrays(node_ptr=[0, 2, 5], edge_ptr=[0, 2, 3], edge_index=edges)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_ptr": [1, 3]}, "node_ptr must start at 0"),
+        ({"node_ptr": [0, 3, 2]}, "never fall"),
+        ({"edge_ptr": [0, 1, 2]}, "must count the same graphs, not 1 and 2"),
+        ({"edge_ptr": [0, 3]}, "edge_index has 2 edges, edge_ptr says 3"),
+        ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"shape \[2, E\], not \[3, 2\]"),
+        ({"x": np.zeros((2, 1))}, "x has 2 rows where there are 3 nodes"),
+        ({"edge_attr": np.zeros(3)}, "edge_attr has 3 rows where there are 2 edges"),
+        ({"y": [1, 2]}, "y has 2 rows where there are 1 graphs"),
+        ({"edge_truth": [1]}, "edge_truth has 1 rows"),
+        ({"graph_fields": {"size": [1, 2]}}, "size has 2 rows"),
+    ],
+)
+def test_arrays_that_do_not_fit_say_why(change, message):
+    right = {"node_ptr": [0, 3], "edge_ptr": [0, 2], "edge_index": [[0, 1], [1, 2]]}
+    GraphStore.from_arrays(**right)
+    with pytest.raises(DataError, match=message):
+        GraphStore.from_arrays(**{**right, **change})
+
+
+# -- disk ------------------------------------------------------------------------------------------
+
+
+def assert_same_store(ours: GraphStore, theirs: GraphStore) -> None:
+    assert ours.meta == theirs.meta
+    assert ours.arrays.keys() == theirs.arrays.keys()
+    for name, values in theirs.arrays.items():
+        assert ours.arrays[name].dtype == values.dtype, name
+        np.testing.assert_array_equal(ours.arrays[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_saved_and_loaded_is_equal(tmp_path, seed, random_graphs, same_graph):
+    graphs = random_graphs(seed)
+    store = from_pyg(graphs, meta={"classes": ["a", "ü"], "bias": 0.5})
+    assert store.save(tmp_path / "deep" / "down") == tmp_path / "deep" / "down"
+    loaded = GraphStore.load(tmp_path / "deep" / "down")
+    assert_same_store(loaded, store)
+    for position, graph in enumerate(graphs):
+        same_graph(loaded[position], graph)
+    assert [p.name for p in (tmp_path / "deep" / "down").iterdir()] == [FILE]
+
+
+def test_a_saved_view_holds_just_its_graphs(tmp_path, random_graphs, same_graph):
+    graphs = random_graphs(1)
+    view = from_pyg(graphs).select([5, 2, 2])
+    loaded = GraphStore.load(view.save(tmp_path))
+    assert_same_store(loaded, view.compact())
+    for place, i in enumerate([5, 2, 2]):
+        same_graph(loaded[place], graphs[i])
+
+
+def test_an_empty_store_can_be_saved(tmp_path):
+    assert len(GraphStore.load(from_pyg([]).save(tmp_path))) == 0
+
+
+def test_saving_over_a_loaded_store_leaves_the_old_one_readable(tmp_path, random_graphs):
+    store = from_pyg(random_graphs(0))
+    before = {name: values.copy() for name, values in store.arrays.items()}
+    store.save(tmp_path)
+    loaded = GraphStore.load(tmp_path)
+    loaded.select([3]).save(tmp_path)
+    for name, values in before.items():
+        np.testing.assert_array_equal(loaded.arrays[name], values)
+    assert len(GraphStore.load(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_loading_does_not_read_the_arrays(tmp_path):
+    rows = 2_000_000
+    GraphStore.from_arrays(
+        node_ptr=[0, rows],
+        edge_ptr=[0, 0],
+        edge_index=np.zeros((2, 0)),
+        x=np.ones((rows, 4), np.float32),
+    ).save(tmp_path)
+    code = (
+        "import sys, os; from gsat.graphs import GraphStore\n"
+        "def own():  # megabytes of memory that belong to no file\n"
+        "    text = open('/proc/self/status').read()\n"
+        "    return int(text.split('RssAnon:')[1].split()[0]) / 1024\n"
+        "before = own(); store = GraphStore.load(sys.argv[1])\n"
+        "print(own() - before, store.arrays['x'][-1, 0])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ).stdout.split()
+    assert float(out[0]) < 10  # the array has 30 MB
+    assert float(out[1]) == 1
+
+
+def test_nothing_saved_here(tmp_path):
+    with pytest.raises(DataError, match=f"holds no saved graphs: {FILE} is missing"):
+        GraphStore.load(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text"])
+def test_a_damaged_file_says_so(tmp_path, damage, random_graphs):
+    from_pyg(random_graphs(0)).save(tmp_path)
+    file = tmp_path / FILE
+    content = file.read_bytes()
+    file.write_bytes({"cut": content[:-100], "empty": b"", "text": b"hello" * 50}[damage])
+    with pytest.raises(DataError, match="is damaged"):
+        GraphStore.load(tmp_path)
+
+
+def test_a_file_of_another_version_says_so(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(1)}, tmp_path / FILE, metadata={"format": "gsat-graphs-0"})
+    with pytest.raises(DataError, match="'gsat-graphs-0', not 'gsat-graphs-1'"):
+        GraphStore.load(tmp_path)
+
+
+def test_the_file_is_plain_safetensors(tmp_path):
+    triangle_and_path(y=[0, 1]).save(tmp_path)
+    raw = (tmp_path / FILE).read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    assert set(header) > {"node_ptr", "edge_ptr", "src", "dst", "order", "y"}
