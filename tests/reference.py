@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -13,6 +16,15 @@ from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.models import GIN
 from gsat.ops import Draws
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Where imported: on a busy machine a second thread is mostly waited for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def random_graph(
@@ -84,7 +96,10 @@ class ReferenceGSAT(nn.Module):
         super().__init__()
         assert isinstance(model.backbone, GIN)
         self.gin, self.g = model.backbone, model.extractor
-        self.convs = nn.ModuleList(WeightedGIN(layer.mlp, layer.edge) for layer in self.gin.layers)
+        self.convs = nn.ModuleList(
+            WeightedGIN(nn.Sequential(layer.inner, layer.norm, nn.ReLU(), layer.outer), layer.edge)
+            for layer in self.gin.layers
+        )
         self.norm = InstanceNorm(1)
 
     def embed(self, batch: GraphBatch, weight: Tensor, draws: Draws | None = None) -> Tensor:
@@ -112,8 +127,8 @@ class ReferenceGSAT(nn.Module):
 
     def forward(
         self, batch: GraphBatch, draws: Draws | None = None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Logits [B, L], edge weights [E], α and p [E] or [N]."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits [B, L], edge weights [E], p [E] or [N]."""
         ones = torch.ones(batch.num_edges, dtype=batch.x.dtype)
         h = self.embed(batch, ones, draws and draws.child("first run"))
         logits = self.attention_logits(h, batch, draws and draws.child("extractor"))
@@ -125,7 +140,7 @@ class ReferenceGSAT(nn.Module):
         weight = self._weights(alpha, batch)
         h = self.embed(batch, weight, draws and draws.child("second run"))
         pooled = global_add_pool(h, batch.node_graph, batch.num_graphs)
-        return self.gin.head(pooled), weight, alpha, p
+        return self.gin.head(pooled), weight, p
 
     def _weights(self, p: Tensor, batch: GraphBatch) -> Tensor:
         if self.g.on == "node":

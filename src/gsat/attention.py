@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import seeded
-from gsat.ops import Draws, gather_normalise_relu_dropout, normalise_relu_dropout
+from gsat.ops import (
+    Draws,
+    concrete,
+    gather_normalise_relu_dropout,
+    normalise_relu_dropout,
+)
 
 On = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
@@ -38,16 +43,17 @@ class Extractor(nn.Module):
     def forward(self, h: Tensor, batch: GraphBatch, draws: Draws | None = None) -> Tensor:
         """Node embeddings [N, h] to logits [E] or [N]."""
         first, second = (draws.child(0), draws.child(1)) if draws else (None, None)
+        # The biases of the hidden layers cancel: the norm takes the mean of each graph away.
         if self.on == "edge":
-            # Linear(concat(h_u, h_v)) = W_src h_u + W_dst h_v + b: products on nodes, not edges.
+            # W concat(h_u, h_v) = W_src h_u + W_dst h_v: products on nodes, not edges.
             from_src, from_dst = self.first.weight.split(self.hidden, dim=1)
-            a = torch.addmm(self.first.bias, h, from_src.T)
-            z = gather_normalise_relu_dropout(a, h @ from_dst.T, batch, self.dropout, first)
+            a, b = h @ from_src.T, h @ from_dst.T
+            z = gather_normalise_relu_dropout(a, b, batch, self.dropout, first)
             ptr, rows = batch.edge_ptr, batch.edge_id
         else:
             ptr, rows = batch.node_ptr, batch.node_id
-            z = normalise_relu_dropout(self.first(h), ptr, rows, self.dropout, first)
-        z = normalise_relu_dropout(self.second(z), ptr, rows, self.dropout, second)
+            z = normalise_relu_dropout(h @ self.first.weight.T, ptr, rows, self.dropout, first)
+        z = normalise_relu_dropout(z @ self.second.weight.T, ptr, rows, self.dropout, second)
         return self.last(z)[:, 0]
 
 
@@ -69,8 +75,7 @@ def sample(
     """
     if how == "none":
         return torch.sigmoid(logits)
-    u = draws.uniform(rows).to(logits.dtype)
-    soft = torch.sigmoid((logits + torch.log(u) - torch.log1p(-u)) / temperature)
+    soft = concrete(logits, rows, draws, temperature)
     if how == "concrete":
         return soft
     # Written so that the value is exactly 0 or 1: soft − soft.detach() is exactly 0.

@@ -5,26 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-_EPS = 1e-6
+from gsat.ops import bernoulli_kl
 
 
 def information(alpha: Tensor, r: float) -> Tensor:
     """KL(Bernoulli(α) ‖ Bernoulli(r)), averaged over all entries; a scalar.
 
-    The small constants stand where the published code has them: inside both logarithms, and added
-    to 1 − r but not to r. They keep value and gradient finite at α = 0 and 1.
-
     Args:
         alpha: keep-probabilities or samples of them, any shape, in [0, 1].
         r: the prior probability.
     """
-    keep = alpha * torch.log(alpha / r + _EPS)
-    drop = (1 - alpha) * torch.log((1 - alpha) / (1 - r + _EPS) + _EPS)
-    # An empty batch of edges carries no information.
-    return (keep + drop).mean() if alpha.numel() else alpha.sum()
+    return bernoulli_kl(alpha, r)
 
 
 def sparsity(alpha: Tensor) -> Tensor:

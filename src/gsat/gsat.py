@@ -106,13 +106,15 @@ class GSAT(InterpretableModel):
         return model
 
     def _check(self, store: GraphStore) -> None:
+        if len(store) == 0:
+            return
         needed, came = self.backbone.config.get("in_features"), max(store.num_features, 1)
         if needed is not None and needed != came:
             raise DataError(
                 f"the model was trained on graphs with {needed} node features, these have {came}"
             )
         needed = self.backbone.config.get("edge_features")
-        if needed and needed != store.num_edge_features:
+        if needed and needed != store.num_edge_features and store.num_edges:
             raise DataError(
                 f"the model was trained on graphs with {needed} edge features, these have "
                 f"{store.num_edge_features}"

@@ -31,12 +31,18 @@ class Task:
     metric: Literal["accuracy", "roc_auc"] = "accuracy"
 
     def __post_init__(self) -> None:
+        if self.kind not in ("binary", "multiclass", "multilabel"):
+            raise DataError(f"a task is 'binary', 'multiclass' or 'multilabel', not {self.kind!r}")
+        if self.metric not in ("accuracy", "roc_auc"):
+            raise DataError(f"a task's metric is 'accuracy' or 'roc_auc', not {self.metric!r}")
         if self.kind == "binary" and self.classes != 2:
             raise DataError(f"a binary task has 2 classes, not {self.classes}")
         if self.kind == "multiclass" and self.classes < 2:
             raise DataError(f"a multi-class task needs at least 2 classes, not {self.classes}")
         if self.kind == "multiclass" and self.metric != "accuracy":
             raise DataError("a multi-class task is measured by accuracy; set metric='accuracy'")
+        if self.kind == "multilabel" and self.classes < 1:
+            raise DataError(f"a multi-label task needs at least 1 label, not {self.classes}")
         if self.kind == "multilabel" and self.metric != "roc_auc":
             raise DataError("a multi-label task is measured by ROC AUC; set metric='roc_auc'")
 

@@ -1,4 +1,4 @@
-"""Subgraphs of an explanation: what a budget counts, which edges it takes, how they are numbered."""
+"""Subgraphs of an explanation: what a budget counts, what it takes, how that is numbered."""
 
 from __future__ import annotations
 

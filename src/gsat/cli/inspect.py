@@ -219,3 +219,24 @@ def _graphs(run: Path, data: str | None, split: str) -> tuple[GraphStore, dict[s
 
 def _numbered(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
+
+
+@app.command()
+def results(
+    file: Annotated[Path, typer.Argument(help="Recorded runs.")] = Path("results/runs.jsonl"),
+    write: Annotated[
+        Path | None, typer.Option(help="Put the table between the result marks of this file.")
+    ] = None,
+) -> None:
+    """Print recorded runs as a table, ours beside the paper's."""
+    from gsat.studies.report import markdown, write_between_marks
+
+    if not file.is_file():
+        raise GSATError(
+            f"there are no recorded runs at {file}; make some with: gsat train --record"
+        )
+    table = markdown(file)
+    if write is None:
+        typer.echo(table, nl=False)
+    else:
+        write_between_marks(write, table)

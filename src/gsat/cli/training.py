@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +85,7 @@ def resume(
     from gsat.training.rundir import RunDirectory
 
     # Sums differ in the last bit between thread counts: the run's own count is taken.
-    _set_threads(threads or RunDirectory.open(run).threads)
+    _set_threads(threads or RunDirectory.open(run).environment["threads"])
     from gsat.training.train import resume as resume_run
 
     finished = resume_run(run, device=device, progress=not quiet, warn=print_error)
@@ -100,7 +99,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train GSAT on BA-2Motifs and draw what it found: a minute from nothing to a picture."""
-    _set_threads(min(2, os.cpu_count() or 1))
+    _set_threads(1)
     from gsat.datasets.load import load_dataset
     from gsat.draw import draw_grid
     from gsat.training.recipe import make_recipe

@@ -111,7 +111,8 @@ def _json(
     top: int | str | None = None,
     title: str | None = None,
     class_names: Sequence[str] | None = None,
-    **_: Any,
+    node_types: Sequence[str] | None = None,  # these two are for pictures
+    sharpen: float | None = None,
 ) -> str:
     out = explanation.as_dict()
     if top is not None:

@@ -23,8 +23,8 @@ def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
     """The suffix of ``path`` in lower case, or an error that lists the known ones."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:
-        had = f"'{suffix}'" if suffix else "no suffix"
-        raise GSATError(f"can't write {path}: the file must end in {', '.join(known)}, not {had}")
+        had = f"'{suffix}'" if suffix else "nothing"
+        raise GSATError(f"can't write {path}: its name must end in {', '.join(known)}, not {had}")
     return suffix
 
 

@@ -53,8 +53,7 @@ def draw_explanation(
         class_names: names of the classes (or labels) for the title.
         sharpen: above 1 raises the contrast between high and low scores.
     """
-    if path is not None:
-        check_suffix(path)
+    _check(path, sharpen)
     picture = scene(explanation, top, node_types)
     # An edge is half an inch, or more where crowded nodes would become too small.
     unit = max(0.5, 0.07 / picture.radius)
@@ -86,8 +85,7 @@ def draw_grid(
     Args:
         titles: one line per graph. The rest as in :func:`draw_explanation`.
     """
-    if path is not None:
-        check_suffix(path)
+    _check(path, sharpen)
     if not explanations:
         raise GSATError("there is no explanation to draw: a grid needs at least one")
     if columns < 1:
@@ -123,6 +121,14 @@ def draw_grid(
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
+
+
+def _check(path: str | Path | None, sharpen: float) -> None:
+    """Refuse what can't be written or drawn before any work is done."""
+    if path is not None:
+        check_suffix(path)
+    if not sharpen > 0:
+        raise GSATError(f"sharpen must be above 0 (1 leaves the scores as they are), not {sharpen}")
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -39,7 +39,7 @@ def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
     graph.add_edges_from((int(u), int(v)) for u, v in edges if u != v)
     parts = [sorted(part) for part in nx.connected_components(graph)]
     parts.sort(key=lambda part: (-len(part), part[0]))
-    places = [_component(graph.subgraph(part), part) for part in parts]
+    places = [_component(graph.subgraph(part).copy(), part) for part in parts]
     out = np.zeros((num_nodes, 2))
     for part, at in zip(parts, _side_by_side(places), strict=True):
         out[part] = at
@@ -58,7 +58,7 @@ def _component(graph: nx.Graph, nodes: list[int]) -> Floats:
     else:
         import networkx as nx
 
-        found = nx.spring_layout(graph, seed=0, iterations=100)
+        found = nx.spring_layout(graph, seed=0, iterations=50)
         at = np.array([found[node] for node in nodes])
     lengths = np.linalg.norm(at[ends[:, 0]] - at[ends[:, 1]], axis=1)
     at = _lying(at / max(float(np.median(lengths)), 1e-9))
@@ -150,23 +150,30 @@ class _Springs:
         self.weights = (distances + np.eye(n)) ** -2.0
         np.fill_diagonal(self.weights, 0)
         laplacian = np.diag(self.weights.sum(axis=1)) - self.weights
-        self.inverse = np.linalg.inv(laplacian + 1.0 / n) - 1.0 / n
+        self.inverse = np.asarray(np.linalg.inv(laplacian + 1.0 / n) - 1.0 / n, np.float64)
 
     def spread(self, noise: float = 0.05) -> Floats:
         """[n, 2], classical scaling, a start; a little noise parts symmetric nodes."""
         n = len(self.distances)
-        if n == 2:
-            return np.array([[0.0, 0.0], [1.0, 0.0]])
-        centre = np.eye(n) - 1.0 / n
-        values, vectors = np.linalg.eigh(-0.5 * centre @ self.distances**2 @ centre)
-        at = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 1e-3))
-        at = at * _signs(at)
-        return at + np.random.default_rng(0).normal(scale=noise, size=at.shape)
+        random = np.random.default_rng(0)
+        squares = self.distances**2
+        rows = squares.mean(axis=1)
+        product = -0.5 * (squares - rows[:, None] - rows[None] + rows.mean())
+        # The two leading directions, by powers: a start need not be exact.
+        axes = random.normal(size=(n, 2))
+        for _ in range(30):
+            axes = _times(product, axes)
+            axes[:, 0] /= max(float(np.linalg.norm(axes[:, 0])), 1e-9)
+            axes[:, 1] -= axes[:, 0] * (axes[:, 0] * axes[:, 1]).sum()
+            axes[:, 1] /= max(float(np.linalg.norm(axes[:, 1])), 1e-9)
+        at = axes * np.sqrt(np.linalg.norm(_times(product, axes), axis=0))
+        return at + random.normal(scale=noise, size=at.shape)
 
-    def settle(self, at: Floats, steps: int = 300, tolerance: float = 1e-5) -> Floats:
+    def settle(self, at: Floats) -> Floats:
         """[n, 2], the start ``at`` moved to the nearest minimum of the stress."""
         before = np.inf
-        for _ in range(steps):
+        tolerance = 1e-5 if len(at) <= SEVERAL_STARTS else 1e-4
+        for _ in range(300):
             now = _apart(at)
             stress = self._stress(now)
             if before - stress < tolerance * stress:
@@ -174,7 +181,7 @@ class _Springs:
             before = stress
             pull = -self.weights * self.distances / np.maximum(now, 1e-9)
             np.fill_diagonal(pull, -pull.sum(axis=1))
-            at = self.inverse @ (pull @ at)
+            at = _times(self.inverse, _times(pull, at))
         return at
 
     def stress(self, at: Floats) -> float:
@@ -183,6 +190,12 @@ class _Springs:
 
     def _stress(self, now: Floats) -> float:
         return float((self.weights * (now - self.distances) ** 2).sum())
+
+
+def _times(matrix: Floats, at: Floats) -> Floats:
+    # Not `@`: BLAS wakes its threads for every small product, which on a busy machine costs
+    # a hundred times the product.
+    return np.einsum("ij,jk->ik", matrix, at)
 
 
 def _apart(at: Floats) -> Floats:

@@ -24,13 +24,13 @@ class MethodSettings(BaseModel):
     """Base of a method's own settings, the table ``[method.NAME]`` of a recipe."""
 
     # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class TrainingSettings(BaseModel):
     """The table ``[training]`` of a recipe: what all methods share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     epochs: PositiveInt = 100
     batch_size: PositiveInt = 128
     lr: float = Field(1e-3, gt=0)

@@ -87,7 +87,10 @@ class GSATMethod(Method):
     def begin(self, phase: str) -> None:
         """One Adam over extractor and backbone."""
         self.optimiser = Adam(
-            self.model.parameters(), self.training.lr, weight_decay=self.training.weight_decay
+            self.model.parameters(),
+            self.training.lr,
+            weight_decay=self.training.weight_decay,
+            fused=True,  # one pass over all weights instead of some two hundred small ones
         )
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:

@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor, nn
 
+from gsat.errors import DataError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, seeded
-from gsat.ops import Draws, EdgeTerm, ScalarTerm, aggregate, pool, relu_dropout
+from gsat.ops import (
+    Draws,
+    EdgeTerm,
+    ScalarTerm,
+    aggregate,
+    batch_norm_relu,
+    pool,
+    relu_dropout,
+)
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -16,23 +25,34 @@ if TYPE_CHECKING:
 
 
 class GINLayer(nn.Module):
-    """x'_v = MLP(x_v + Σ_{u→v} w_uv · m_uv), with m = x_u, or ReLU(x_u + W_e e_uv)."""
+    """x'_v = MLP(x_v + Σ_{u→v} w_uv · m_uv), with m = x_u, or ReLU(x_u + W_e e_uv).
+
+    The MLP is ``inner`` linear, batch norm, ReLU, ``outer`` linear.
+    """
 
     def __init__(self, hidden: int, edge_features: bool) -> None:
         super().__init__()
         self.edge = nn.Linear(hidden, hidden) if edge_features else None
-        self.mlp = nn.Sequential(
-            nn.Linear(hidden, hidden),
-            nn.BatchNorm1d(hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-        )
+        self.inner = nn.Linear(hidden, hidden)
+        self.norm = nn.BatchNorm1d(hidden)
+        self.outer = nn.Linear(hidden, hidden)
 
     def forward(
-        self, x: Tensor, batch: GraphBatch, attention: Tensor | None, term: EdgeTerm
+        self,
+        x: Tensor,
+        batch: GraphBatch,
+        attention: Tensor | None,
+        term: EdgeTerm,
+        dropout: float = 0.0,
+        draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden]."""
-        return self.mlp(x + aggregate(x, batch, attention, term))
+        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer.
+
+        The products are bare: the biases go into the pass that comes next.
+        """
+        z = aggregate(x, batch, attention, term, own=True) @ self.inner.weight.T
+        z = batch_norm_relu(z, self.inner.bias, self.norm) @ self.outer.weight.T
+        return relu_dropout(z, batch.node_id, dropout, draws, self.outer.bias)
 
 
 class GIN(Backbone):
@@ -80,7 +100,7 @@ class GIN(Backbone):
     ) -> Self:
         """A GIN that fits the data; ``edge_features=False`` leaves its edge attributes aside."""
         return cls(
-            data.store.num_features,
+            max(data.store.num_features, 1),  # graphs without features get a column of ones
             data.task,
             edge_features=data.store.num_edge_features if edge_features else 0,
             seed=seed,
@@ -93,9 +113,9 @@ class GIN(Backbone):
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
         x = self.encoder(batch.x.to(self.encoder.weight.dtype))
         for number, layer in enumerate(self.layers):
-            x = layer(x, batch, attention, self._edge_term(layer, batch))
+            term = self._edge_term(layer, batch)
             source = draws.child("dropout", number) if draws else None
-            x = relu_dropout(x, batch.node_id, self.dropout, source)
+            x = layer(x, batch, attention, term, self.dropout, source)
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
@@ -103,7 +123,11 @@ class GIN(Backbone):
         return self.head(pool(embeddings, batch.node_ptr, "sum"))
 
     def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:
-        if self.edge_encoder is None or batch.edge_attr is None:
+        if self.edge_encoder is None:
+            return None
+        if batch.edge_attr is None:
+            if batch.num_edges:
+                raise DataError("this GIN needs edge features and the graphs have none")
             return None
         assert isinstance(layer, GINLayer)
         assert layer.edge is not None

@@ -124,16 +124,17 @@ class InterpretableModel(nn.Module, ABC):
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Inside, the model is in evaluation mode and no gradients are kept."""
-        # The flag is touched only when it must be, so that threads may share a model in eval mode.
-        training = self.training
-        if training:
-            self.eval()
+        # A flag is touched only when it must be, so that threads may share a model in eval mode;
+        # and each on its own, so that a part frozen in eval mode stays frozen.
+        training = [module for module in self.modules() if module.training]
+        for module in training:
+            module.training = False
         try:
             with torch.no_grad():
                 yield
         finally:
-            if training:
-                self.train()
+            for module in training:
+                module.training = True
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
         device = next(self.parameters()).device

@@ -1,6 +1,8 @@
 """The few operations that cost time: one meaning in plain torch, one fast form for the CPU."""
 
 from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
+from gsat.ops.batchnorm import batch_norm_relu
+from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
@@ -15,6 +17,9 @@ __all__ = [
     "EdgeTerm",
     "ScalarTerm",
     "aggregate",
+    "batch_norm_relu",
+    "bernoulli_kl",
+    "concrete",
     "engine",
     "gather_normalise_relu_dropout",
     "normalise_relu_dropout",

@@ -3,6 +3,8 @@
     out_v = Σ_{u→v} w_uv · x_u                     (no edge term)
     out_v = Σ_{u→v} w_uv · ReLU(x_u + c_uv)        (edge term c)
 
+With ``own=True`` the node's own x_v is added, as GIN's update wants it.
+
 The edge term comes in two kinds: ``c_uv = a_uv · slope + offset`` for a scalar attribute a (two
 linear layers on a scalar are one line, so no E × h × h product is paid), or any tensor [E, h].
 """
@@ -31,28 +33,39 @@ class ScalarTerm(NamedTuple):
 EdgeTerm = ScalarTerm | Tensor | None
 
 
-def aggregate(x: Tensor, batch: GraphBatch, weight: Tensor | None, term: EdgeTerm = None) -> Tensor:
+def aggregate(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    term: EdgeTerm = None,
+    own: bool = False,
+) -> Tensor:
     """Sum of weighted messages at each node.
 
     Args:
         x: [N, h]. weight: [E], or None for all ones. term: none, :class:`ScalarTerm` or [E, h].
+        own: whether x itself is added.
 
     Returns:
-        [N, h]; zero where nothing arrives.
+        [N, h]; zero (or x) where nothing arrives.
     """
     if not compiled(x, weight, *(term if isinstance(term, tuple) else (term,))):
-        return aggregate_plain(x, batch, weight, term)
+        return aggregate_plain(x, batch, weight, term, own)
     if weight is None:
         weight = torch.ones(batch.num_edges)
     if term is None:
-        return _Plain.apply(x, weight, batch)
+        return _Plain.apply(x, weight, batch, own)
     if isinstance(term, ScalarTerm):
-        return _Scalar.apply(x, weight, term.attribute, term.slope, term.offset, batch)
-    return _Dense.apply(x, weight, term, batch)
+        return _Scalar.apply(x, weight, term.attribute, term.slope, term.offset, batch, own)
+    return _Dense.apply(x, weight, term, batch, own)
 
 
 def aggregate_plain(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, term: EdgeTerm = None
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    term: EdgeTerm = None,
+    own: bool = False,
 ) -> Tensor:
     """The meaning of :func:`aggregate`, in plain torch."""
     message = x[batch.src]
@@ -62,7 +75,7 @@ def aggregate_plain(
         message = torch.relu(message + term)
     if weight is not None:
         message = message * weight[:, None]
-    return torch.zeros_like(x).index_add(0, batch.dst, message)
+    return (x if own else torch.zeros_like(x)).index_add(0, batch.dst, message)
 
 
 # -- compiled forms ---------------------------------------------------------------------------
@@ -71,11 +84,11 @@ def aggregate_plain(
 
 
 @kernel
-def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, out):  # type: ignore[no-untyped-def]
+def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, own, out):  # type: ignore[no-untyped-def]
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
         for j in range(h):
-            out[v, j] = 0.0
+            out[v, j] = x[v, j] if own else np.float32(0.0)
         for e in range(dst_ptr[v], dst_ptr[v + 1]):
             u, w = src[e], weight[e]
             for j in range(h):
@@ -84,31 +97,33 @@ def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, out):  # type
 
 @kernel
 def _plain_backward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, src_ptr, by_src, dst, weight, x, grad, grad_x, grad_weight
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, own, grad, grad_x, grad_weight
 ):
     h = x.shape[1]
+    weighted = len(grad_weight) > 0
     for u in range(node_ptr[first], node_ptr[last]):
         for j in range(h):
-            grad_x[u, j] = 0.0
+            grad_x[u, j] = grad[u, j] if own else np.float32(0.0)
         for k in range(src_ptr[u], src_ptr[u + 1]):
             e = by_src[k]
             v, w = dst[e], weight[e]
-            dot = np.float32(0.0)
             for j in range(h):
-                g = grad[v, j]
-                dot += g * x[u, j]
-                grad_x[u, j] += w * g
-            grad_weight[e] = dot
+                grad_x[u, j] += w * grad[v, j]
+            if weighted:
+                dot = np.float32(0.0)
+                for j in range(h):
+                    dot += grad[v, j] * x[u, j]
+                grad_weight[e] = dot
 
 
 @kernel
 def _scalar_forward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, dst_ptr, src, weight, x, attribute, slope, offset, out
+    first, last, node_ptr, dst_ptr, src, weight, x, attribute, slope, offset, own, out
 ):
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
         for j in range(h):
-            out[v, j] = 0.0
+            out[v, j] = x[v, j] if own else np.float32(0.0)
         for e in range(dst_ptr[v], dst_ptr[v + 1]):
             u, w, a = src[e], weight[e], attribute[e]
             for j in range(h):
@@ -117,11 +132,12 @@ def _scalar_forward(  # type: ignore[no-untyped-def]
 
 @kernel
 def _scalar_backward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, src_ptr, by_src, dst, weight, x, attribute, slope, offset, grad,
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, attribute, slope, offset, own, grad,
     grad_x, grad_weight, grad_attribute, grad_slope, grad_offset,
 ):  # fmt: skip
     h = x.shape[1]
     zero = np.float32(0.0)
+    weighted, attributed = len(grad_weight) > 0, len(grad_attribute) > 0
     for graph in range(first, last):
         # One row of partial sums per graph: the total does not depend on the threads.
         for j in range(h):
@@ -133,28 +149,33 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
             for k in range(src_ptr[u], src_ptr[u + 1]):
                 e = by_src[k]
                 v, w, a = dst[e], weight[e], attribute[e]
-                dot = zero
-                along = zero
                 for j in range(h):
                     m = x[u, j] + (a * slope[j] + offset[j])
-                    g = grad[v, j] if m > zero else zero
-                    dot += g * m
-                    g *= w
-                    along += g * slope[j]
+                    g = w * grad[v, j] if m > zero else zero
                     grad_x[u, j] += g
                     grad_slope[graph, j] += a * g
-                grad_weight[e] = dot
-                grad_attribute[e] = along
+                if weighted:
+                    dot = zero
+                    for j in range(h):
+                        dot += grad[v, j] * max(x[u, j] + (a * slope[j] + offset[j]), zero)
+                    grad_weight[e] = dot
+                if attributed:
+                    along = zero
+                    for j in range(h):
+                        m = x[u, j] + (a * slope[j] + offset[j])
+                        along += grad[v, j] * slope[j] if m > zero else zero
+                    grad_attribute[e] = w * along
             for j in range(h):
                 grad_offset[graph, j] += grad_x[u, j]
+                grad_x[u, j] += grad[u, j] if own else zero
 
 
 @kernel
-def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, out):  # type: ignore[no-untyped-def]
+def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, own, out):  # type: ignore[no-untyped-def]
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
         for j in range(h):
-            out[v, j] = 0.0
+            out[v, j] = x[v, j] if own else np.float32(0.0)
         for e in range(dst_ptr[v], dst_ptr[v + 1]):
             u, w = src[e], weight[e]
             for j in range(h):
@@ -163,26 +184,27 @@ def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, out):  
 
 @kernel
 def _dense_backward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, src_ptr, by_src, dst, weight, x, term, grad,
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, term, own, grad,
     grad_x, grad_weight, grad_term,
 ):  # fmt: skip
     h = x.shape[1]
     zero = np.float32(0.0)
+    weighted = len(grad_weight) > 0
     for u in range(node_ptr[first], node_ptr[last]):
         for j in range(h):
-            grad_x[u, j] = 0.0
+            grad_x[u, j] = grad[u, j] if own else zero
         for k in range(src_ptr[u], src_ptr[u + 1]):
             e = by_src[k]
             v, w = dst[e], weight[e]
-            dot = zero
             for j in range(h):
-                m = x[u, j] + term[e, j]
-                g = grad[v, j] if m > zero else zero
-                dot += g * m
-                g *= w
+                g = w * grad[v, j] if x[u, j] + term[e, j] > zero else zero
                 grad_x[u, j] += g
                 grad_term[e, j] = g
-            grad_weight[e] = dot
+            if weighted:
+                dot = zero
+                for j in range(h):
+                    dot += grad[v, j] * max(x[u, j] + term[e, j], zero)
+                grad_weight[e] = dot
 
 
 def _forward_places(batch: GraphBatch) -> tuple[Any, ...]:
@@ -198,73 +220,81 @@ def _arrays(*tensors: Tensor) -> tuple[Any, ...]:
     return tuple(t.detach().contiguous().numpy() for t in tensors)
 
 
+def _wanted(like: Tensor, needed: bool) -> Tensor:
+    """Room for a gradient; of length 0, which a kernel takes as "don't", when nobody asks."""
+    return torch.empty(like.shape) if needed else torch.empty(0)
+
+
 class _Plain(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, batch: GraphBatch) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, batch: GraphBatch, own: bool) -> Tensor:
         ctx.save_for_backward(x, weight)
-        ctx.batch = batch
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        split(_plain_forward, *_forward_places(batch), *_arrays(weight, x, out))
+        ctx.batch, ctx.own = batch, own
+        out = torch.empty(x.shape)
+        split(_plain_forward, *_forward_places(batch), *_arrays(weight, x), own, out.numpy())
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        grad_x, grad_weight = torch.empty(x.shape), torch.empty_like(weight)
-        split(
-            _plain_backward,
-            *_backward_places(ctx.batch),
-            *_arrays(weight, x, grad, grad_x, grad_weight),
-        )
-        return grad_x, grad_weight, None
+        grads = torch.empty(x.shape), _wanted(weight, ctx.needs_input_grad[1])
+        places = _backward_places(ctx.batch)
+        split(_plain_backward, *places, *_arrays(weight, x), ctx.own, *_arrays(grad, *grads))
+        return *_asked(ctx, grads), None, None
 
 
 class _Scalar(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, attribute: Tensor, slope: Tensor, offset: Tensor,
-        batch: GraphBatch,
+        batch: GraphBatch, own: bool,
     ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(x, weight, attribute, slope, offset)
-        ctx.batch = batch
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        arrays = _arrays(weight, x, attribute, slope, offset, out)
-        split(_scalar_forward, *_forward_places(batch), *arrays)
+        ctx.batch, ctx.own = batch, own
+        out = torch.empty(x.shape)
+        arrays = _arrays(weight, x, attribute, slope, offset)
+        split(_scalar_forward, *_forward_places(batch), *arrays, own, out.numpy())
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, attribute, slope, offset = ctx.saved_tensors
-        grads = (torch.empty(x.shape), torch.empty_like(weight), torch.empty_like(weight))
-        partial = (len(ctx.batch.graph_row), x.shape[1])
-        slopes, offsets = torch.empty(partial), torch.empty(partial)
-        split(
-            _scalar_backward,
-            *_backward_places(ctx.batch),
-            *_arrays(weight, x, attribute, slope, offset, grad, *grads, slopes, offsets),
-        )
-        return (*grads, slopes.sum(0), offsets.sum(0), None)
+        needs = ctx.needs_input_grad
+        grads = (torch.empty(x.shape), _wanted(weight, needs[1]), _wanted(attribute, needs[2]))
+        slopes, offsets = (torch.empty(ctx.batch.num_graphs, x.shape[1]) for _ in range(2))
+        arrays = _arrays(weight, x, attribute, slope, offset)
+        outs = _arrays(grad, *grads, slopes, offsets)
+        split(_scalar_backward, *_backward_places(ctx.batch), *arrays, ctx.own, *outs)
+        return *_asked(ctx, grads), slopes.sum(0), offsets.sum(0), None, None
 
 
 class _Dense(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, term: Tensor, batch: GraphBatch) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, term: Tensor, batch: GraphBatch, own: bool
+    ) -> Tensor:
         ctx.save_for_backward(x, weight, term)
-        ctx.batch = batch
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        split(_dense_forward, *_forward_places(batch), *_arrays(weight, x, term, out))
+        ctx.batch, ctx.own = batch, own
+        out = torch.empty(x.shape)
+        split(_dense_forward, *_forward_places(batch), *_arrays(weight, x, term), own, out.numpy())
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, term = ctx.saved_tensors
-        grads = (torch.empty(x.shape), torch.empty_like(weight), torch.empty(term.shape))
-        split(
-            _dense_backward,
-            *_backward_places(ctx.batch),
-            *_arrays(weight, x, term, grad, *grads),
+        grads = (
+            torch.empty(x.shape),
+            _wanted(weight, ctx.needs_input_grad[1]),
+            torch.empty(term.shape),
         )
-        return (*grads, None)
+        places, arrays = _backward_places(ctx.batch), _arrays(weight, x, term)
+        split(_dense_backward, *places, *arrays, ctx.own, *_arrays(grad, *grads))
+        return *_asked(ctx, grads), None, None
+
+
+def _asked(ctx: Any, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    needs = ctx.needs_input_grad
+    return tuple(g if needed else None for g, needed in zip(grads, needs, strict=False))

@@ -16,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.errors import GSATError
@@ -24,6 +26,7 @@ from gsat.errors import GSATError
 # Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity.
 kernel = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
+CHUNK = 256  # rows whose sum is taken in one go
 _SMALLEST = 2048  # rows per thread below which a second thread costs more than it gives
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -41,6 +44,12 @@ def compiled(*tensors: Tensor | None) -> bool:
     return engine() == "numba" and all(
         t is None or (t.device.type == "cpu" and t.dtype == torch.float32) for t in tensors
     )
+
+
+def chunks(rows: int) -> NDArray[np.int64]:
+    """Pointers to chunks of ``CHUNK`` rows, for sums over all rows that must not depend on the
+    number of threads."""
+    return np.minimum(np.arange(0, rows + CHUNK, CHUNK), rows) if rows else np.zeros(1, np.int64)
 
 
 def split(run: Callable[..., Any], ptr: Any, *args: Any) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import compiled, kernel, split
+from gsat.ops.engine import chunks, compiled, kernel, split
 from gsat.ops.random import Draws, channel_bits_numba, row_words_numba, threshold
 
 EPS = 1e-5
@@ -56,13 +56,16 @@ def gather_normalise_relu_dropout(
     return normalise_relu_dropout_plain(z, batch.edge_ptr, batch.edge_id, drop, draws)
 
 
-def relu_dropout(z: Tensor, rows: Tensor, drop: float, draws: Draws | None) -> Tensor:
-    """ReLU and dropout of z [M, d]; ``rows`` [M] names the rows for the draws."""
+def relu_dropout(
+    z: Tensor, rows: Tensor, drop: float, draws: Draws | None, bias: Tensor | None = None
+) -> Tensor:
+    """ReLU and dropout of z [M, d], plus ``bias`` [d] if given; ``rows`` [M] names the rows."""
     if draws is None or drop == 0.0:
-        return torch.relu(z)
-    if compiled(z):
-        return _Relu.apply(z, rows, drop, draws.key)
-    return relu_dropout_plain(z, rows, drop, draws)
+        return torch.relu(z if bias is None else z + bias)
+    if compiled(z, bias):
+        zero = torch.zeros(z.shape[1]) if bias is None else bias
+        return _Relu.apply(z, zero, rows, drop, draws.key)
+    return relu_dropout_plain(z if bias is None else z + bias, rows, drop, draws)
 
 
 def relu_dropout_plain(z: Tensor, rows: Tensor, drop: float, draws: Draws | None) -> Tensor:
@@ -88,7 +91,8 @@ def normalise_relu_dropout_plain(
 
 # -- compiled forms ---------------------------------------------------------------------------
 # A graph's rows fit into the cache, so the passes over them (mean, variance, result) are cheap.
-# Backward needs no second hash: y > 0 exactly where the row was kept and positive.
+# Backward needs no second hash: y > 0 exactly where the row was kept and positive. A value is cut
+# where it is <= 0, not kept where it is > 0: a NaN must get through, as it does in plain torch.
 
 
 @kernel
@@ -124,8 +128,8 @@ def _normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale,
             low, high = row_words_numba(key, rows[i])
             for j in range(d):
                 value = (z[i, j] - mean[g, j]) * scale[g, j] * grow
-                kept = channel_bits_numba(low, high, j) >= below
-                y[i, j] = value if (value > np.float32(0.0)) & kept else np.float32(0.0)
+                dropped = channel_bits_numba(low, high, j) < below
+                y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
 
 
 @kernel
@@ -161,13 +165,20 @@ def _gather_forward(  # type: ignore[no-untyped-def]
     first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y
 ):
     d = a.shape[1]
+    for i in range(ptr[first], ptr[last]):
+        u, v = src[i], dst[i]
+        for j in range(d):
+            y[i, j] = a[u, j] + b[v, j]
+    _statistics(first, last, ptr, y, mean, scale)
     for g in range(first, last):
         for i in range(ptr[g], ptr[g + 1]):
             u, v = src[i], dst[i]
+            low, high = row_words_numba(key, rows[i])
             for j in range(d):
-                y[i, j] = a[u, j] + b[v, j]
-    # y holds z until it is overwritten row by row.
-    _normalise_forward(first, last, ptr, y, rows, key, below, grow, mean, scale, y)
+                # The sum again, not y: a loop that reads what it writes does not vectorise.
+                value = (a[u, j] + b[v, j] - mean[g, j]) * scale[g, j] * grow
+                dropped = channel_bits_numba(low, high, j) < below
+                y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
 
 
 @kernel
@@ -209,13 +220,27 @@ def _gather_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _relu_forward(first, last, ptr, z, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
+def _relu_forward(first, last, ptr, z, bias, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
     d = z.shape[1]
     for i in range(ptr[first], ptr[last]):
         low, high = row_words_numba(key, rows[i])
         for j in range(d):
-            kept = channel_bits_numba(low, high, j) >= below
-            y[i, j] = z[i, j] * grow if (z[i, j] > np.float32(0.0)) & kept else np.float32(0.0)
+            value = (z[i, j] + bias[j]) * grow
+            dropped = channel_bits_numba(low, high, j) < below
+            y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
+
+
+@kernel
+def _relu_backward(first, last, ptr, y, grow, grad, grad_z, sums):  # type: ignore[no-untyped-def]
+    d = y.shape[1]
+    for c in range(first, last):
+        for j in range(d):
+            sums[c, j] = 0.0
+        for i in range(ptr[c], ptr[c + 1]):
+            for j in range(d):
+                g = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                grad_z[i, j] = g
+                sums[c, j] += g
 
 
 def _dropout(drop: float, key: int) -> tuple[Any, ...]:
@@ -283,17 +308,21 @@ class _Gather(torch.autograd.Function):
 
 class _Relu(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
+    def forward(ctx: Any, z: Tensor, bias: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
         y = torch.empty(z.shape)
         numbers = _dropout(drop, key)
-        each = np.arange(len(z) + 1)
-        split(_relu_forward, each, _array(z), rows.numpy(), *numbers, y.numpy())
+        arrays = (_array(z), _array(bias), rows.numpy())
+        split(_relu_forward, chunks(len(z)), *arrays, *numbers, y.numpy())
         ctx.save_for_backward(y)
-        ctx.grow = float(numbers[-1])
+        ctx.grow = numbers[-1]
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (y,) = ctx.saved_tensors
-        return grad * (y > 0) * ctx.grow, None, None, None
+        ptr, grad_z = chunks(len(y)), torch.empty(y.shape)
+        sums = torch.empty(len(ptr) - 1, y.shape[1])
+        arrays = (_array(y), ctx.grow, _array(grad), grad_z.numpy(), sums.numpy())
+        split(_relu_backward, ptr, *arrays)
+        return grad_z, sums.sum(0) if ctx.needs_input_grad[1] else None, None, None, None

@@ -34,7 +34,9 @@ class Draws:
     __slots__ = ("key",)
 
     def __init__(self, seed: int, *path: Any) -> None:
-        name = repr((int(seed), *path)).encode()
+        # A NumPy number is named like the plain one: what it prints depends on NumPy's version.
+        parts = (part.item() if isinstance(part, np.generic) else part for part in path)
+        name = repr((int(seed), *parts)).encode()
         self.key = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
 
     def child(self, *path: Any) -> Draws:

@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from gsat.errors import CheckpointError
 from gsat.methods import Method
-from gsat.training.files import sha256, sync_folder, write_durably, write_json
+from gsat.training.files import checksum, sha256, sync_folder, write_durably
 
 Tensors = dict[str, Tensor]
 
@@ -80,8 +80,10 @@ def write(folder: Path, state: State) -> None:
         write_durably(target / name, content)
     values = {"epoch": state.epoch, "values": state.values}
     checks = {name: sha256(content) for name, content in files.items()}
-    checks["values"] = sha256(_canonical(values))
-    write_json(target / "state.json", {**values, "sha256": checks})
+    checks["values"] = checksum(values)
+    # Not by write_json: a method's state may well be infinite (the lowest loss of no epoch).
+    text = json.dumps({**values, "sha256": checks}, indent=2)
+    write_durably(target / "state.json", f"{text}\n".encode())
     sync_folder(folder)
     previous = _last_name(folder)
     write_durably(folder / "LAST", f"{target.name}\n".encode())
@@ -92,16 +94,13 @@ def write(folder: Path, state: State) -> None:
 
 def read(folder: Path) -> tuple[State, list[str]]:
     """The newest sound checkpoint below ``folder``, and what was wrong with newer ones."""
-    last = _last_name(folder)
-    names = sorted(
-        (p.name for p in folder.glob("epoch-*") if p.name.removeprefix("epoch-").isdigit()),
-        key=lambda name: int(name.removeprefix("epoch-")),
-        reverse=True,
-    )
+    last, names = _last_name(folder), _names(folder)
+    problems: list[str] = []
     # A folder newer than LAST was being written when the run was killed.
     if last in names:
         names = names[names.index(last) :]
-    problems: list[str] = []
+    else:
+        problems.append(f"LAST names '{last}', which is not there")
     for name in names:
         try:
             return _read_one(folder / name), problems
@@ -109,6 +108,16 @@ def read(folder: Path) -> tuple[State, list[str]]:
             problems.append(str(error))
     detail = "; ".join(problems) or "there is none"
     raise CheckpointError(f"no usable checkpoint in {folder}: {detail}")
+
+
+def settle(folder: Path, epoch: int) -> None:
+    """Make the checkpoint of ``epoch`` the last one: newer ones are damaged or unfinished."""
+    name = f"epoch-{epoch}"
+    if _last_name(folder) != name:
+        write_durably(folder / "LAST", f"{name}\n".encode())
+    names = _names(folder)
+    for newer in names[: names.index(name)]:
+        shutil.rmtree(folder / newer, ignore_errors=True)
 
 
 def exists(folder: Path) -> bool:
@@ -120,7 +129,7 @@ def _read_one(folder: Path) -> State:
     try:
         described = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         checks = dict(described.pop("sha256"))
-        if sha256(_canonical(described)) != checks.pop("values"):
+        if checksum(described) != checks.pop("values"):
             raise CheckpointError(f"{folder.name}/state.json is damaged (its checksum is wrong)")
         loaded: dict[str, Tensors] = {}
         for name, expected in checks.items():
@@ -138,17 +147,24 @@ def _read_one(folder: Path) -> State:
         raise CheckpointError(f"{folder.name} can't be read ({error})") from error
 
 
+def _names(folder: Path) -> list[str]:
+    """All checkpoint folders, finished or not, newest first."""
+    return sorted(
+        (p.name for p in folder.glob("epoch-*") if p.name.removeprefix("epoch-").isdecimal()),
+        key=lambda name: int(name.removeprefix("epoch-")),
+        reverse=True,
+    )
+
+
 def _last_name(folder: Path) -> str | None:
     file = folder / "LAST"
-    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
-
-
-def _canonical(values: Any) -> bytes:
-    return json.dumps(values, sort_keys=True).encode()
+    return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else None
 
 
 def _contiguous(tensors: Tensors) -> Tensors:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # A copy each: safetensors refuses two names for one tensor, which tied weights have.
+    form = torch.contiguous_format
+    return {name: t.detach().cpu().clone(memory_format=form) for name, t in tensors.items()}
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> Tensors:

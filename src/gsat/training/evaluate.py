@@ -24,6 +24,9 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
 
     Args:
         score: gives what the model says of a batch and the losses to average over batches.
+
+    Raises:
+        FloatingPointError: the model says something that is not a finite number.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
@@ -35,6 +38,11 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
         logits.append(said.logits.cpu())
         weights.append(said.edge_weight.cpu())
         losses.append({name: float(value) for name, value in parts.items()})
+    for name, found in (("predictions", logits), ("edge scores", weights)):
+        if not all(bool(part.isfinite().all()) for part in found):
+            raise FloatingPointError(f"{name} are NaN or infinite")
+    if not np.isfinite([value for loss in losses for value in loss.values()]).all():
+        raise FloatingPointError("losses are NaN or infinite")
     y = torch.from_numpy(store.per_graph("y"))
     out: dict[str, Any] = {
         # Unweighted over batches, as published; it breaks ties between epochs.
@@ -81,7 +89,10 @@ def evaluate_model(
         return said, {"loss": model.task.loss(said.logits, batch.y)}
 
     with model.evaluating():
-        return evaluate(store, model.task, score, batch_size)
+        try:
+            return evaluate(store, model.task, score, batch_size)
+        except FloatingPointError as error:
+            raise DataError(f"the model's {error}; look for NaN in the features") from None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

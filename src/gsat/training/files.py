@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,24 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def append_line(path: Path, values: dict[str, Any]) -> None:
-    """Append one JSON line; several processes may append to one file."""
+def checksum(values: Any) -> str:
+    """The digest of plain values, however they are laid out in a file."""
+    return sha256(json.dumps(values, sort_keys=True).encode())
+
+
+def append_line(path: Path, values: dict[str, Any], unless: Callable[[], bool]) -> bool:
+    """Append one JSON line unless something holds; whether it was appended.
+
+    Several processes may append to one file: from the question to the answer it is locked.
+    """
     line = json.dumps(values, allow_nan=False, ensure_ascii=False) + "\n"
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            if unless():
+                return False
             handle.write(line.encode())
             handle.flush()
             os.fsync(handle.fileno())
+            return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import signal
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from gsat import metrics
 from gsat.datasets.load import Dataset
-from gsat.errors import GSATError, RunError
+from gsat.errors import CheckpointError, GSATError, RunError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods import Context, Method, Phase
 from gsat.models import Attended
@@ -86,6 +87,7 @@ class Loop:
             What was wrong with newer checkpoints, if an older one had to be taken.
         """
         assert self.run is not None
+        self.run.clear_partial_files()
         if not checkpoint.exists(self.run.checkpoints):
             self.run.cut_log(0)
             self.run.clear_best()
@@ -96,7 +98,9 @@ class Loop:
         try:
             checkpoint.restore(self.method, state.tensors, state.values)
         except (RuntimeError, KeyError, ValueError) as error:
-            raise RunError(f"the checkpoint does not fit this model: {error}") from error
+            reason = textwrap.shorten(str(error), 300)
+            raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
+        checkpoint.settle(self.run.checkpoints, state.epoch)
         self.done = state.epoch
         best = state.values["best"]
         self.best, self.best_weights = (Best(**best) if best else None), state.best
@@ -106,6 +110,11 @@ class Loop:
         else:
             self.run.clear_best()
         return problems
+
+    def keep_start(self) -> None:
+        """Save the model as it was given: the recipe can't make these weights again."""
+        self.method.begin(self.method.phases()[0].name)
+        self._save(0.0)
 
     def train(self) -> dict[str, Any]:
         """Run all epochs that are left; returns the result.
@@ -141,7 +150,7 @@ class Loop:
             if epoch < phase.epochs:
                 return phase, epoch
             epoch -= phase.epochs
-        raise RunError(f"the recipe has {epoch} epochs fewer than the run has already done")
+        raise RunError(f"the recipe has {epoch + 1} epochs fewer than the run has already done")
 
     # -- an epoch -------------------------------------------------------------------------------
 
@@ -181,10 +190,7 @@ class Loop:
         means = {name: float(value) / len(starts) for name, value in sums.items()}
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
-            raise RunError(
-                f"training broke down in epoch {epoch}: {bad}; lower the learning rate "
-                f"(--set training.lr=…) or look for NaN in the features"
-            )
+            raise _breakdown(epoch, bad)
         return means
 
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
@@ -195,7 +201,10 @@ class Loop:
             network.eval()
         with torch.no_grad():
             store: GraphStore = self.splits[split]
-            return evaluate(store, self.method.model.task, score, self.batch_size)
+            try:
+                return evaluate(store, self.method.model.task, score, self.batch_size)
+            except FloatingPointError as error:
+                raise _breakdown(context.epoch, f"{split} {error}") from None
 
     # -- selection ------------------------------------------------------------------------------
 
@@ -225,8 +234,6 @@ class Loop:
             context = Context(phase.name, epoch, self.draws.child(phase.name, epoch))
             valid = line.get("valid") or self._evaluate("valid", context)
             self._select(self.done - 1, valid, context)
-            if self.run:
-                self._save(self.spent)
         assert self.best is not None
         assert self.best_weights is not None
         self.method.model.load_state_dict(self.best_weights)
@@ -246,6 +253,7 @@ class Loop:
         tensors, values = checkpoint.capture(self.method)
         values["best"] = vars(self.best) if self.best else None
         state = State(self.done, tensors, self.best_weights, values)
+        self.run.sync_log()
         checkpoint.write(self.run.checkpoints, state)
         self.run.write_seconds(seconds, self.done)
 
@@ -279,6 +287,13 @@ class Loop:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _breakdown(epoch: int, what: str) -> RunError:
+    return RunError(
+        f"training broke down in epoch {epoch}: {what}; lower the learning rate "
+        f"(--set training.lr=…) or look for NaN in the features"
+    )
 
 
 @contextmanager

@@ -28,7 +28,7 @@ Tables = dict[str, Any]
 
 class _Settings(BaseModel):
     # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class DataSettings(_Settings):
@@ -74,6 +74,11 @@ class Recipe(_Settings):
     method: str
     settings: Any
 
+    @property
+    def split_seed(self) -> int:
+        """The seed that splits the data."""
+        return self.seed if self.data.split_seed is None else self.data.split_seed
+
     def tables(self) -> Tables:
         """Plain values in the shape of a recipe file."""
         return {
@@ -100,7 +105,7 @@ def make_recipe(
     *,
     backbone: str = "gin",
     method: str = "gsat",
-    seed: int = 0,
+    seed: int | None = None,
     file: str | Path | None = None,
     settings: Mapping[str, Any] | Iterable[str] = (),
 ) -> Recipe:
@@ -108,11 +113,11 @@ def make_recipe(
 
     Args:
         dataset: its name. backbone, method, seed: as on the command line.
-        file: a TOML file whose settings go over the shipped ones.
+        file: a TOML file whose settings go over the shipped ones; a ``seed`` goes over its own.
         settings: single settings over those, as a mapping or as ``"key=value"`` texts.
     """
     tables: Tables = {
-        "seed": seed,
+        "seed": 0 if seed is None else seed,
         "data": {"name": dataset},
         "backbone": {"name": backbone},
         "training": {},
@@ -120,9 +125,20 @@ def make_recipe(
     }
     _merge(tables, _shipped(dataset, backbone))
     if file is not None:
-        _merge(tables, _read(Path(file)))
+        over = _read(Path(file))
+        for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
+            said = _table(over, table).get("name", name)
+            if said != name:
+                raise RecipeError(
+                    f"{file} says {table}.name = {said!r}, but {name!r} was asked for"
+                )
+        for name in _table(over, "method"):
+            if name != "name" and name not in METHODS:
+                raise RecipeError(f"there is no setting 'method.{name}' in this recipe")
+        _merge(tables, over if seed is None else {**over, "seed": seed})
     # Only the chosen method's table is part of the recipe.
-    tables["method"] = {"name": method, method: tables["method"].get(method, {})}
+    tables["method"] = {"name": method, method: _table(tables["method"], method, "method.")}
+    tables["training"] = _table(tables, "training")
     pairs = settings.items() if isinstance(settings, Mapping) else map(_parse_pair, settings)
     for key, value in pairs:
         _place(tables, key, value)
@@ -132,19 +148,25 @@ def make_recipe(
 def from_tables(tables: Tables) -> Recipe:
     """A checked recipe from plain tables; unknown keys and wrong types are errors."""
     tables = copy.deepcopy(tables)
-    chosen = dict(tables.pop("method", {}))
-    method = chosen.pop("name", "gsat")
-    if method not in METHODS:
+    chosen, data = _table(tables, "method"), _table(tables, "data")
+    method = chosen.get("name", "gsat")
+    if str(method) not in METHODS:
         raise RecipeError(f"there is no method '{method}': there are {', '.join(METHODS)}")
+    if "settings" in tables:  # a field of Recipe, not a table of the file
+        raise RecipeError("there is no setting 'settings' in this recipe")
+    if not isinstance(data.get("name"), str):
+        raise RecipeError("setting 'data.name': the name of a data set was needed")
+    entry = find_entry(data["name"])
+    given = {k: v for k, v in data.items() if k not in DataSettings.model_fields}
+    settings = METHODS[method].Settings
     try:
-        entry = find_entry(tables["data"]["name"])
-        own = DataSettings.model_fields
-        given = {k: v for k, v in tables["data"].items() if k not in own}
-        tables["data"].update(entry.resolve(given))
-        return Recipe(
-            **tables,
-            method=method,
-            settings=METHODS[method].Settings(**chosen.get(method, {})),
+        return Recipe.model_validate(
+            {
+                **tables,
+                "data": {**data, **entry.resolve(given)},
+                "method": method,
+                "settings": settings(**_table(chosen, method, "method.")),
+            }
         )
     except ValidationError as error:
         raise RecipeError(_one_line(error)) from None
@@ -159,7 +181,7 @@ def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
     """Plain tables as TOML: values first, then the tables below them."""
     lines = [
         # JSON's numbers, strings, booleans and flat lists are valid TOML.
-        f"{key} = {json.dumps(value)}"
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
         for key, value in tables.items()
         if not isinstance(value, Mapping) and value is not None
     ]
@@ -192,6 +214,16 @@ def _read(path: Path) -> Tables:
         raise RecipeError(f"{path} is not a TOML file: {error}") from None
 
 
+def _table(tables: Tables, name: str, within: str = "") -> Tables:
+    """One of the tables below ``tables``; an absent one is empty."""
+    found = tables.get(name, {})
+    if not isinstance(found, Mapping):
+        raise RecipeError(
+            f"setting '{within}{name}': a table of settings was needed, not {found!r}"
+        )
+    return dict(found)
+
+
 def _merge(into: Tables, over: Tables) -> None:
     for key, value in over.items():
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
@@ -205,9 +237,11 @@ def _parse_pair(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise RecipeError(f"a setting is written key=value, not {text!r}")
     try:
-        return key.strip(), tomllib.loads(f"v = {value.strip()}")["v"]
+        parsed = tomllib.loads(f"v = {value.strip()}")
     except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()  # a bare word is a text
+        parsed = {}
+    # A bare word is a text, and so is what holds more than one value.
+    return key.strip(), parsed["v"] if len(parsed) == 1 else value.strip()
 
 
 def _known_keys(tables: Tables) -> list[str]:

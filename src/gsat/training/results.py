@@ -34,10 +34,11 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
 def record_once(path: str | Path, record: dict[str, Any]) -> bool:
     """Append a run unless it is there already; whether it was appended."""
     identity = _identity(record)
-    if any(_identity(known) == identity for known in read_records(path)):
-        return False
-    append_line(Path(path), record)
-    return True
+
+    def known() -> bool:
+        return any(_identity(other) == identity for other in read_records(path))
+
+    return append_line(Path(path), record, unless=known)
 
 
 def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:

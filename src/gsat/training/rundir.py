@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from gsat.errors import CheckpointError, RunError
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
-from gsat.training.files import disk_errors, sha256, write_durably, write_json
+from gsat.training.files import checksum, disk_errors, sha256, write_durably, write_json
 from gsat.training.recipe import Recipe, read_recipe
 
 
@@ -39,7 +39,7 @@ class RunDirectory:
     def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
         """A new run; a folder that already holds something is refused."""
         run = cls(path)
-        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+        if run.path.exists() and not (run.path.is_dir() and run.is_empty()):
             if run.is_run():
                 advice = "it is finished" if run.result_path.exists() else (
                     f"go on with it by: gsat resume {path}"
@@ -48,8 +48,10 @@ class RunDirectory:
             raise RunError(f"{path} exists and is not an empty folder; choose another --out")
         with disk_errors(run.path):
             run.path.mkdir(parents=True, exist_ok=True)
-            write_durably(run.path / "recipe.toml", recipe.toml().encode())
+            run.clear_partial_files()
             write_json(run.path / "environment.json", environment())
+            # Last: with it the folder is a run, which can be resumed.
+            write_durably(run.path / "recipe.toml", recipe.toml().encode())
         return run
 
     @classmethod
@@ -63,6 +65,16 @@ class RunDirectory:
     def is_run(self) -> bool:
         """Whether the directory holds a run."""
         return (self.path / "recipe.toml").is_file()
+
+    def is_empty(self) -> bool:
+        """Whether nothing is in it but what a run killed at its very start leaves."""
+        names = {file.name for file in self.path.iterdir() if file.suffix != ".partial"}
+        return names <= {"environment.json"}
+
+    def clear_partial_files(self) -> None:
+        """Remove what a killed process was writing."""
+        for file in self.path.rglob(".*.partial"):
+            file.unlink(missing_ok=True)
 
     @property
     def result_path(self) -> Path:
@@ -84,13 +96,12 @@ class RunDirectory:
         return json.loads(self.result_path.read_text(encoding="utf-8"))
 
     @property
-    def threads(self) -> int:
-        """The thread count it was started with."""
+    def environment(self) -> dict[str, Any]:
+        """What the run was started in."""
         try:
-            started = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
-            return int(started["threads"])
-        except (OSError, ValueError, KeyError):
-            return 1
+            return json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path}/environment.json can't be read ({error})") from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -109,6 +120,13 @@ class RunDirectory:
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(line, allow_nan=False) + "\n")
 
+    def sync_log(self) -> None:
+        """Make the log durable; a checkpoint must not outlive the lines that lead to it."""
+        path = self.path / "metrics.jsonl"
+        if path.is_file():
+            with path.open("rb") as handle:
+                os.fsync(handle.fileno())
+
     def cut_log(self, epochs: int) -> None:
         """Keep the first ``epochs`` lines: what came later is trained again."""
         path = self.path / "metrics.jsonl"
@@ -125,7 +143,7 @@ class RunDirectory:
         name = f"model-{sha256(content)[:12]}.safetensors"
         write_durably(folder / name, content)
         described = {"file": name, "sha256": sha256(content), "epoch": epoch, "config": config}
-        write_json(folder / "model.json", described)
+        write_json(folder / "model.json", {**described, "check": checksum(described)})
         for old in folder.glob("model-*.safetensors"):
             if old.name != name:
                 old.unlink(missing_ok=True)
@@ -139,11 +157,15 @@ class RunDirectory:
             )
         try:
             described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-            content = (folder / Path(described["file"]).name).read_bytes()
+            if described.pop("check") != checksum(described):
+                raise CheckpointError(f"{folder / 'model.json'} is damaged: wrong checksum")
+            content = (folder / described["file"]).read_bytes()
             if sha256(content) != described["sha256"]:
                 raise CheckpointError(f"{folder / described['file']} is damaged: wrong checksum")
             return load(content), described["config"]
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+        except (
+            OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError
+        ) as error:  # fmt: skip
             raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
 
     def clear_best(self) -> None:

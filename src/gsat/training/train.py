@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import torch
 
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import GSATError, RecipeError, RunError
+from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS, GSATMethod, Method
 from gsat.models import BACKBONES, InterpretableModel
@@ -49,8 +51,9 @@ class Run:
         return self.result["valid"]
 
     def record(self) -> dict[str, Any]:
-        """One line for ``results/runs.jsonl``: the result, and what identifies the run."""
-        return {**self.result, **environment()}
+        """One line for ``results/runs.jsonl``: the result, the recipe and the environment."""
+        started = RunDirectory(self.path).environment if self.path else environment()
+        return {**self.result, "recipe": self.recipe.tables(), **started}
 
 
 def train(
@@ -63,8 +66,8 @@ def train(
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given."""
     data = load_data(recipe)
-    run = RunDirectory.create(out, recipe) if out is not None else None
     method = _method(recipe, data).to_device(check_device(device))
+    run = RunDirectory.create(out, recipe) if out is not None else None
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
 
 
@@ -107,9 +110,14 @@ def fit(
     )
     for key, value in described.items():
         _check_same(recipe, key, value)
-    run = RunDirectory.create(out, recipe) if out is not None else None
+    if recipe.split_seed != data.seed:
+        raise RecipeError(
+            f"data.split_seed is {data.seed} in the data given to fit, it can't become "
+            f"{recipe.split_seed}"
+        )
     method = GSATMethod(model, recipe.settings, recipe.training).to_device(check_device(device))
-    return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
+    run = RunDirectory.create(out, recipe) if out is not None else None
+    return _run(method, data, recipe, run, device, progress, checkpoint_seconds, given=True)
 
 
 def resume(
@@ -145,7 +153,8 @@ def load(path: str | Path) -> InterpretableModel:
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise RunError(f"the weights in {path} do not fit its model: {error}") from error
+        reason = textwrap.shorten(str(error), 300)
+        raise CheckpointError(f"the weights in {path} do not fit its model: {reason}") from error
     return model.eval()
 
 
@@ -168,6 +177,7 @@ def _run(
     progress: bool,
     checkpoint_seconds: float,
     resuming: bool = False,
+    given: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
     loop = Loop(
@@ -180,34 +190,32 @@ def _run(
         progress=Progress(f"{recipe.data.name} seed {recipe.seed}", quiet=not progress),
         checkpoint_seconds=checkpoint_seconds,
     )
-    if run is None:
-        outcome = loop.train()
-    else:
-        with run.locked():
-            for problem in loop.resume() if resuming else []:
+    with run.locked() if run is not None else nullcontext():
+        if resuming:
+            for problem in loop.resume():
                 if warn:
                     warn(f"{problem}; going on from the checkpoint before it")
-            outcome = loop.train()
-    result = {
-        "dataset": recipe.data.name,
-        "method": recipe.method,
-        "backbone": recipe.backbone.name,
-        "seed": recipe.seed,
-        **outcome,
-        "matches_paper": data.matches_paper,
-        "recipe_hash": recipe.hash(),
-        "data_hash": data.hash,
-        "results_version": RESULTS_VERSION,
-    }
-    if run is not None:
-        write_json(run.result_path, result)
+        elif given and run is not None:
+            loop.keep_start()
+        result = {
+            "dataset": recipe.data.name,
+            "method": recipe.method,
+            "backbone": recipe.backbone.name,
+            "seed": recipe.seed,
+            **loop.train(),
+            "matches_paper": data.matches_paper,
+            "recipe_hash": recipe.hash(),
+            "data_hash": data.hash,
+            "results_version": RESULTS_VERSION,
+        }
+        if run is not None:
+            write_json(run.result_path, result)
     return Run(method.model, recipe, result, run.path if run else None)
 
 
 def load_data(recipe: Recipe) -> Dataset:
     """The data set of a recipe, split as the recipe says."""
-    wanted = recipe.data
-    seed = recipe.seed if wanted.split_seed is None else wanted.split_seed
+    wanted, seed = recipe.data, recipe.split_seed
     return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
 
 

@@ -1,0 +1,1 @@
+"""What the paper reports, and our own recorded runs beside it."""

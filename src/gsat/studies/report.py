@@ -1,0 +1,86 @@
+"""Recorded runs as a table, ours beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gsat.datasets.registry import find_entry
+from gsat.errors import GSATError
+from gsat.methods import METHODS
+from gsat.studies import paper
+from gsat.training.results import read_records, summarise
+from gsat.training.train import RESULTS_VERSION
+
+COLUMNS = ("data", "method", "seeds", "accuracy", "paper", "explanation AUC", "paper")
+MARKS = {"yes": "", "rebuilt": "°", "different": "†"}
+NOTE = (
+    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1. "
+    "° the graphs are made again by the paper's rules. † not the paper's data or split."
+)
+
+
+def rows(records: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """One row per recipe with recorded runs of the current results version."""
+    groups: dict[str, dict[int, dict[str, Any]]] = {}
+    for record in records:
+        if record["results_version"] == RESULTS_VERSION:
+            groups.setdefault(record["recipe_hash"], {})[record["seed"]] = record
+    return [_row(list(runs.values())) for _, runs in sorted(groups.items(), key=_order)]
+
+
+def markdown(path: str | Path) -> str:
+    """The table of a file of recorded runs, in Markdown."""
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(read_records(path))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{NOTE}\n"
+
+
+def _order(group: tuple[str, Mapping[int, dict[str, Any]]]) -> tuple[str, ...]:
+    first = next(iter(group[1].values()))
+    return first["dataset"], first["method"], first["backbone"], str(first["recipe"]["data"])
+
+
+def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    first = runs[0]
+    seeds = sorted(run["seed"] for run in runs)
+    # A gap would let a bad seed vanish.
+    count = str(len(seeds)) if seeds == list(range(len(seeds))) else f"{seeds} (gaps)"
+    key = (first["method"], first["backbone"], first["dataset"])
+    comparable = first["matches_paper"] != "different"
+    return (
+        _data_name(first) + MARKS[first["matches_paper"]],
+        f"{first['backbone'].upper()} + {METHODS[first['method']].title}",
+        count,
+        _cell(runs, "accuracy"),
+        _paper(paper.ACCURACY.get(key) if comparable else None),
+        _cell(runs, "explanation_auc"),
+        _paper(paper.EXPLANATION_AUC.get(key) if comparable else None),
+    )
+
+
+def _data_name(record: dict[str, Any]) -> str:
+    """The data set, with the options that differ from their defaults."""
+    options = find_entry(record["dataset"]).options
+    given = record["recipe"]["data"]
+    changed = [f"{n}={given[n]}" for n, o in options.items() if given.get(n) != o.default]
+    return record["dataset"] + (f" ({', '.join(changed)})" if changed else "")
+
+
+def _cell(runs: list[dict[str, Any]], metric: str) -> str:
+    spread = summarise(run["test"].get(metric) for run in runs)
+    return "–" if spread is None else f"{100 * spread[0]:.2f} ± {100 * spread[1]:.2f}"
+
+
+def _paper(cell: paper.Cell | None) -> str:
+    return "–" if cell is None else f"{cell[0]:.2f} ± {cell[1]:.2f}"
+
+
+def write_between_marks(path: Path, table: str) -> None:
+    """Replace what stands between the two result marks of a document."""
+    begin, end = "<!-- results:begin -->\n", "<!-- results:end -->"
+    text = path.read_text(encoding="utf-8")
+    if begin not in text or end not in text:
+        raise GSATError(f"{path} has no marks {begin.strip()} and {end} to put the table between")
+    head, rest = text.split(begin, 1)
+    path.write_text(f"{head}{begin}\n{table}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")

@@ -1,0 +1,318 @@
+"""What the pictures show, read back from the figure."""
+
+from __future__ import annotations
+
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+
+from gsat.draw import draw_explanation, draw_grid
+from gsat.draw.paint import CHOSEN, INK, NODE, TRUTH
+from gsat.errors import GSATError
+
+
+def part(figure, name, axes=0):
+    """The drawn collection of that name, or None."""
+    found = [c for c in figure.axes[axes].collections if c.get_gid() == name]
+    return found[0] if found else None
+
+
+def title(figure, axes=0):
+    return figure.axes[axes].get_title()
+
+
+def labels(figure, axes=0):
+    return [text.get_text() for text in figure.axes[axes].texts]
+
+
+def legend(figure):
+    return [text.get_text() for box in figure.legends for text in box.get_texts()]
+
+
+def line_of(figure, u, v):
+    """The number of the line that joins the places of two nodes."""
+    at = part(figure, "nodes").get_offsets()
+    for number, line in enumerate(part(figure, "edges").get_segments()):
+        ends = {tuple(np.round(line[0], 3)), tuple(np.round(line[-1], 3))}
+        if ends == {tuple(np.round(at[u], 3)), tuple(np.round(at[v], 3))}:
+            return number
+    raise AssertionError(f"no line joins {u} and {v}")
+
+
+# -- edges -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharpen", [0.5, 1.0, 2.0, 4.0])
+def test_opacity_and_width_follow_the_scores(house, sharpen):
+    figure = draw_explanation(house(), sharpen=sharpen)
+    edges = part(figure, "edges")
+    order = [line_of(figure, *edge) for edge in [(0, 1), (1, 2), (4, 2), (3, 4), (2, 3)]]
+    alphas = edges.get_colors()[order, 3]
+    assert (np.diff(alphas) > 0).all()
+    assert (np.diff(np.array(edges.get_linewidths())[order]) > 0).all()
+    assert alphas[0] > 0.05  # the weakest can still be seen
+    assert alphas[-1] == pytest.approx(1)
+    # The strongest are drawn last, on top.
+    assert (np.diff(edges.get_colors()[:, 3]) >= 0).all()
+
+
+def test_sharpening_fades_the_middle_and_keeps_the_ends(house):
+    soft, sharp = (
+        part(draw_explanation(house(), sharpen=s), "edges").get_colors()[:, 3] for s in (1, 5)
+    )
+    assert (sharp[1:-1] < soft[1:-1]).all()
+    assert sharp[[0, -1]] == pytest.approx(soft[[0, -1]])
+
+
+@pytest.mark.parametrize("sharpen", [0, -1.0, float("nan")])
+def test_sharpening_is_positive(house, sharpen):
+    with pytest.raises(GSATError, match="sharpen must be above 0"):
+        draw_explanation(house(), sharpen=sharpen)
+
+
+def test_an_undirected_edge_is_drawn_once_and_has_no_head(house):
+    explanation = house()
+    assert explanation.num_edges == 10
+    figure = draw_explanation(explanation)
+    assert len(part(figure, "edges").get_segments()) == 5
+    assert part(figure, "heads") is None
+
+
+def test_directed_edges_have_heads_that_point_at_their_target(explain):
+    figure = draw_explanation(explain([(0, 1), (2, 1)], [0.2, 0.9], undirected=False))
+    at = part(figure, "nodes").get_offsets()
+    heads = [path.vertices for path in part(figure, "heads").get_paths()]
+    assert len(heads) == 2
+    for source, (tip, left, right) in zip((0, 2), (h[:3] for h in heads), strict=True):
+        foot = (left + right) / 2
+        assert np.linalg.norm(tip - at[1]) < np.linalg.norm(foot - at[1])
+        assert np.linalg.norm(tip - at[1]) < np.linalg.norm(tip - at[source])
+        assert np.linalg.norm(tip - at[1]) > 0.15  # touches the circle, does not enter it
+    assert part(figure, "heads").get_facecolors()[:, 3] == pytest.approx(
+        part(figure, "edges").get_colors()[:, 3]
+    )
+
+
+def test_there_and_back_and_parallel_edges_lie_apart(explain):
+    edges = [(0, 1), (1, 0), (0, 1), (1, 2)]
+    figure = draw_explanation(explain(edges, [0.1, 0.5, 0.9, 0.3], undirected=False))
+    middles = {
+        tuple(np.round(line[len(line) // 2] if len(line) > 2 else line.mean(axis=0), 2))
+        for line in part(figure, "edges").get_segments()
+    }
+    assert len(part(figure, "edges").get_segments()) == len(middles) == 4
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_a_loop_is_seen_beside_its_node(explain, undirected):
+    figure = draw_explanation(explain([(0, 1), (1, 1)], [0.2, 0.9], undirected=undirected))
+    at = part(figure, "nodes").get_offsets()
+    loop = part(figure, "edges").get_segments()[-1]
+    reach = np.linalg.norm(loop - at[1], axis=1).max()
+    radius = part(figure, "nodes").get_widths()[0] / 2
+    assert reach > 2 * radius
+    low, high = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    assert low[0] < loop[:, 0].min()
+    assert loop[:, 0].max() < low[1]
+    assert high[0] < loop[:, 1].min()
+    assert loop[:, 1].max() < high[1]
+
+
+def test_equal_scores_far_from_r_are_not_faint(explain):
+    figure = draw_explanation(explain([(0, 1)], [0.95]))
+    assert part(figure, "edges").get_colors()[0, 3] > 0.8
+    assert legend(figure) == ["edge score 0.95"]
+
+
+# -- ground truth and budget -----------------------------------------------------------------------
+
+
+def test_true_nodes_are_pink_and_true_edges_have_a_halo(house):
+    figure = draw_explanation(house())
+    faces = [to_hex(c).upper() for c in part(figure, "nodes").get_facecolors()]
+    assert faces == [NODE, NODE, TRUTH, TRUTH, TRUTH]
+    assert len(part(figure, "truth").get_segments()) == 3
+    assert "ground truth" in legend(figure)
+
+
+def test_node_truth_marks_nodes_where_there_is_no_edge_truth(explain):
+    figure = draw_explanation(
+        explain([(0, 1), (1, 2)], [0.1, 0.9], node_truth=torch.tensor([1, 0, 0]))
+    )
+    faces = [to_hex(c).upper() for c in part(figure, "nodes").get_facecolors()]
+    assert faces == [TRUTH, NODE, NODE]
+    assert part(figure, "truth") is None
+
+
+def test_without_truth_nothing_is_pink(explain):
+    figure = draw_explanation(explain([(0, 1), (1, 2)], [0.1, 0.9]))
+    assert {to_hex(c).upper() for c in part(figure, "nodes").get_facecolors()} == {NODE}
+    assert "ground truth" not in legend(figure)
+
+
+@pytest.mark.parametrize(("top", "words"), [(2, "top 2 edges"), ("40%", "top 40% of edges")])
+def test_the_budget_is_emphasised(house, top, words):
+    figure = draw_explanation(house(), top=top)
+    edges = part(figure, "edges")
+    chosen = [line_of(figure, 2, 3), line_of(figure, 3, 4)]
+    colours = [to_hex(c[:3]).upper() for c in edges.get_colors()]
+    assert [colours[i] for i in chosen] == [CHOSEN, CHOSEN]
+    assert colours.count(INK) == 3
+    others = [i for i in range(5) if i not in chosen]
+    assert edges.get_colors()[chosen, 3].min() > edges.get_colors()[others, 3].max()
+    widths = np.array(edges.get_linewidths())
+    assert widths[chosen].min() > widths[others].max()
+    rims = [to_hex(c).upper() for c in part(figure, "nodes").get_edgecolors()]
+    assert [rim == CHOSEN for rim in rims] == [False, False, True, True, True]
+    assert words in legend(figure)
+
+
+def test_a_bad_budget_is_an_error(house):
+    with pytest.raises(GSATError, match="a budget is"):
+        draw_explanation(house(), top="lots")
+
+
+def test_the_budget_of_a_restricted_explanation(house):
+    figure = draw_explanation(house().top(3), top=1)
+    colours = [to_hex(c[:3]).upper() for c in part(figure, "edges").get_colors()]
+    assert colours.count(CHOSEN) == 1
+    assert labels(figure) == ["2", "3", "4"]  # the numbers of the explained graph
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def test_the_title_is_the_answer(house):
+    names = ["cycle", "house"]
+    assert title(draw_explanation(house(), class_names=names)) == (
+        "predicted house (0.99), true house"
+    )
+    assert title(draw_explanation(house(y=torch.tensor([[0.0]])), class_names=names)) == (
+        "predicted house (0.99), true cycle"
+    )
+    assert title(draw_explanation(house(), title="graph 7")) == (
+        "graph 7\npredicted class 1 (0.99), true class 1"
+    )
+    for unknown in (None, torch.tensor([float("nan")])):
+        figure = draw_explanation(house(y=unknown), class_names=names)
+        assert title(figure) == "predicted house (0.99)"
+
+
+def test_the_title_of_several_labels(house):
+    explanation = house(
+        probabilities=torch.tensor([0.9, 0.2, 0.7]),
+        prediction=torch.tensor([1, 0, 1]),
+        y=torch.tensor([[0.0, 1.0, float("nan")]]),
+    )
+    names = ["NR-AR", "NR-ER", "SR-p53"]
+    assert title(draw_explanation(explanation, class_names=names)).replace("\n", " ") == (
+        "predicted NR-AR (0.90), SR-p53 (0.70), true NR-ER"
+    )
+    explanation.prediction = torch.zeros(3, dtype=torch.long)
+    explanation.y = torch.zeros(1, 3)
+    assert title(draw_explanation(explanation)) == "predicted none, true none"
+    explanation.probabilities = torch.full((5,), 0.9)
+    explanation.prediction = torch.ones(5, dtype=torch.long)
+    assert "and 2 more" in title(draw_explanation(explanation))
+
+
+def test_no_explanation_is_said_and_no_edge_stands_out(explain):
+    explanation = explain([(0, 1), (1, 2), (2, 3)], [0.5, 0.52, 0.48])
+    figure = draw_explanation(explanation, top=1)
+    assert "no explanation found" in title(figure)
+    assert "r = 0.5" in title(figure)
+    colours = part(figure, "edges").get_colors()
+    assert (colours == colours[0]).all()
+    assert len(set(part(figure, "edges").get_linewidths())) == 1
+    assert legend(figure) == []
+
+
+def test_the_legend_gives_the_range_of_the_scores(house):
+    assert legend(draw_explanation(house())) == ["edge score 0.95", "0.10", "ground truth"]
+
+
+def test_names_of_node_types(explain):
+    types = ["C", "N", "Cl"]
+    hot = torch.eye(3)[[0, 2, 1, 0]]
+    edges = [(0, 1), (1, 2), (2, 3)]
+    figure = draw_explanation(explain(edges, [0.1, 0.2, 0.9], x=hot), node_types=types)
+    assert labels(figure) == ["C", "Cl", "N", "C"]
+    numbers = torch.tensor([[0], [2], [1], [7]])
+    figure = draw_explanation(explain(edges, [0.1, 0.2, 0.9], x=numbers), node_types=types)
+    assert labels(figure) == ["C", "Cl", "N", "?"]
+    figure = draw_explanation(explain(edges, [0.1, 0.2, 0.9]), node_types=types)
+    assert labels(figure) == []
+
+
+def test_small_graphs_show_numbers_and_large_ones_do_not(explain):
+    assert labels(draw_explanation(explain([(0, 1), (1, 2)], [0.1, 0.9]))) == ["0", "1", "2"]
+    ring = [(i, (i + 1) % 60) for i in range(60)]
+    assert labels(draw_explanation(explain(ring, list(np.linspace(0, 1, 60))))) == []
+
+
+def test_dollar_signs_are_no_formulas(house, tmp_path):
+    figure = draw_explanation(house(), tmp_path / "a.svg", class_names=["$a", "$\\frac{$"])
+    assert title(figure) == "predicted $\\frac{$ (0.99), true $\\frac{$"
+
+
+# -- sizes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("nodes", "edges"), [(0, 0), (1, 0), (6, 0), (2, 1), (1, 1)])
+def test_tiny_graphs(explain, tmp_path, nodes, edges):
+    pairs = [(0, nodes - 1)] * edges
+    figure = draw_explanation(explain(pairs, [0.9] * edges, nodes=nodes), tmp_path / "a.png")
+    drawn = part(figure, "nodes")
+    assert (0 if drawn is None else len(drawn.get_offsets())) == nodes
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    if not edges:
+        assert "no explanation found: the graph has no edges" in title(figure).replace("\n", " ")
+
+
+def test_400_nodes_are_drawn_in_seconds(explain, tmp_path):
+    graph = nx.barabasi_albert_graph(400, 2, seed=0)
+    scores = np.random.default_rng(0).random(graph.number_of_edges()).tolist()
+    start = time.perf_counter()
+    draw_explanation(explain(list(graph.edges), scores), tmp_path / "a.svg")
+    assert time.perf_counter() - start < 30  # 1 s on an idle machine
+
+
+# -- grids -----------------------------------------------------------------------------------------
+
+
+def test_a_grid_shows_each_graph_and_one_legend(house, explain, tmp_path):
+    flat = explain([(0, 1), (1, 2)], [0.5, 0.5])
+    figure = draw_grid(
+        [house(), flat, house(), explain([], [], nodes=1), house()],
+        tmp_path / "grid.png",
+        columns=3,
+        titles=list("abcde"),
+        class_names=["cycle", "house"],
+    )
+    assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
+    assert len(figure.axes) == 5
+    assert title(figure, 0) == "a\npredicted house (0.99), true house"
+    assert title(figure, 1).endswith("no explanation found")
+    assert len(figure.legends) == 1
+    assert legend(figure) == ["highest edge score of the graph", "lowest", "ground truth"]
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert len({round(box.x0, 3) for box in boxes}) == 3
+    assert boxes[0].y0 > boxes[3].y1
+    assert all(box.x0 >= 0 and box.x1 <= 1.001 and box.y0 >= 0 and box.y1 <= 1 for box in boxes)
+
+
+def test_a_grid_is_no_wider_than_its_graphs(house):
+    assert draw_grid([house()]).get_figwidth() < draw_grid([house()] * 3).get_figwidth()
+
+
+def test_grids_that_cannot_be(house):
+    with pytest.raises(GSATError, match="no explanation to draw"):
+        draw_grid([])
+    with pytest.raises(GSATError, match="at least 1 column"):
+        draw_grid([house()], columns=0)
+    with pytest.raises(GSATError, match="2 titles came for 1"):
+        draw_grid([house()], titles=["a", "b"])

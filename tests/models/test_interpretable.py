@@ -1,0 +1,263 @@
+"""What every interpretable model does with a user's graphs: predict and explain."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gsat.errors import DataError
+from gsat.graphs import Explanation, from_pyg
+from gsat.gsat import GSAT
+from gsat.models import GIN
+from gsat.ops import Draws
+from gsat.tasks import Task
+from reference import random_graph, random_graphs
+
+THREE = Task("multiclass", 3)
+TASKS = [Task("binary"), THREE, Task("multilabel", 4, "roc_auc")]
+
+
+def make(on: str = "edge", edge_features: int = 0, task: Task = THREE) -> GSAT:
+    """A model that has seen a few batches, left in training mode."""
+    model = GSAT(GIN(4, task, edge_features=edge_features, hidden=16, seed=2), on, seed=3)
+    batch = from_pyg(random_graphs(1, edge_features=edge_features)).batch()
+    with torch.no_grad():
+        for step in range(5):
+            model(batch, Draws(step))
+    return model
+
+
+# -- predictions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_predictions(task: Task) -> None:
+    store, model = from_pyg(random_graphs(2)), make(task=task)
+    found = model.predict(store)
+    logits = model.eval()(store.batch()).logits
+    torch.testing.assert_close(found.logits, logits.detach())
+    assert torch.equal(found.probabilities, task.probabilities(found.logits))
+    assert torch.equal(found.labels, task.decide(found.logits))
+    assert not found.logits.requires_grad
+
+
+def test_any_kind_of_input_in_batches_of_any_size() -> None:
+    graphs, model = random_graphs(3), make()
+    whole = model.predict(from_pyg(graphs)).logits
+    assert torch.equal(model.predict(graphs).logits, whole)
+    assert torch.equal(model.predict(iter(graphs)).logits, whole)
+    in_threes = model.predict(graphs, batch_size=3).logits
+    torch.testing.assert_close(in_threes, whole, rtol=0, atol=1e-5)
+    alone = model.predict(graphs[0])
+    assert alone.logits.shape == (1, 3)
+    torch.testing.assert_close(alone.logits, whole[:1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("edge_features", [0, 1])
+def test_no_graphs_are_predicted_and_explained_too(task: Task, edge_features: int) -> None:
+    model = make(edge_features=edge_features, task=task)
+    for nothing in ([], from_pyg(random_graphs(3, edge_features=edge_features)).select([])):
+        found = model.predict(nothing)
+        assert found.logits.shape == (0, task.num_logits)
+        assert len(found.probabilities) == len(found.labels) == 0
+        assert model.explain(nothing) == []
+
+
+# -- explanations ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize("edge_features", [0, 1, 3])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_edge_mask_follows_the_callers_order(
+    on: str, edge_features: int, directed: bool
+) -> None:
+    rng = np.random.default_rng(4)
+    model = make(on, edge_features)
+    for _ in range(5):
+        kind = {"edge_features": edge_features, "directed": directed}
+        graph = random_graph(rng, 9, 14, **kind)
+        order = torch.from_numpy(rng.permutation(graph.edge_index.shape[1]))
+        permuted = Data(x=graph.x, edge_index=graph.edge_index[:, order])
+        if edge_features:
+            permuted.edge_attr = graph.edge_attr[order]
+        found, moved = model.explain(graph), model.explain(permuted)
+        assert torch.equal(found.edge_index, graph.edge_index)
+        assert torch.equal(moved.edge_index, permuted.edge_index)
+        assert len(found.edge_mask.unique()) > 5
+        assert torch.equal(moved.edge_mask, found.edge_mask[order])
+        torch.testing.assert_close(moved.logits, found.logits)
+
+
+def test_the_edge_mask_is_the_weight_of_each_edge() -> None:
+    graph, model = random_graphs(5, 1, awkward=False)[0], make()
+    batch = from_pyg([graph]).batch()
+    weight = model.eval()(batch).edge_weight
+    at = dict(zip(map(tuple, batch.edge_index.T.tolist()), weight.tolist(), strict=True))
+    found = model.explain(graph)
+    expected = [at[u, v] for u, v in graph.edge_index.T.tolist()]
+    assert found.edge_mask.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_graph_in_a_list_is_explained_as_alone(on: str, task: Task) -> None:
+    graphs, model = random_graphs(6), make(on, task=task)
+    for batch_size in (256, 4):
+        for graph, found in zip(graphs, model.explain(graphs, batch_size), strict=True):
+            alone = model.explain(graph)
+            assert isinstance(found, Explanation)
+            assert torch.equal(found.edge_index, graph.edge_index)
+            assert torch.equal(found.x, graph.x)
+            assert found.num_nodes == graph.num_nodes
+            for name in ("edge_mask", "logits", "probabilities", "node_mask"):
+                assert (found.get(name) is None) == (name == "node_mask" and on == "edge")
+                if found.get(name) is not None:
+                    torch.testing.assert_close(found[name], alone[name], rtol=0, atol=1e-5)
+            assert torch.equal(found.prediction, alone.prediction)
+            assert found.undirected == alone.undirected
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_explanation_carries_the_answer(task: Task) -> None:
+    graphs, model = random_graphs(7), make(task=task)
+    predicted = model.predict(graphs)
+    for number, found in enumerate(model.explain(graphs)):
+        torch.testing.assert_close(found.logits, predicted.logits[number])
+        torch.testing.assert_close(found.probabilities, predicted.probabilities[number])
+        assert torch.equal(found.prediction, predicted.labels[number])
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_pyg_finds_nothing_wrong(on: str) -> None:
+    for found in make(on).explain(random_graphs(8)):
+        assert found.validate(raise_on_error=True)
+
+
+def test_node_attention_gives_a_node_mask() -> None:
+    graph, model = random_graphs(9, 1, awkward=False)[0], make("node")
+    found = model.explain(graph)
+    assert found.node_mask.shape == (graph.num_nodes, 1)
+    p = model.eval()(from_pyg([graph]).batch()).probability
+    torch.testing.assert_close(found.node_mask[:, 0], p.detach())
+    source, target = graph.edge_index
+    expected = found.node_mask[source, 0] * found.node_mask[target, 0]
+    torch.testing.assert_close(found.edge_mask, expected)
+
+
+def test_directions_and_r_are_told() -> None:
+    model = make()
+    directed, undirected = (
+        random_graphs(2, 1, awkward=False, directed=d)[0] for d in (True, False)
+    )
+    assert not model.explain(directed).undirected
+    assert model.explain(undirected).undirected
+    assert model.explain(directed).get("r") is None
+    model.r = 0.7
+    assert model.explain(directed).r == 0.7
+
+
+def test_a_store_gives_its_labels_and_truths_along() -> None:
+    graphs = random_graphs(3)
+    for number, graph in enumerate(graphs):
+        graph.y = torch.tensor([number % 3])
+        graph.edge_truth = torch.arange(graph.edge_index.shape[1]) % 2
+    store = from_pyg(graphs).select([4, 0])
+    for place, found in zip((4, 0), make().explain(store), strict=True):
+        assert found.y.tolist() == [place % 3]
+        assert torch.equal(found.edge_truth, graphs[place].edge_truth)
+        assert torch.equal(found.edge_index, graphs[place].edge_index)
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_scores_of_many_graphs_are_those_of_their_explanations(on: str) -> None:
+    graphs, model = random_graphs(4), make(on)
+    logits, scores = model.score_edges(from_pyg(graphs), batch_size=5)
+    explained = model.explain(graphs)
+    expected = torch.cat([e.edge_mask for e in explained])
+    torch.testing.assert_close(scores, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(logits, torch.stack([e.logits for e in explained]))
+
+
+# -- the model stays as it was -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_is_left_as_it_was(training: bool) -> None:
+    model, graphs = make().train(training), random_graphs(5)
+    before = copy.deepcopy(model.state_dict())
+    given = [graph.clone() for graph in graphs]
+    model.predict(graphs)
+    model.explain(graphs)
+    model.score_edges(from_pyg(graphs))
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert {module.training for module in model.modules()} == {training}
+    assert all(p.grad is None for p in model.parameters())
+    for graph, copied in zip(graphs, given, strict=True):
+        assert graph.keys() == copied.keys()
+        assert torch.equal(graph.edge_index, copied.edge_index)
+
+
+def test_a_frozen_part_stays_frozen() -> None:
+    model = make().train()
+    model.backbone.eval()
+    model.predict(random_graphs(5))
+    assert model.training
+    assert model.extractor.training
+    assert not any(module.training for module in model.backbone.modules())
+
+
+def test_a_part_left_in_training_mode_is_evaluated_too() -> None:
+    model, graphs = make().eval(), random_graphs(5)
+    expected = model.predict(graphs).logits
+    model.backbone.train()
+    before = copy.deepcopy(model.state_dict())
+    assert torch.equal(model.predict(graphs).logits, expected)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert model.backbone.training
+
+
+def test_the_mode_comes_back_after_an_error() -> None:
+    model = make().train()
+    with pytest.raises(DataError):
+        model.predict(random_graphs(5, features=3))
+    assert all(module.training for module in model.modules())
+
+
+# -- mistakes ----------------------------------------------------------------------------------
+
+
+def test_other_features_are_an_error() -> None:
+    with pytest.raises(DataError, match="4 node features, these have 3"):
+        make().predict(random_graphs(0, features=3))
+    with pytest.raises(DataError, match="3 edge features, these have 1"):
+        make(edge_features=3).explain(random_graphs(0, edge_features=1))
+    with pytest.raises(DataError, match="1 edge features, these have 0"):
+        make(edge_features=1).predict(random_graphs(0)[0])
+    bare = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    with pytest.raises(DataError, match="4 node features, these have 1"):
+        make().predict(bare)
+
+
+def test_a_graph_without_edges_needs_no_edge_features() -> None:
+    with_edges = random_graph(np.random.default_rng(0), 4, 3, edge_features=1)
+    without = Data(x=torch.ones(3, 4), edge_index=torch.zeros(2, 0, dtype=torch.long))
+    model = make(edge_features=1)
+    expected = model.predict([with_edges, without]).logits[1]
+    torch.testing.assert_close(model.predict(without).logits[0], expected, rtol=0, atol=1e-5)
+
+
+def test_unused_edge_features_are_no_error() -> None:
+    model, graphs = make(), random_graphs(0, edge_features=2)
+    bare = [Data(x=g.x, edge_index=g.edge_index) for g in graphs]
+    assert torch.equal(model.predict(graphs).logits, model.predict(bare).logits)
+
+
+def test_what_is_no_graph_is_an_error() -> None:
+    with pytest.raises(DataError, match="graph 1 is a str; a PyG Data was needed"):
+        make().predict([random_graphs(0)[0], "CCO"])

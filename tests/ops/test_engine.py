@@ -1,0 +1,237 @@
+"""Which form runs, and how its work is split over threads."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.ops import (
+    Draws,
+    ScalarTerm,
+    aggregate,
+    batch_norm_relu,
+    bernoulli_kl,
+    concrete,
+    gather_normalise_relu_dropout,
+    normalise_relu_dropout,
+    pool,
+    relu_dropout,
+)
+from gsat.ops.engine import engine, split
+from reference import random_graphs
+
+# The package exports a function of the same name.
+engine_module = importlib.import_module("gsat.ops.engine")
+DRAWS = Draws(1, "engine")
+Op = Callable[[Tensor, GraphBatch], Tensor]
+
+
+def _edge(x: Tensor, batch: GraphBatch) -> Tensor:
+    """[E], some weight on each edge that depends on x."""
+    return x[batch.src, 0] * x[batch.dst, 1]
+
+
+def _dense(x: Tensor, batch: GraphBatch) -> Tensor:
+    return x[batch.src].flip(1) + 0.1
+
+
+def _scalar(x: Tensor, batch: GraphBatch) -> ScalarTerm:
+    return ScalarTerm(_edge(x, batch), x[:4].sum(0), x[:9].mean(0))
+
+
+def _batch_norm(x: Tensor, batch: GraphBatch) -> Tensor:
+    return batch_norm_relu(x, x[0].detach(), nn.BatchNorm1d(x.shape[1]).to(x.dtype))
+
+
+# Every compiled op on one tensor x [N, h], with the name of its compiled backward.
+OPS: dict[str, tuple[str, Op]] = {
+    "aggregate": ("_Plain", lambda x, b: aggregate(x, b, _edge(x, b), own=True)),
+    "aggregate scalar": ("_Scalar", lambda x, b: aggregate(x, b, _edge(x, b), _scalar(x, b))),
+    "aggregate dense": ("_Dense", lambda x, b: aggregate(x, b, _edge(x, b), _dense(x, b))),
+    "normalise": (
+        "_Normalise",
+        lambda x, b: normalise_relu_dropout(x, b.node_ptr, b.node_id, 0.5, DRAWS),
+    ),
+    "gather": ("_Gather", lambda x, b: gather_normalise_relu_dropout(x, x.flip(1), b, 0.5, DRAWS)),
+    "relu": ("_Relu", lambda x, b: relu_dropout(x, b.node_id, 0.5, DRAWS, x[:3].sum(0))),
+    "pool": ("_Sum", lambda x, b: pool(x, b.node_ptr)),
+    "batch norm": ("_BatchNorm", _batch_norm),
+    "concrete": ("_Concrete", lambda x, b: concrete(x[:, 0], b.node_id, DRAWS, 0.7)),
+    "information": ("_KL", lambda x, b: bernoulli_kl(x[:, 0].sigmoid(), 0.7)),
+}
+
+
+@pytest.fixture(params=OPS)
+def op(request: pytest.FixtureRequest) -> Op:
+    return OPS[request.param][1]
+
+
+def run(op: Op, batch: GraphBatch, h: int = 16) -> tuple[Tensor, Tensor]:
+    """Value and gradient of an op, on rows made from the batch's own features."""
+    x = batch.x.repeat(1, -(-h // batch.x.shape[1]))[:, :h].clone().requires_grad_()
+    value = op(x, batch)
+    return value.detach(), torch.autograd.grad(value.square().sum(), x)[0]
+
+
+def same(first: tuple[Tensor, ...], second: tuple[Tensor, ...]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+# -- which form --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_switch_chooses_the_form(
+    name: str, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backward, op = OPS[name]
+
+    def form(dtype: torch.dtype) -> str:
+        x = mixed.x.to(dtype).requires_grad_()
+        return type(op(x, mixed).grad_fn).__name__.removesuffix("Backward")
+
+    monkeypatch.delenv("GSAT_OPS", raising=False)
+    assert form(torch.float32) == backward  # the default
+    assert form(torch.float64) != backward
+    monkeypatch.setenv("GSAT_OPS", "numba")
+    assert form(torch.float32) == backward
+    monkeypatch.setenv("GSAT_OPS", "torch")
+    assert form(torch.float32) != backward
+
+
+@pytest.mark.parametrize("chosen", ["numba", "torch"])
+def test_the_switch_is_told(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSAT_OPS", chosen)
+    assert engine() == chosen
+
+
+@pytest.mark.parametrize("wrong", ["Numba", "cuda", ""])
+def test_an_unknown_form_is_an_error(
+    wrong: str, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_OPS", wrong)
+    with pytest.raises(GSATError, match=f"GSAT_OPS is 'numba' or 'torch', not '{wrong}'"):
+        aggregate(mixed.x, mixed, None)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 1000])
+def test_chunks_cover_all_rows(rows: int) -> None:
+    ptr = engine_module.chunks(rows)
+    assert ptr[0] == 0
+    assert ptr[-1] == rows
+    assert len(ptr) - 1 == -(-rows // engine_module.CHUNK)
+    assert (np.diff(ptr) > 0).all()
+    assert (np.diff(ptr) <= engine_module.CHUNK).all()
+
+
+# -- threads -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    torch.set_num_threads(count)
+    rng = np.random.default_rng(0)
+    for case in range(60):
+        sizes = rng.integers(0, 5, size=case % 12) * rng.integers(0, 2, size=case % 12)
+        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        seen: list[tuple[int, int, int]] = []
+
+        def note(first: int, last: int, given: np.ndarray, marker: str, seen: list = seen) -> None:
+            assert marker == "more"
+            seen.append((first, last, threading.get_ident()))
+
+        split(note, ptr, "more")
+        ranges = sorted((first, last) for first, last, _ in seen)
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == len(sizes)
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
+        assert len(ranges) == min(count, max(1, ptr[-1]), max(1, len(sizes)))
+
+
+def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_SMALLEST", 100)
+    torch.set_num_threads(2)
+    ptr = np.concatenate([[0], np.cumsum([50] + [1] * 200)]).astype(np.int64)
+    rows = []
+    split(lambda first, last, ptr: rows.append(int(ptr[last] - ptr[first])), ptr)
+    assert sorted(rows) == [125, 125]
+    rows.clear()
+    split(lambda first, last, ptr: rows.append(int(ptr[last] - ptr[first])), ptr[:140])
+    assert rows == [188]  # less than 100 rows for each: not worth a second thread
+
+
+def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    torch.set_num_threads(2)
+
+    def fail(first: int, last: int, ptr: np.ndarray) -> None:
+        if first > 0:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        split(fail, np.arange(5))
+
+
+def test_threads_do_not_change_a_bit(
+    op: Op, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    whole = engine_module.ThreadPoolExecutor
+
+    class Counting(whole):  # type: ignore[misc, valid-type]
+        def submit(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+            calls.append(1)
+            return super().submit(*args, **kwargs)
+
+    monkeypatch.setattr(engine_module, "ThreadPoolExecutor", Counting)
+    monkeypatch.setattr(engine_module, "_pools", {})
+    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    monkeypatch.setattr(engine_module, "CHUNK", 8)
+    torch.set_num_threads(1)
+    alone = run(op, mixed)
+    assert not calls
+    for count in (2, 3):
+        torch.set_num_threads(count)
+        assert same(run(op, mixed), alone)
+    assert calls
+
+
+def test_threads_do_not_change_a_bit_of_a_large_batch(op: Op) -> None:
+    """Large enough for torch, too, to share out the last sum over graphs."""
+    store = from_pyg(random_graphs(6, 40, awkward=False))
+    batch = store.batch(np.arange(800) % 40)
+    assert batch.num_nodes > 2 * engine_module._SMALLEST
+    found = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        found.append(run(op, batch, 65))
+    assert same(*found)
+
+
+def test_python_threads_may_enter_at_once(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    monkeypatch.setattr(engine_module, "CHUNK", 8)
+    torch.set_num_threads(2)
+    store = from_pyg(random_graphs(7, 30))
+    batches = [store.batch(np.arange(start, start + 12)) for start in (0, 9, 20)]
+    expected = [run(op, batch) for batch in batches]
+    together = threading.Barrier(3)
+
+    def work(number: int) -> bool:
+        torch.set_num_threads(2)
+        together.wait(timeout=60)
+        return all(same(run(op, batches[number]), expected[number]) for _ in range(15))
+
+    with ThreadPoolExecutor(3) as workers:
+        assert all(workers.map(work, range(3)))

@@ -1,0 +1,263 @@
+"""The extractor, the samples, and the way from attention to a weight per edge."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn.norm import InstanceNorm
+
+from gsat.attention import Extractor, average_directions, edge_weights, lift, sample
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.ops import Draws
+from reference import one_thread, random_graph, random_graphs  # noqa: F401
+
+DRAWS = Draws(0, "attention")
+
+
+def logits(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def counted(batch: GraphBatch) -> Tensor:
+    """[E], a different attention for every edge."""
+    return torch.arange(batch.num_edges) / batch.num_edges
+
+
+# -- from attention to weights -----------------------------------------------------------------
+
+
+def test_both_directions_get_their_mean() -> None:
+    batch = from_pyg(random_graphs(0)).batch()
+    alpha = counted(batch)
+    at = {(u, v): float(alpha[e]) for e, (u, v) in enumerate(batch.edge_index.T.tolist())}
+    expected = [(at[u, v] + at[v, u]) / 2 for u, v in batch.edge_index.T.tolist()]
+    found = average_directions(alpha, batch)
+    assert found.tolist() == pytest.approx(expected)
+    assert (found != alpha).any()
+    assert torch.equal(edge_weights(alpha, batch, "edge"), found)
+
+
+def test_self_loops_and_doubled_edges_are_averaged_too() -> None:
+    index = torch.tensor([[0, 1, 1, 0, 2, 0, 1], [1, 0, 0, 1, 2, 2, 2]])
+    index = torch.cat([index, torch.tensor([[2, 2], [0, 1]])], dim=1)
+    batch = from_pyg([Data(edge_index=index, num_nodes=3)]).batch()
+    assert batch.undirected.all()
+    alpha = counted(batch)
+    found = average_directions(alpha, batch)
+    assert found.sum() == pytest.approx(float(alpha.sum()))
+    loop = batch.src == batch.dst
+    assert torch.equal(found[loop], alpha[loop])
+    for u, v in ((0, 1), (0, 2), (1, 2)):  # as a set: doubled edges pair by rank
+        there, back = (batch.src == u) & (batch.dst == v), (batch.src == v) & (batch.dst == u)
+        assert sorted(found[there].tolist()) == pytest.approx(sorted(found[back].tolist()))
+
+
+def test_permuting_the_edges_permutes_the_weights() -> None:
+    rng = np.random.default_rng(1)
+    graphs = random_graphs(1)
+    table = torch.from_numpy(rng.random((len(graphs), 20, 20)))
+    weights = []
+    orders = [torch.from_numpy(rng.permutation(g.edge_index.shape[1])) for g in graphs]
+    permuted = [
+        Data(x=g.x, edge_index=g.edge_index[:, order])
+        for g, order in zip(graphs, orders, strict=True)
+    ]
+    for listed in (graphs, permuted):
+        store = from_pyg(listed)
+        batch = store.batch()
+        first = batch.node_ptr[batch.edge_graph]
+        alpha = table[batch.edge_graph, batch.src - first, batch.dst - first]
+        ordered = store.caller_order(average_directions(alpha, batch).numpy())
+        weights.append(np.split(ordered, np.cumsum([g.edge_index.shape[1] for g in listed])))
+    for number, order in enumerate(orders):
+        np.testing.assert_array_equal(weights[1][number], weights[0][number][order.numpy()])
+
+
+def test_directed_graphs_keep_each_direction() -> None:
+    batch = from_pyg(random_graphs(2, awkward=False, directed=True)).batch()
+    assert not batch.undirected.any()
+    alpha = counted(batch)
+    assert torch.equal(average_directions(alpha, batch), alpha)
+
+
+def test_a_mixed_batch_is_decided_graph_by_graph() -> None:
+    directed = random_graphs(3, 3, awkward=False, directed=True)
+    undirected = random_graphs(4, 3, awkward=False)
+    store = from_pyg([g for pair in zip(directed, undirected, strict=True) for g in pair])
+    batch = store.batch()
+    assert batch.undirected.tolist() == [False, True] * 3
+    alpha = counted(batch)
+    found = average_directions(alpha, batch)
+    kept = batch.edge_graph % 2 == 0
+    assert torch.equal(found[kept], alpha[kept])
+    for number in (1, 3, 5):
+        alone = store.batch([number])
+        mine = batch.edge_graph == number
+        torch.testing.assert_close(found[mine], average_directions(alpha[mine], alone))
+        assert (found[mine] != alpha[mine]).any()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_node_attention_is_lifted_to_edges(directed: bool) -> None:
+    batch = from_pyg(random_graphs(5, directed=directed)).batch()
+    alpha = torch.arange(1, batch.num_nodes + 1) / batch.num_nodes
+    expected = [float(alpha[u] * alpha[v]) for u, v in batch.edge_index.T.tolist()]
+    assert lift(alpha, batch).tolist() == pytest.approx(expected)
+    assert torch.equal(edge_weights(alpha, batch, "node"), lift(alpha, batch))
+
+
+# -- samples -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("how", ["concrete", "straight-through"])
+def test_a_sample_is_above_one_half_with_probability_p(p: float, how: str) -> None:
+    count = 100_000
+    alpha = sample(
+        torch.full((count,), math.log(p / (1 - p))), torch.arange(count), DRAWS, 1.0, how
+    )
+    sigma = math.sqrt(p * (1 - p) / count)
+    assert abs(float((alpha > 0.5).double().mean()) - p) < 4 * sigma
+
+
+def test_temperature_divides_logit_and_noise() -> None:
+    given, rows = logits(0, 500), torch.arange(500)
+    u = DRAWS.uniform(rows).double()
+    noisy = given.double() + torch.log(u / (1 - u))
+    for temperature in (0.2, 1.0, 3.0):
+        expected = torch.sigmoid(noisy / temperature).float()
+        torch.testing.assert_close(sample(given, rows, DRAWS, temperature), expected)
+
+
+def test_a_low_temperature_is_nearly_binary_and_a_high_one_is_not() -> None:
+    given, rows = logits(1, 5000), torch.arange(5000)
+    undecided = [
+        float((sample(given, rows, DRAWS, t) - 0.5).abs().lt(0.49).double().mean())
+        for t in (0.01, 1.0, 10.0)
+    ]
+    assert undecided[0] < 0.03
+    assert 0.9 < undecided[1] < undecided[2] + 0.05
+
+
+def test_straight_through_is_binary_with_the_soft_gradient() -> None:
+    rows = torch.arange(1000)
+    soft_logits, hard_logits = (logits(2, 1000).requires_grad_() for _ in range(2))
+    soft = sample(soft_logits, rows, DRAWS, 0.7, "concrete")
+    hard = sample(hard_logits, rows, DRAWS, 0.7, "straight-through")
+    assert set(hard.tolist()) == {0.0, 1.0}  # exactly
+    assert torch.equal(hard > 0.5, soft > 0.5)
+    along = logits(3, 1000)
+    soft.backward(along)
+    hard.backward(along)
+    assert soft_logits.grad is not None
+    assert hard_logits.grad is not None
+    assert (soft_logits.grad != 0).all()
+    assert torch.equal(hard_logits.grad, soft_logits.grad)
+
+
+def test_no_sampling_gives_p() -> None:
+    given = logits(4, 100)
+    assert torch.equal(sample(given, torch.arange(100), DRAWS, 0.3, "none"), given.sigmoid())
+
+
+@pytest.mark.parametrize("how", ["concrete", "straight-through", "none"])
+@pytest.mark.parametrize("temperature", [0.1, 1.0])
+def test_extreme_logits_stay_finite(how: str, temperature: float) -> None:
+    given = torch.tensor([-100.0, 100.0, -1000.0, 1000.0, 0.0]).repeat(200).requires_grad_()
+    alpha = sample(given, torch.arange(1000), DRAWS, temperature, how)
+    assert alpha.isfinite().all()
+    assert ((alpha >= 0) & (alpha <= 1)).all()
+    alpha.sum().backward()
+    assert given.grad is not None
+    assert given.grad.isfinite().all()
+
+
+def test_samples_follow_their_rows() -> None:
+    given, rows = logits(5, 50), torch.arange(50) + (3 << 32)
+    whole = sample(given, rows, DRAWS)
+    assert torch.equal(sample(given.flip(0), rows.flip(0), DRAWS), whole.flip(0))
+    assert torch.equal(sample(given[7:9], rows[7:9], DRAWS), whole[7:9])
+    assert not torch.equal(sample(given, rows, DRAWS.child(1)), whole)
+    assert sample(given.double(), rows, DRAWS).dtype == torch.float64
+
+
+# -- the extractor -----------------------------------------------------------------------------
+
+
+def written_out(g: Extractor, h: Tensor, batch: GraphBatch, draws: Draws | None) -> Tensor:
+    """The extractor as the paper has it: concatenate, then three linear layers."""
+    z, group, rows = h, batch.node_graph, batch.node_id
+    if g.on == "edge":
+        z = torch.cat([h[batch.src], h[batch.dst]], dim=1)
+        group, rows = batch.edge_graph, batch.edge_id
+    for number, layer in enumerate((g.first, g.second)):
+        z = layer(z)
+        z = torch.relu(InstanceNorm(z.shape[1])(z, group, batch_size=batch.num_graphs))
+        if draws:
+            z = z * draws.child(number).keep(rows, z.shape[1], g.dropout) / (1 - g.dropout)
+    return g.last(z)[:, 0]
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize("draws", [None, DRAWS])
+@pytest.mark.parametrize("directed", [False, True])
+def test_extractor_is_the_papers_network(on: str, draws: Draws | None, directed: bool) -> None:
+    batch = from_pyg(random_graphs(6, directed=directed)).batch()
+    g = Extractor(8, on, dropout=0.4, seed=3)
+    h = logits(6, batch.num_nodes, 8)
+    found = g(h, batch, draws)
+    assert found.shape == (batch.num_edges if on == "edge" else batch.num_nodes,)
+    exact = Extractor(8, on, dropout=0.4, seed=3).double()
+    expected = written_out(exact, h.double(), batch, draws)
+    torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-5)
+    torch.testing.assert_close(exact(h.double(), batch, draws), expected)
+
+
+@pytest.mark.parametrize(("on", "widths"), [("edge", (16, 32, 8)), ("node", (8, 16, 8))])
+def test_extractor_widths(on: str, widths: tuple[int, int, int]) -> None:
+    g = Extractor(8, on)
+    layers: list[nn.Linear] = [g.first, g.second, g.last]
+    assert [layer.in_features for layer in layers] == list(widths)
+    assert [layer.out_features for layer in layers] == [*widths[1:], 1]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "on", "count"),
+    [
+        (64, "edge", 49_537),
+        (64, "node", 16_641),
+        (80, "edge", 77_281),
+        (80, "node", 25_921),
+        (32, "edge", 12_481),
+    ],
+)
+def test_extractor_parameters(hidden: int, on: str, count: int) -> None:
+    assert sum(p.numel() for p in Extractor(hidden, on).parameters()) == count
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_a_graph_with_one_row_gets_the_last_bias(on: str) -> None:
+    rng = np.random.default_rng(7)
+    lone = random_graph(rng, 2, 1, directed=True) if on == "edge" else random_graph(rng, 1, 0)
+    batch = from_pyg([random_graph(rng, 5, 4), lone]).batch()
+    g = Extractor(8, on)
+    found = g(logits(7, batch.num_nodes, 8), batch)
+    assert torch.equal(found[-1:], g.last.bias)
+    assert (found[:-1] != g.last.bias).all()
+
+
+def test_extractor_dropout_is_05_by_default() -> None:
+    assert Extractor(4).dropout == 0.5
+
+
+def test_seeds_decide_the_weights_and_nothing_else() -> None:
+    state = torch.get_rng_state()
+    first, again, other = Extractor(8, seed=1), Extractor(8, seed=1), Extractor(8, seed=2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first.first.weight, again.first.weight)
+    assert not torch.equal(first.first.weight, other.first.weight)

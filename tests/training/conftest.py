@@ -1,0 +1,52 @@
+"""What the tests of training share: one thread, a disk that does not wait, small runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from training_harness import Victim, outcome, small_recipe
+
+import gsat
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Equal bytes are promised at equal thread counts."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process loses nothing the kernel has; only a power cut needs fsync."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What the small run leaves when nothing interrupts it."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("uninterrupted") / "run"
+    gsat.train(small_recipe(), out)
+    torch.set_num_threads(threads)
+    return outcome(out)
+
+
+@pytest.fixture(scope="session")
+def victim() -> Iterator[Victim]:
+    """A process that trains in children of its own, which may be killed."""
+    with Victim() as process:
+        yield process
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    """A run directory that is not there yet."""
+    return tmp_path / "run"

@@ -1,0 +1,352 @@
+"""The loop: which epoch is selected, what is evaluated when, what is logged, what breaks it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_harness import (
+    SMALL,
+    differing,
+    epochs_logged,
+    one_line,
+    outcome,
+    small_recipe,
+    stopping,
+)
+from training_toy import LastToy, Toy
+
+import gsat
+import gsat.training.loop
+from gsat.errors import RunError
+from gsat.graphs import GraphStore
+from gsat.methods import METHODS, GSATMethod
+from gsat.training.checkpoint import read
+from gsat.training.evaluate import evaluate_model
+from gsat.training.train import load_data
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, run_path: Path) -> Callable[..., dict[str, Any]]:
+    """``play(epochs, {epoch: (metric, loss)})``: train with validation metrics made up.
+
+    The answer is the result, with the lines of the log and how often the test set was looked at.
+    """
+
+    def run(
+        epochs: int, validation: dict[int, tuple[float | None, float]], **settings: Any
+    ) -> dict[str, Any]:
+        recipe = small_recipe(epochs=epochs, **settings)
+        test = load_data(recipe).splits["test"]
+        at = [-1]
+        tested: list[int] = []
+
+        def evaluate(store: GraphStore, *_: Any) -> dict[str, Any]:
+            if np.array_equal(store.index, test):
+                tested.append(at[0])
+                return {"loss": 0.5, "accuracy": at[0] / 1000}
+            at[0] += 1
+            metric, loss = validation.get(at[0], (0.25, 1.0))
+            return {"loss": loss, "accuracy": metric}
+
+        monkeypatch.setattr(gsat.training.loop, "evaluate", evaluate)
+        result = gsat.train(recipe, run_path).result
+        return {**result, "lines": epochs_logged(run_path), "tested": tested}
+
+    return run
+
+
+def selected(played: dict[str, Any]) -> list[int]:
+    return [line["epoch"] for line in played["lines"] if line["selected"]]
+
+
+# -- selection (check 22 of the spec) -------------------------------------------------------------
+
+
+def test_epochs_before_the_twelfth_are_never_selected(play: Callable[..., dict[str, Any]]) -> None:
+    perfect = dict.fromkeys(range(11), (1.0, 0.0))
+    played = play(16, {**perfect, 13: (0.5, 0.9)}, r_interval=1)
+    assert selected(played) == [11, 13]
+    assert (played["best_epoch"], played["selected"]) == (13, "best")
+    assert played["valid"]["accuracy"] == 0.5
+
+
+def test_epochs_before_r_settles_are_never_selected(play: Callable[..., dict[str, Any]]) -> None:
+    perfect = dict.fromkeys(range(16), (1.0, 0.0))
+    played = play(20, {**perfect, 18: (0.5, 0.9)}, r_interval=4)
+    assert selected(played) == [16, 18]
+    assert played["best_epoch"] == 18
+
+
+def test_an_equal_metric_and_a_lower_loss_replace_the_best(
+    play: Callable[..., dict[str, Any]],
+) -> None:
+    validation = {
+        11: (0.5, 0.7),
+        12: (0.5, 0.6),  # a tie with a lower loss
+        13: (0.5, 0.6),  # no better
+        14: (0.5, 0.65),  # a tie with a higher loss
+        15: (0.4, 0.1),  # a lower loss is not enough
+        16: (0.6, 2.0),  # a better metric is, whatever the loss
+        17: (None, 0.1),  # undefined never wins
+        18: (0.6, 1.9),
+    }
+    played = play(20, validation)
+    assert selected(played) == [11, 12, 16, 18]
+    assert played["best_epoch"] == 18
+    assert played["valid"] == {"loss": 1.9, "accuracy": 0.6}
+    assert played["test"] == {"loss": 0.5, "accuracy": 0.018}
+
+
+def test_the_test_set_is_looked_at_only_when_an_epoch_is_selected(
+    play: Callable[..., dict[str, Any]],
+) -> None:
+    played = play(18, {11: (0.3, 1.0), 14: (0.4, 1.0), 15: (0.4, 0.9), 16: (0.1, 0.1)})
+    assert played["tested"] == selected(played) == [11, 14, 15]
+    assert [line["epoch"] for line in played["lines"] if "test" in line] == [11, 14, 15]
+
+
+def test_with_too_few_epochs_the_last_is_reported(play: Callable[..., dict[str, Any]]) -> None:
+    played = play(8, {3: (1.0, 0.0)})
+    assert (played["best_epoch"], played["selected"]) == (7, "last")
+    assert selected(played) == []
+    assert played["tested"] == [7]
+    assert played["valid"] == {"loss": 1.0, "accuracy": 0.25}
+
+
+def test_where_the_metric_is_never_defined_the_last_is_reported(
+    play: Callable[..., dict[str, Any]],
+) -> None:
+    played = play(13, {11: (None, 0.1), 12: (None, 0.2)})
+    assert (played["best_epoch"], played["selected"]) == (12, "last")
+    assert played["valid"]["accuracy"] is None
+
+
+def test_the_model_is_that_of_the_selected_epoch(
+    play: Callable[..., dict[str, Any]], run_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[int, dict[str, torch.Tensor]] = {}
+
+    def spy(self: GSATMethod, context: Any, valid: Any) -> None:
+        seen[context.epoch] = {k: v.clone() for k, v in self.model.state_dict().items()}
+
+    monkeypatch.setattr(GSATMethod, "finish_epoch", spy)
+    assert play(16, {12: (0.9, 0.1)})["best_epoch"] == 12
+    loaded = gsat.load(run_path).state_dict()
+    assert all(torch.equal(loaded[name], seen[12][name]) for name in loaded)
+    assert not all(torch.equal(loaded[name], seen[15][name]) for name in loaded)
+
+
+# -- what is written ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> gsat.Run:
+    """A small run, nothing made up."""
+    return gsat.train(small_recipe(), tmp_path_factory.mktemp("loop") / "run")
+
+
+def test_the_result_says_what_the_design_promises(finished: gsat.Run) -> None:
+    assert finished.path
+    result = json.loads((finished.path / "result.json").read_text())
+    assert result == finished.result
+    keys = {"dataset", "method", "backbone", "seed", "best_epoch", "selected", "valid", "test",
+            "seconds", "matches_paper", "recipe_hash", "data_hash", "results_version"}  # fmt: skip
+    assert keys <= result.keys()
+    named = (result["dataset"], result["method"], result["backbone"], result["seed"])
+    assert named == ("ba2motifs", "gsat", "gin", 0)
+    assert result["recipe_hash"] == small_recipe().hash()
+    assert result["matches_paper"] == "different"
+    for split in ("valid", "test"):
+        for metric in ("accuracy", "explanation_auc", "precision_at_5"):
+            assert 0 <= result[split][metric] <= 1
+    assert finished.test == result["test"]
+    assert finished.valid == result["valid"]
+    record = finished.record()
+    assert record.items() >= result.items()
+    assert record["versions"]["torch"] == torch.__version__
+
+
+def test_every_epoch_is_a_line_of_the_log(finished: gsat.Run) -> None:
+    assert finished.path
+    lines = epochs_logged(finished.path)
+    assert [line["epoch"] for line in lines] == list(range(SMALL["epochs"]))
+    for line in lines:
+        assert line.keys() >= {"phase", "epoch", "train", "valid", "selected"}
+        assert line["train"].keys() == {"loss", "info", "total"}
+        assert line["train"]["total"] == pytest.approx(
+            line["train"]["loss"] + line["train"]["info"]
+        )
+        assert {"loss", "accuracy", "explanation_auc", "precision_at_5"} <= line["valid"].keys()
+        assert ("test" in line) == line["selected"]
+    assert lines[11]["selected"]
+    (best,) = (line for line in lines if line["epoch"] == finished.result["best_epoch"])
+    assert best["valid"] == finished.valid
+    assert best["test"] == finished.test
+
+
+def test_the_reported_numbers_are_those_of_the_returned_model(finished: gsat.Run) -> None:
+    data = load_data(finished.recipe)
+    for split, said in (("valid", finished.valid), ("test", finished.test)):
+        measured = evaluate_model(finished.model, data.split(split), batch_size=32)
+        assert {k: said[k] for k in measured} == measured
+
+
+def test_the_run_directory_holds_what_the_design_lists(finished: gsat.Run) -> None:
+    assert finished.path
+    path = finished.path
+    names = {file.name for file in path.iterdir() if not file.name.startswith(".")}
+    assert names == {"recipe.toml", "metrics.jsonl", "ckpt", "best", "result.json",
+                     "timing.json", "environment.json"}  # fmt: skip
+    assert (path / "ckpt" / "LAST").read_text() == "epoch-14\n"
+    assert json.loads((path / "timing.json").read_text())["epochs"] == 14
+    recorded = json.loads((path / "environment.json").read_text())
+    assert (recorded["threads"], recorded["ops"]) == (1, "numba")
+    assert recorded["versions"]["torch"] == torch.__version__
+
+
+def test_metrics_without_truth_are_null_not_zero(run_path: Path) -> None:
+    data = load_data(small_recipe())
+    bare = {k: v for k, v in data.store.arrays.items() if k != "edge_truth"}
+    without = dataclasses.replace(data, store=GraphStore(bare, data.store.meta))
+    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+    settings = {k: v for k, v in SMALL.items() if k not in ("graphs", "hidden", "layers")}
+    gsat.fit(model, without, out=run_path, **settings)
+    for kept in (json.loads((run_path / "result.json").read_text()), epochs_logged(run_path)[0]):
+        assert kept["valid"]["explanation_auc"] is None
+        assert kept["valid"]["precision_at_5"] is None
+        assert kept["valid"]["accuracy"] is not None
+
+
+def test_without_a_directory_the_same_is_trained_and_nothing_written(
+    finished: gsat.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = gsat.train(small_recipe())
+    assert run.path is None
+    assert list(tmp_path.iterdir()) == []
+    assert {**run.result, "seconds": 0} == {**finished.result, "seconds": 0}
+    for name, tensor in finished.model.state_dict().items():
+        assert torch.equal(tensor, run.model.state_dict()[name]), name
+
+
+# -- what breaks it -------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(
+    run_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = GSATMethod.step
+
+    def broken(self: GSATMethod, batch: Any, context: Any) -> dict[str, torch.Tensor]:
+        parts = step(self, batch, context)
+        return {**parts, "info": parts["info"] * float("nan")} if context.epoch == 3 else parts
+
+    monkeypatch.setattr(GSATMethod, "step", broken)
+    with pytest.raises(RunError, match=r"epoch 3: info = nan; lower the learning rate") as caught:
+        gsat.train(small_recipe(), run_path)
+    one_line(caught.value)
+    assert len(epochs_logged(run_path)) == 3
+    assert not (run_path / "result.json").exists()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_weights_that_explode_stop_the_run(in_memory: bool, run_path: Path) -> None:
+    """The last step of an epoch may be the one that breaks: then validation shows it."""
+    recipe = small_recipe(lr=1e30, batch_size=64)
+    with pytest.raises(RunError, match="broke down in epoch 0") as caught:
+        gsat.train(recipe, None if in_memory else run_path)
+    one_line(caught.value)
+
+
+def test_features_that_are_not_numbers_stop_the_run() -> None:
+    data = load_data(small_recipe())
+    x = data.store.arrays["x"].copy()
+    x[:] = np.nan
+    broken = dataclasses.replace(data, store=GraphStore({**data.store.arrays, "x": x}, {}))
+    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+    with pytest.raises(RunError, match="NaN in the features"):
+        gsat.fit(model, broken, epochs=2, batch_size=32)
+
+
+# -- methods of several phases --------------------------------------------------------------------
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, Toy.name, Toy)
+    monkeypatch.setitem(METHODS, LastToy.name, LastToy)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, bytes]]:
+    """``whole(method)``: what an uninterrupted run of a toy leaves."""
+
+    @functools.cache
+    def run(method: str) -> dict[str, bytes]:
+        out = tmp_path_factory.mktemp("whole") / "run"
+        gsat.train(small_recipe(method=method, epochs=8), out)
+        return outcome(out)
+
+    return run
+
+
+@pytest.mark.usefixtures("toys")
+def test_phases_follow_each_other(run_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Toy] = []
+    create = Toy.create.__func__  # type: ignore[attr-defined]
+
+    def spy(cls: type[Toy], *args: Any) -> Toy:
+        made.append(create(cls, *args))
+        return made[0]
+
+    monkeypatch.setattr(Toy, "create", classmethod(spy))
+    run = gsat.train(small_recipe(method="toy", epochs=8), run_path)
+    lines = epochs_logged(run_path)
+    places = [(line["phase"], line["epoch"]) for line in lines]
+    assert places == [("warm", e) for e in range(3)] + [("play", e) for e in range(5)]
+    assert made[0].begun == ["warm", "play"]
+    assert made[0].steps == 16
+    assert lines[0]["train"].keys() == {"loss"}
+    assert lines[3]["train"].keys() == {"loss", "gap"}
+    # Epoch 3 is the first of its phase, which selects from its second.
+    assert not any(line["selected"] for line in lines[:4])
+    assert lines[4]["selected"]
+    assert run.result["selected"] == "best"
+    assert run.result["best_epoch"] >= 4
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("method", ["toy", "toy-last"])
+@pytest.mark.parametrize("epochs", [1, 3, 4, 7])
+def test_a_method_of_two_phases_resumes_exactly(
+    method: str, epochs: int, run_path: Path, whole: Callable[[str], dict[str, bytes]]
+) -> None:
+    """Stopped in the first phase, between the phases, and in the second."""
+    recipe = small_recipe(method=method, epochs=8)
+    with stopping(epochs + 1), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe, run_path, checkpoint_seconds=0)
+    state, _ = read(run_path / "ckpt")
+    assert state.epoch == epochs
+    assert state.values["method"]["steps"] == 2 * epochs
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), whole(method)) == []
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_method_may_report_its_last_epoch(run_path: Path) -> None:
+    run = gsat.train(small_recipe(method="toy-last", epochs=8), run_path)
+    assert (run.result["best_epoch"], run.result["selected"]) == (7, "last")
+    lines = epochs_logged(run_path)
+    assert not any(line["selected"] or "test" in line for line in lines)
+    assert run.valid == lines[-1]["valid"]
+    state, _ = read(run_path / "ckpt")
+    for name, tensor in gsat.load(run_path).state_dict().items():
+        assert torch.equal(tensor, state.tensors[f"network/model/{name}"]), name

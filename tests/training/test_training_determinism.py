@@ -1,0 +1,155 @@
+"""The same seed gives the same bytes, whatever else happens in the process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping
+
+import gsat
+from gsat.datasets.load import Dataset
+from gsat.errors import RecipeError
+from gsat.methods import GSATMethod
+from gsat.training.train import load_data
+
+# `fit` takes the data and the network as they are.
+FIT = {name: SMALL[name] for name in ("epochs", "batch_size", "r_interval")}
+
+
+@pytest.fixture
+def data() -> Dataset:
+    return load_data(small_recipe())
+
+
+def fresh_model(data: Dataset, seed: int = 0) -> gsat.GSAT:
+    return gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1, seed=seed), seed=seed)
+
+
+def weights(model: torch.nn.Module) -> dict[str, bytes]:
+    return {name: t.numpy().tobytes() for name, t in model.state_dict().items()}
+
+
+@pytest.fixture
+def generators() -> Iterator[None]:
+    """Fails when a test's body has drawn from a generator that belongs to the user."""
+    before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())
+    yield
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+    assert random.getstate() == before[2]
+
+
+def test_the_same_seed_gives_the_same_bytes(
+    run_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    # Whatever was drawn before, and however often a run came before this one.
+    torch.manual_seed(17)
+    torch.rand(5)
+    np.random.seed(3)
+    random.seed(4)
+    gsat.train(small_recipe(), run_path)
+    assert differing(outcome(run_path), uninterrupted) == []
+
+
+def test_another_seed_gives_another_model(run_path: Path, uninterrupted: dict[str, bytes]) -> None:
+    gsat.train(small_recipe(seed=1), run_path)
+    same = outcome(run_path).keys() - set(differing(outcome(run_path), uninterrupted))
+    assert same == set()
+
+
+@pytest.mark.usefixtures("generators")
+def test_training_leaves_the_users_generators_alone(data: Dataset) -> None:
+    gsat.train(small_recipe(epochs=2))
+    gsat.fit(fresh_model(data), data, **{**FIT, "epochs": 2})
+
+
+def test_fitting_equal_models_gives_equal_models(data: Dataset, tmp_path: Path) -> None:
+    runs = []
+    for number in range(2):
+        torch.manual_seed(number)
+        out = tmp_path / str(number)
+        runs.append((gsat.fit(fresh_model(data), data, out=out, **FIT), outcome(out)))
+    assert differing(runs[0][1], runs[1][1]) == []
+    assert weights(runs[0][0].model) == weights(runs[1][0].model)
+    # The seed of `fit` decides the order and the draws, not the split of the data.
+    other = gsat.fit(fresh_model(data), data, seed=1, **FIT)
+    assert weights(other.model) != weights(runs[0][0].model)
+    assert other.recipe.data.split_seed == 0
+
+
+def test_fit_trains_the_model_as_it_stands(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, bytes]] = []
+    step = GSATMethod.step
+
+    def spy(self: GSATMethod, *args: Any) -> Any:
+        started.append(weights(self.model))
+        return step(self, *args)
+
+    monkeypatch.setattr(GSATMethod, "step", spy)
+    model = fresh_model(data, seed=5)
+    before = weights(model)
+    run = gsat.fit(model, data, **{**FIT, "epochs": 2})
+    assert started[0] == before
+    assert run.model is model
+    assert weights(model) != before
+    assert not model.training
+
+
+def test_fit_and_train_agree(data: Dataset, run_path: Path) -> None:
+    run = gsat.fit(fresh_model(data), data, **FIT)
+    assert weights(run.model) == weights(gsat.train(small_recipe(), run_path).model)
+
+
+@pytest.mark.parametrize("stopped", [1, 13])
+def test_fit_resumes_a_model_with_weights_of_its_own(
+    stopped: int, data: Dataset, run_path: Path, tmp_path: Path
+) -> None:
+    """Also before the first checkpoint: the recipe does not know the weights it started with."""
+    gsat.fit(fresh_model(data, seed=5), data, out=tmp_path / "whole", **FIT)
+    with stopping(stopped), pytest.raises(KeyboardInterrupt):
+        gsat.fit(fresh_model(data, seed=5), data, out=run_path, checkpoint_seconds=0, **FIT)
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), outcome(tmp_path / "whole")) == []
+
+
+def test_fit_records_what_it_was_given(data: Dataset) -> None:
+    model = gsat.GSAT(
+        gsat.GIN.for_data(data, hidden=8, layers=1, dropout=0.1),
+        "node",
+        extractor_dropout=0.2,
+        temperature=2.0,
+        sampling="none",
+    )
+    recipe = gsat.fit(model, data, seed=3, epochs=1, lr=0.5).recipe
+    net, own = recipe.backbone, recipe.settings
+    assert (net.hidden, net.layers, net.dropout) == (8, 1, 0.1)
+    assert (own.attention, own.extractor_dropout) == ("node", 0.2)
+    assert (own.temperature, own.sampling) == (2.0, "none")
+    assert recipe.data.options["graphs"] == 60
+    assert (recipe.seed, recipe.data.split_seed, recipe.training.lr) == (3, 0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"hidden": 16}, {"attention": "node"}, {"graphs": 100}, {"data_seed": 1}, {"split_seed": 7}],
+)
+def test_fit_refuses_settings_that_the_model_or_data_contradict(
+    wrong: dict[str, Any], data: Dataset
+) -> None:
+    (name,) = wrong
+    with pytest.raises(RecipeError, match=name):
+        gsat.fit(fresh_model(data), data, epochs=1, **wrong)
+
+
+def test_draws_do_not_depend_on_what_was_logged_before(run_path: Path) -> None:
+    """A longer run starts as a shorter one: nothing looks ahead."""
+    gsat.train(small_recipe(epochs=6), run_path)
+    longer = run_path.with_name("longer")
+    gsat.train(small_recipe(epochs=8), longer)
+    assert epochs_logged(longer)[:6] == epochs_logged(run_path)

@@ -1,0 +1,321 @@
+"""A resumed run equals the uninterrupted one, byte by byte; damage is noticed and said."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_harness import (
+    differing,
+    epochs_logged,
+    flip_byte,
+    left_over,
+    one_line,
+    outcome,
+    small_recipe,
+    stopping,
+)
+
+import gsat
+from gsat.errors import CheckpointError, RunError
+from gsat.methods import GSATMethod
+from gsat.training import checkpoint
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, float], Path]:
+    """Runs that broke off, each made once."""
+    folder = tmp_path_factory.mktemp("stopped")
+
+    @functools.cache
+    def make(epochs: int, checkpoint_seconds: float) -> Path:
+        path = folder / f"{epochs}-{checkpoint_seconds}"
+        with stopping(epochs), pytest.raises(KeyboardInterrupt):
+            gsat.train(small_recipe(), path, checkpoint_seconds=checkpoint_seconds)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def stopped(run_path: Path, stopped_once: Callable[[int, float], Path]) -> Callable[[int], Path]:
+    """``stopped(k)``: a run that broke off when k epochs were logged and k - 1 were saved."""
+
+    def make(epochs: int, checkpoint_seconds: float = 0.0) -> Path:
+        return shutil.copytree(stopped_once(epochs, checkpoint_seconds), run_path)
+
+    return make
+
+
+def last(path: Path) -> Path:
+    """The folder of the last checkpoint."""
+    return path / "ckpt" / (path / "ckpt" / "LAST").read_text().strip()
+
+
+# -- exactly where it stopped ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epochs", [2, 7, 13, 14])
+def test_a_resumed_run_equals_the_uninterrupted_one(
+    epochs: int, stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(epochs)
+    assert last(path).name == f"epoch-{epochs - 1}"
+    assert len(epochs_logged(path)) == epochs  # one more than was saved
+    run = gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
+    assert run.result == json.loads((path / "result.json").read_text())
+
+
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(
+    stopped: Callable[..., Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(13, checkpoint_seconds=1e9)
+    assert (path / "best" / "model.json").is_file()
+    assert not (path / "ckpt" / "LAST").exists()
+    gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
+
+
+def test_a_run_may_be_stopped_again_and_again(
+    stopped: Callable[[int], Path],
+    uninterrupted: dict[str, bytes],
+) -> None:
+    path = stopped(4)
+    for epochs in (1, 5, 4):
+        with stopping(epochs), pytest.raises(KeyboardInterrupt):
+            gsat.resume(path, checkpoint_seconds=0)
+    assert last(path).name == "epoch-10"
+    gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
+
+
+def test_a_best_model_newer_than_the_checkpoint_is_taken_back(
+    stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    """Epoch 11 is always selected: its model is on disk, its checkpoint is not."""
+    path = stopped(12)
+    assert json.loads((path / "best" / "model.json").read_text())["epoch"] == 11
+    assert last(path).name == "epoch-11"
+    state, _ = checkpoint.read(path / "ckpt")
+    assert state.best is None
+    with pytest.MonkeyPatch.context() as patch:
+        # Stop at once: what `resume` itself does must have removed it.
+        patch.setattr(GSATMethod, "step", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            gsat.resume(path)
+    assert not (path / "best").exists()
+    with pytest.raises(RunError, match="has no model yet; go on with it by: gsat resume"):
+        gsat.load(path)
+    gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
+
+
+def _stop(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_a_finished_run_is_just_read(run_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = gsat.train(small_recipe(), run_path)
+    before = {f: f.stat().st_mtime_ns for f in run_path.rglob("*")}
+    monkeypatch.setattr(GSATMethod, "step", _stop)
+    for _ in range(2):
+        again = gsat.resume(run_path)
+        assert again.result == run.result
+        assert again.recipe == run.recipe
+        assert again.path == run_path
+        for name, tensor in run.model.state_dict().items():
+            assert torch.equal(again.model.state_dict()[name], tensor)
+    assert {f: f.stat().st_mtime_ns for f in run_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("epochs", [14, 8])
+def test_a_run_that_lacks_only_its_result_gets_the_same(epochs: int, run_path: Path) -> None:
+    """Also when the last epoch is reported because none could be selected."""
+    run = gsat.train(small_recipe(epochs=epochs), run_path)
+    assert run.result["selected"] == ("best" if epochs == 14 else "last")
+    before = outcome(run_path)
+    (run_path / "result.json").unlink()
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), before) == []
+
+
+def test_the_time_of_all_sessions_counts(
+    stopped: Callable[[int], Path],
+) -> None:
+    path = stopped(5)
+    timing = json.loads((path / "timing.json").read_text())
+    assert timing["epochs"] == 4
+    (path / "timing.json").write_text(json.dumps({**timing, "seconds": 1000.0}))
+    result = gsat.resume(path).result
+    assert 1000 < result["seconds"] < 1100
+    kept = json.loads((path / "timing.json").read_text())
+    assert 1000 < kept["seconds"] <= result["seconds"] + 0.01
+
+
+def test_checkpoints_are_written_as_often_as_asked(run_path: Path) -> None:
+    gsat.train(small_recipe(epochs=6), run_path, checkpoint_seconds=1e9)
+    assert sorted(f.name for f in (run_path / "ckpt").iterdir()) == ["LAST", "epoch-6"]
+    often = run_path.with_name("often")
+    gsat.train(small_recipe(epochs=6), often, checkpoint_seconds=0)
+    kept = ["LAST", "epoch-5", "epoch-6"]
+    assert sorted(f.name for f in (often / "ckpt").iterdir()) == kept
+
+
+# -- damage ---------------------------------------------------------------------------------------
+
+
+def damage_by_flipping(name: str, where: float = 0.5) -> Callable[[Path], None]:
+    return lambda folder: flip_byte(folder / name, where)
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "a weight": damage_by_flipping("state.safetensors", 0.9),
+    "the header": damage_by_flipping("state.safetensors", 0.0),
+    "a value": damage_by_flipping("state.json", 0.4),
+    "the checksums": damage_by_flipping("state.json", 0.95),
+    "the best": damage_by_flipping("best.safetensors", 0.7),
+    "cut short": lambda folder: (folder / "state.json").write_text(
+        (folder / "state.json").read_text()[:50]
+    ) and None,
+    "not text": lambda folder: (folder / "state.json").write_bytes(b"\xff\xfe\x00") and None,
+    "something else": lambda folder: (folder / "state.json").write_text("[1, 2]") and None,
+    "a missing file": lambda folder: (folder / "state.safetensors").unlink(),
+    "the folder": lambda folder: shutil.rmtree(folder),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    kind: str, stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(14)
+    assert last(path).name == "epoch-13"
+    DAMAGE[kind](last(path))
+    said: list[str] = []
+    gsat.resume(path, warn=said.append, checkpoint_seconds=0)
+    (warning,) = said
+    assert "epoch-13" in warning
+    assert "going on from the checkpoint before it" in warning
+    assert "\n" not in warning
+    assert differing(outcome(path), uninterrupted) == []
+
+
+def test_the_fall_back_is_kept_until_there_is_another(
+    stopped: Callable[[int], Path],
+) -> None:
+    """Having fallen back once, a run can fall back again, from whichever epoch it has reached."""
+    path = stopped(9)
+    flip_byte(path / "ckpt" / "epoch-8" / "state.json")
+    for epochs, folder in ((2, "epoch-8"), (1, "epoch-8"), (2, "epoch-9")):
+        with stopping(epochs), pytest.raises(KeyboardInterrupt):
+            gsat.resume(path, checkpoint_seconds=0)
+        assert last(path).name == folder
+        shutil.copytree(path, path.with_name("copy"))
+        flip_byte(last(path.with_name("copy")) / "state.safetensors")
+        said: list[str] = []
+        with stopping(1), pytest.raises(KeyboardInterrupt):
+            gsat.resume(path.with_name("copy"), warn=said.append, checkpoint_seconds=0)
+        assert len(said) == 1
+        shutil.rmtree(path.with_name("copy"))
+
+
+def test_a_damaged_checkpoint_of_a_later_epoch_is_not_kept_as_fall_back(
+    stopped: Callable[[int], Path],
+) -> None:
+    """Checkpoints need not fall on the same epochs in the second session."""
+    path = stopped(9)
+    folder = path / "ckpt"
+    (folder / "epoch-8").rename(folder / "epoch-12")
+    (folder / "LAST").write_text("epoch-12\n")
+    flip_byte(folder / "epoch-12" / "state.json")
+    with stopping(2), pytest.raises(KeyboardInterrupt):
+        gsat.resume(path, checkpoint_seconds=0)
+    assert sorted(f.name for f in folder.iterdir()) == ["LAST", "epoch-7", "epoch-8"]
+
+
+def test_two_damaged_checkpoints_are_an_error_in_one_line(stopped: Callable[[int], Path]) -> None:
+    path = stopped(9)
+    flip_byte(path / "ckpt" / "epoch-8" / "state.safetensors")
+    flip_byte(path / "ckpt" / "epoch-7" / "state.json")
+    before = (path / "metrics.jsonl").read_bytes()
+    with pytest.raises(CheckpointError, match="no usable checkpoint") as caught:
+        gsat.resume(path)
+    said = one_line(caught.value)
+    assert "epoch-8/state.safetensors is damaged" in said
+    assert "epoch-7" in said
+    assert (path / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"epoch-99\n", b"\xff\xfe\n", b"../../elsewhere\n"])
+def test_a_last_file_that_names_nothing_is_said(
+    content: bytes, stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(9)
+    (path / "ckpt" / "LAST").write_bytes(content)
+    said: list[str] = []
+    gsat.resume(path, warn=said.append)
+    assert len(said) == 1
+    assert "LAST" in said[0]
+    assert differing(outcome(path), uninterrupted) == []
+
+
+def test_a_last_file_without_any_checkpoint_is_an_error(stopped: Callable[[int], Path]) -> None:
+    path = stopped(9)
+    for folder in (path / "ckpt").glob("epoch-*"):
+        shutil.rmtree(folder)
+    with pytest.raises(CheckpointError, match="no usable checkpoint") as caught:
+        gsat.resume(path)
+    one_line(caught.value)
+
+
+def test_a_checkpoint_of_another_model_is_refused(
+    stopped: Callable[[int], Path], tmp_path: Path
+) -> None:
+    path = stopped(9)
+    gsat.train(small_recipe(hidden=16, epochs=2), tmp_path / "other")
+    shutil.rmtree(path / "ckpt")
+    shutil.copytree(tmp_path / "other" / "ckpt", path / "ckpt")
+    with pytest.raises(CheckpointError, match="does not fit") as caught:
+        gsat.resume(path)
+    one_line(caught.value)
+
+
+def test_a_recipe_with_fewer_epochs_than_were_done_is_refused(
+    stopped: Callable[[int], Path],
+) -> None:
+    path = stopped(9)
+    recipe = path / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("epochs = 14", "epochs = 5"))
+    with pytest.raises(RunError, match="has 3 epochs fewer"):
+        gsat.resume(path)
+
+
+def test_half_written_files_of_a_killed_session_are_removed(
+    stopped: Callable[[int], Path],
+) -> None:
+    path = stopped(9)
+    for name in (".result.json", "best/.model.json", "ckpt/.LAST", "ckpt/epoch-8/.state.json"):
+        file = path / f"{name}.12345.partial"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"{")
+    assert len(left_over(path)) == 4
+    gsat.resume(path, checkpoint_seconds=0)
+    assert left_over(path) == []
+
+
+# -- what is no run -------------------------------------------------------------------------------
+
+
+def test_resuming_what_is_no_run_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "none", tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RunError, match="is not a run: there is no recipe") as caught:
+            gsat.resume(path)
+        one_line(caught.value)
