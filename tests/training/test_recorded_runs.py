@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import multiprocessing
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from training_harness import differing, one_line, outcome, small_recipe, stopping
+from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 import gsat
 from gsat.errors import RunError
-from gsat.methods import GSATMethod
 from gsat.training import parallel
+from gsat.training.recipe import from_tables
 from gsat.training.results import IDENTITY, read_records, record_once, summarise
 
 
@@ -89,64 +91,109 @@ def test_the_summary_is_the_mean_and_the_population_deviation() -> None:
 # -- several seeds at a time ----------------------------------------------------------------------
 
 
-def in_threads(jobs: int, mp_context: Any) -> ThreadPoolExecutor:
-    """Workers that need not be started: a process takes seconds to import everything."""
-    assert mp_context.get_start_method() == "spawn"
-    return ThreadPoolExecutor(1)
+class Threaded:
+    """A worker without a process, which takes seconds to start; it dies where it is told to."""
+
+    mortal: ClassVar[list[int]] = []
+
+    def __init__(self) -> None:
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.task: int | None = None
+        self.process = SimpleNamespace(pid=None, exitcode=-9, join=lambda: None)
+        threading.Thread(target=self.serve, args=(theirs,), daemon=True).start()
+
+    def serve(self, pipe: Any) -> None:
+        with contextlib.suppress(EOFError):
+            while True:
+                job = pipe.recv()
+                seed = job.tables["seed"]
+                if seed in self.mortal:
+                    self.mortal.remove(seed)
+                    with stopping(9), contextlib.suppress(KeyboardInterrupt):
+                        parallel._train(job)
+                    break
+                try:
+                    pipe.send(("done", parallel._train(job)))
+                except gsat.GSATError as error:
+                    pipe.send(("failed", str(error)))
+        pipe.close()
 
 
-@pytest.mark.medium
-def test_seeds_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seed 0 is finished, seed 1 was cut short, seed 2 is new, seed 3 can't be trained."""
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Seeds at which a worker dies, once for each time a seed is listed."""
+    monkeypatch.setattr(parallel, "_Worker", Threaded)
+    monkeypatch.setattr(Threaded, "mortal", [])
+    return Threaded.mortal
+
+
+def times(path: Path) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in path.rglob("*")}
+
+
+@pytest.mark.usefixtures("threaded")
+def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
+    """Seed 0 is finished, seed 1 was cut short, seed 2 is new."""
     folder, file = tmp_path / "runs", tmp_path / "runs.jsonl"
-    recipes = [small_recipe(seed) for seed in range(4)]
-    gsat.train(recipes[0], folder / "seed-0")
-    times = {f: f.stat().st_mtime_ns for f in (folder / "seed-0").rglob("*")}
+    recipes = [small_recipe(seed) for seed in (2, 0, 1)]
+    finished = gsat.train(recipes[1], folder / "seed-0")
+    before = times(folder / "seed-0")
     with stopping(9), pytest.raises(KeyboardInterrupt):
-        gsat.train(recipes[1], folder / "seed-1", checkpoint_seconds=0)
-    (folder / "seed-3").write_text("in the way")
+        gsat.train(recipes[2], folder / "seed-1", checkpoint_seconds=0)
     came: list[dict[str, Any]] = []
-
-    def train_all() -> list[dict[str, Any]]:
-        return parallel.train_all(recipes, folder, jobs=2, record=file, done=came.append)
-
-    with pytest.raises(RunError) as caught:
-        train_all()
-    assert one_line(caught.value).startswith("1 of 4 runs failed: seed 3: ")
-    assert "is not an empty folder" in str(caught.value)
-    # The others are finished all the same, as they would be alone.
-    assert sorted(result["seed"] for result in came) == [0, 1, 2]
-    assert {f: f.stat().st_mtime_ns for f in (folder / "seed-0").rglob("*")} == times
+    results = parallel.train_all(recipes, folder, record=file, done=came.append)
+    assert [result["seed"] for result in results] == [2, 0, 1]
+    assert came == results
+    assert results[1] == finished.result
+    assert times(folder / "seed-0") == before
     for seed in (1, 2):
-        gsat.train(recipes[seed], tmp_path / f"alone-{seed}")
+        gsat.train(small_recipe(seed), tmp_path / f"alone-{seed}")
         alone = outcome(tmp_path / f"alone-{seed}")
         assert differing(outcome(folder / f"seed-{seed}"), alone) == []
-    assert sorted(r["seed"] for r in read_records(file)) == [0, 1, 2]
-
-    # The same command goes on: only what is missing is trained.
-    (folder / "seed-3").unlink()
-    finished = {f: f.stat().st_mtime_ns for f in folder.rglob("result.json")}
-    monkeypatch.setattr(parallel, "ProcessPoolExecutor", in_threads)
-    results = train_all()
-    assert [result["seed"] for result in results] == [0, 1, 2, 3]
-    assert [r["recipe_hash"] for r in results] == [recipes[0].hash()] * 4
-    for result, recipe in zip(results, recipes, strict=True):
-        path = folder / f"seed-{recipe.seed}" / "result.json"
-        assert json.loads(path.read_text()) == result
-    now = {f: f.stat().st_mtime_ns for f in folder.rglob("result.json")}
-    assert now.items() > finished.items()
-    assert sorted(r["seed"] for r in read_records(file)) == [0, 1, 2, 3]
+    again = parallel.train_all(recipes, folder, record=file)
+    assert again == results
+    recorded = read_records(file)
+    assert [{k: line[k] for k in results[0]} for line in recorded] == results
+    assert [from_tables(line["recipe"]) for line in recorded] == recipes
+    assert {line["threads"] for line in recorded} == {1}
 
 
-def test_a_run_with_another_recipe_is_not_mixed_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("threaded")
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "seed-0").write_text("in the way")
+    recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
+    came: list[dict[str, Any]] = []
+    with pytest.raises(RunError) as caught:
+        parallel.train_all(recipes, tmp_path, jobs=2, done=came.append)
+    said = one_line(caught.value)
+    assert said.startswith("1 of 3 runs failed: seed 0: ")
+    assert "is not an empty folder" in said
+    assert sorted(result["seed"] for result in came) == [1, 2]
+    assert (tmp_path / "seed-1" / "result.json").is_file()
+
+
+def test_a_worker_that_dies_is_replaced_and_its_run_resumed(
+    threaded: list[int], tmp_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
+    threaded.append(0)
+    results = parallel.train_all([small_recipe(0), small_recipe(1, epochs=1)], tmp_path)
+    assert threaded == []
+    assert [result["seed"] for result in results] == [0, 1]
+    assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
+
+
+def test_a_run_whose_workers_die_is_given_up(threaded: list[int], tmp_path: Path) -> None:
+    threaded.extend([0, 0])
+    recipes = [small_recipe(0), small_recipe(1, epochs=1)]
+    with pytest.raises(RunError, match=r"1 of 2 runs failed: seed 0: its process died") as caught:
+        parallel.train_all(recipes, tmp_path)
+    one_line(caught.value)
+    assert (tmp_path / "seed-1" / "result.json").is_file()
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
     gsat.train(small_recipe(1, epochs=1), tmp_path / "seed-1")
-
-    def nothing(*_: Any) -> Any:
-        raise AssertionError("trained")
-
-    monkeypatch.setattr(GSATMethod, "step", nothing)
     recipes = [small_recipe(seed, epochs=2) for seed in range(2)]
     with pytest.raises(RunError, match="seed-1 holds a run with another recipe") as caught:
         parallel.train_all(recipes, tmp_path, jobs=1)
@@ -154,15 +201,34 @@ def test_a_run_with_another_recipe_is_not_mixed_in(
     assert not (tmp_path / "seed-0").exists()
 
 
-def test_a_worker_trains_resumes_and_records(tmp_path: Path) -> None:
-    """What runs in the worker's process, without the process."""
-    chosen = small_recipe(2, epochs=2)
-    out, file = tmp_path / "run", tmp_path / "runs.jsonl"
-    with stopping(1), pytest.raises(KeyboardInterrupt):
-        gsat.train(chosen, out, checkpoint_seconds=0)
-    first = parallel._work(chosen.tables(), str(out), str(file))
-    again = parallel._work(chosen.tables(), str(out), str(file))
-    assert first == again
-    (line,) = read_records(file)
-    assert {k: line[k] for k in first} == first
-    assert line["threads"] == 1
+@pytest.mark.medium
+def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
+    tmp_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    """Two short runs end; then Ctrl-C comes, while a long one is at work and another waits."""
+    recipes = [small_recipe(0), small_recipe(1)]
+    recipes += [small_recipe(seed, epochs=100_000) for seed in (2, 3)]
+    came: list[int] = []
+
+    def done(result: dict[str, Any]) -> None:
+        came.append(result["seed"])
+        if len(came) == 2:
+            deadline = time.monotonic() + 120
+            while not (tmp_path / "seed-2" / "metrics.jsonl").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(gsat.GSATError) as caught:
+        parallel.train_all(recipes, tmp_path, jobs=2, done=done)
+    assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
+    assert multiprocessing.active_children() == []
+    assert sorted(came) == [0, 1]
+    assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
+    gsat.train(small_recipe(1), tmp_path / "alone")
+    assert differing(outcome(tmp_path / "seed-1"), outcome(tmp_path / "alone")) == []
+    # The long run has finished and saved its epoch; the one that waited was not begun.
+    saved = (tmp_path / "seed-2" / "ckpt" / "LAST").read_text().strip()
+    assert saved == f"epoch-{len(epochs_logged(tmp_path / 'seed-2'))}"
+    assert not (tmp_path / "seed-2" / "result.json").exists()
+    assert not (tmp_path / "seed-3").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -43,19 +43,27 @@ def run(arguments: list[str]) -> int:
     import gsat.cli.inspect
     import gsat.cli.training  # noqa: F401  (importing them adds their commands to the app)
 
+    debug = "--debug" in arguments  # before or after the command
     try:
-        app(arguments)  # leaves by SystemExit, with typer's own messages for wrong usage
-    except GSATError as error:
-        if "--debug" in arguments:
-            raise
-        print_error(str(error))
+        # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.
+        app([a for a in arguments if a != "--debug"], prog_name="gsat")
+    except (GSATError, OSError) as error:
+        if debug:
+            traceback.print_exc()
+        else:
+            print_error(_said(error))
         return 2
-    except KeyboardInterrupt:
-        print_error("stopped")
-        return 130
-    except BrokenPipeError:  # `gsat … | head` is not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _said(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.filename is None:  # most likely standard output, on a full disk
+        # What is left in its buffer can't be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else f"can't write the output: {reason}"
 
 
 def print_error(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from gsat.graphs import Explanation, GraphStore
 
 RunFolder = Annotated[Path, typer.Argument(help="A run directory.")]
-Split = Annotated[str, typer.Option(help="train, valid, test or all.")]
+Split = Annotated[
+    str, typer.Option(help="train, valid, test or all; a folder of graphs is taken whole.")
+]
 Data = Annotated[
     str | None,
     typer.Argument(help="A data set's name or a folder of saved graphs (the run's own data)."),
@@ -27,7 +30,10 @@ Data = Annotated[
 
 @app.command()
 def datasets(json_: Json = False) -> None:
-    """List the data sets, whether their files are here, and how to get them."""
+    """List the data sets and what is missing of them.
+
+    Says which file to get from where, and where to put it.
+    """
     from gsat.datasets.registry import ENTRIES
 
     rows = [row for entry in ENTRIES for row in _sources(entry)]
@@ -65,7 +71,10 @@ def _sources(entry: Entry) -> list[dict[str, Any]]:
 
 @app.command()
 def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Json = False) -> None:
-    """Measure a run's model: accuracy or ROC AUC, explanation AUC, precision@5."""
+    """Measure a run's predictions and explanations.
+
+    Accuracy or ROC AUC; explanation AUC and precision@5 where the truth is known.
+    """
     import gsat
     from gsat.training.evaluate import evaluate_model
 
@@ -75,7 +84,7 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
     if json_:
         typer.echo(json.dumps(measured))
         return
-    show_metrics(split, measured)
+    show_metrics("all" if data is not None and Path(data).is_dir() else split, measured)
 
 
 @app.command()
@@ -85,27 +94,34 @@ def predict(
     split: Split = "test",
     out: Annotated[Path | None, typer.Option(help="A CSV file (standard output).")] = None,
 ) -> None:
-    """Predict graphs: a CSV line per graph with the answer and the probability of each class."""
+    """Predict graphs, as CSV.
+
+    A line per graph with the answer and the probability of each class.
+    """
     import gsat
 
     model = gsat.load(run)
     store, meta = _graphs(run, data, split)
     answers = model.predict(store)
-    classes = meta.get("classes") or [str(i) for i in range(answers.probabilities.shape[1])]
+    classes = list(range(answers.probabilities.shape[1]))
+    if len(meta.get("classes") or ()) == len(classes):
+        classes = meta["classes"]
     labels = answers.labels if answers.labels.ndim > 1 else answers.labels[:, None]
-    lines = [["graph", *_numbered("prediction", labels.shape[1]), *(f"p({c})" for c in classes)]]
+    table = io.StringIO()
+    lines = csv.writer(table, lineterminator="\n")
+    lines.writerow(
+        ["graph", *_numbered("prediction", labels.shape[1]), *(f"p({c})" for c in classes)]
+    )
     for number, (label, probability) in enumerate(
         zip(labels.tolist(), answers.probabilities.tolist(), strict=True)
     ):
-        lines.append([str(number), *map(str, label), *(f"{p:.6f}" for p in probability)])
+        lines.writerow([number, *label, *(f"{p:.6f}" for p in probability)])
     if out is None:
-        for line in lines:
-            typer.echo(",".join(line))
+        typer.echo(table.getvalue(), nl=False)
         return
-    from gsat.training.files import disk_errors
+    from gsat.draw.files import write
 
-    with disk_errors(out), out.open("w", newline="", encoding="utf-8") as handle:
-        csv.writer(handle).writerows(lines)
+    write(out, table.getvalue().encode())
     typer.echo(f"{len(store)} graphs · {out}")
 
 
@@ -126,11 +142,18 @@ def explain(
         typer.Option(help="One graph: .svg .png .pdf .json .html; a whole split: .npz"),
     ] = None,
 ) -> None:
-    """Say which edges a model used, for one graph or for a whole split."""
+    """Say which edges a run's model used.
+
+    For one graph in words, a picture or a page; for a whole split as arrays.
+    """
     import gsat
+    from gsat.draw.caption import answer
+    from gsat.draw.files import PICTURES, check_suffix
 
     if top is not None and above is not None:
         raise GSATError("--top and --above both set a budget; give one of them")
+    if graph is not None and out is not None:
+        check_suffix(out, (*PICTURES, ".json", ".html"))
     model = gsat.load(run)
     store, meta = _graphs(run, data, split)
     if graph is None:
@@ -142,9 +165,11 @@ def explain(
         write_scores_npz(out, store, scores.numpy(), logits=logits.numpy())
         typer.echo(f"{len(store)} graphs, {len(scores)} edges · {out}")
         return
+    if graph < 0:  # Python's counting from the end has no place on a command line
+        raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
     explanation = model.explain(store.select([graph]))[0]
     chosen = _budget(explanation, top, above)
-    typer.echo(_answer(explanation, meta))
+    typer.echo(answer(explanation, meta.get("classes")))
     typer.echo(explanation.message)
     if out is not None:
         from gsat.draw import write_explanation
@@ -173,13 +198,6 @@ def _budget(explanation: Explanation, top: str | None, above: float | None) -> i
         highest = float(explanation.edge_mask.max()) if len(explanation.edge_mask) else 0.0
         raise GSATError(f"no edge is above {above:g}; the highest is at {highest:.3f}")
     return count
-
-
-def _answer(explanation: Explanation, meta: dict[str, Any]) -> str:
-    label = explanation.prediction.tolist()
-    classes = meta.get("classes")
-    named = classes[label] if classes and isinstance(label, int) else label
-    return f"predicted {named} with probability {explanation.confidence:.3f}"
 
 
 def _print_edges(explanation: Explanation) -> None:

@@ -26,7 +26,9 @@ def train(
     dataset: Annotated[str, typer.Argument(help="A data set; see: gsat datasets")],
     backbone: Annotated[str, typer.Option(help="The network: gin.")] = "gin",
     method: Annotated[str, typer.Option(help="How to train it: gsat.")] = "gsat",
-    seed: Annotated[int, typer.Option(min=0, help="Decides the split and the training.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Decides the split and the training (0).")
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Train seeds 0 … N−1, in OUT/seed-K.")
     ] = None,
@@ -55,16 +57,24 @@ def train(
 
     settings = [*(set_ or []), *([f"epochs={epochs}"] if epochs else [])]
 
-    def made(number: int) -> Recipe:
+    def made(number: int | None) -> Recipe:
         return make_recipe(
             dataset, backbone=backbone, method=method, seed=number, file=recipe, settings=settings
         )
 
     if seeds is not None:
         if device != "cpu" or threads not in (None, 1):
-            raise GSATError("--seeds trains on the CPU with one thread per run; leave --device out")
-        _train_seeds([made(k) for k in range(seeds)], out, jobs, record, quiet, json_)
+            raise GSATError(
+                "--seeds trains on the CPU with one thread per run; "
+                "leave --device and --threads out"
+            )
+        recipes = [made(k) for k in range(seeds)]
+        if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
+            raise GSATError(f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed")
+        _train_seeds(recipes, out, jobs, record, quiet, json_)
         return
+    if jobs > 1:
+        raise GSATError("--jobs says how many of the --seeds to train at a time; give both")
     chosen = made(seed)
     folder = out or _new_folder(chosen)
     run = train_recipe(chosen, folder, device=device, progress=not quiet)
@@ -98,7 +108,10 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 100,
     quiet: Quiet = False,
 ) -> None:
-    """Train GSAT on BA-2Motifs and draw what it found: a minute from nothing to a picture."""
+    """Train on BA-2Motifs and draw what was found.
+
+    A minute from nothing to a picture.
+    """
     _set_threads(1)
     from gsat.datasets.load import load_dataset
     from gsat.draw import draw_grid
@@ -183,8 +196,10 @@ def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
         typer.echo(json.dumps(result))
         return
     show_metrics("test", result["test"])
-    which = "best" if result["selected"] == "best" else "last (no epoch could be selected)"
-    typer.echo(f"{which} epoch {result['best_epoch']} · {result['seconds']:.0f} s · {folder}")
+    epoch = f"best epoch {result['best_epoch']}"
+    if result["selected"] == "last":
+        epoch = f"last epoch {result['best_epoch']} (too few epochs to choose the best)"
+    typer.echo(f"{epoch} · {result['seconds']:.0f} s · {folder}")
 
 
 def _label(recipe: Recipe) -> str:

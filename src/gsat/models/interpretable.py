@@ -89,13 +89,16 @@ class InterpretableModel(nn.Module, ABC):
         """Logits [G, num_logits] and the score of every edge [E], graph after graph, in the
         caller's edge order."""
         logits, scores = [torch.zeros(0, self.task.num_logits)], [torch.zeros(0)]
+        done = 0
         with self.evaluating():
             for batch in self._batches(graphs, batch_size):
                 said = self(batch)
                 logits.append(said.logits.cpu())
-                scores.append(said.edge_weight.cpu())
-        ordered = graphs.caller_order(torch.cat(scores).numpy())
-        return torch.cat(logits), torch.from_numpy(ordered)
+                view = graphs.select(range(done, done + batch.num_graphs))
+                weights = said.edge_weight.numpy(force=True)
+                scores.append(torch.from_numpy(view.caller_order(weights)))
+                done += batch.num_graphs
+        return torch.cat(logits), torch.cat(scores)
 
     def _split(
         self, store: GraphStore, batch: GraphBatch, said: Attended, first: int

@@ -3,7 +3,7 @@
 from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.concrete import bernoulli_kl, concrete
-from gsat.ops.engine import engine
+from gsat.ops.engine import engine, keep_freed_memory
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
@@ -22,6 +22,7 @@ __all__ = [
     "concrete",
     "engine",
     "gather_normalise_relu_dropout",
+    "keep_freed_memory",
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import compiled, kernel, split
+from gsat.ops.engine import array, compiled, kernel, split
 
 
 class ScalarTerm(NamedTuple):
@@ -138,6 +138,7 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
     h = x.shape[1]
     zero = np.float32(0.0)
     weighted, attributed = len(grad_weight) > 0, len(grad_attribute) > 0
+    row = np.empty(h, np.float32)
     for graph in range(first, last):
         # One row of partial sums per graph: the total does not depend on the threads.
         for j in range(h):
@@ -151,9 +152,11 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
                 v, w, a = dst[e], weight[e], attribute[e]
                 for j in range(h):
                     m = x[u, j] + (a * slope[j] + offset[j])
-                    g = w * grad[v, j] if m > zero else zero
-                    grad_x[u, j] += g
-                    grad_slope[graph, j] += a * g
+                    row[j] = w * grad[v, j] if m > zero else zero
+                for j in range(h):
+                    grad_x[u, j] += row[j]
+                for j in range(h):
+                    grad_slope[graph, j] += a * row[j]
                 if weighted:
                     dot = zero
                     for j in range(h):
@@ -217,7 +220,7 @@ def _backward_places(batch: GraphBatch) -> tuple[Any, ...]:
 
 
 def _arrays(*tensors: Tensor) -> tuple[Any, ...]:
-    return tuple(t.detach().contiguous().numpy() for t in tensors)
+    return tuple(array(t) for t in tensors)
 
 
 def _wanted(like: Tensor, needed: bool) -> Tensor:

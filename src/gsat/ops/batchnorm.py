@@ -89,15 +89,21 @@ def _normalise(first, last, ptr, z, scale, shift, y):  # type: ignore[no-untyped
 @kernel
 def _backward_sums(first, last, ptr, z, y, mean, inverse, grad, total, along):  # type: ignore[no-untyped-def]
     h = z.shape[1]
+    row = np.empty(h, np.float32)
     for c in range(first, last):
         for j in range(h):
             total[c, j] = 0.0
             along[c, j] = 0.0
         for i in range(ptr[c], ptr[c + 1]):
+            # Three short loops: one with all seven arrays would not vectorise.
             for j in range(h):
-                g = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
-                total[c, j] += g
-                along[c, j] += g * ((z[i, j] - mean[j]) * inverse[j])
+                row[j] = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+            for j in range(h):
+                total[c, j] += row[j]
+            for j in range(h):
+                along[c, j] += row[j] * (z[i, j] - mean[j])
+        for j in range(h):
+            along[c, j] *= inverse[j]
 
 
 @kernel

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.engine import chunks, compiled, kernel, split
+from gsat.ops.engine import array, chunks, compiled, kernel, split
 from gsat.ops.random import Draws, row_words_numba
 
 # Inside both logarithms, and added to 1 − r but not to r, as in the published code: value and
@@ -84,7 +84,7 @@ class _Concrete(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, rows: Tensor, key: int, temperature: float) -> Tensor:
         alpha = torch.empty(logits.shape)
-        arrays = (logits.detach().contiguous().numpy(), rows.numpy())
+        arrays = (array(logits), rows.numpy())
         numbers = (np.uint64(key), np.float32(1.0 / temperature))
         split(_concrete_forward, chunks(len(logits)), *arrays, *numbers, alpha.numpy())
         ctx.save_for_backward(alpha)

@@ -10,9 +10,14 @@ when two Python threads enter it at once.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -23,12 +28,23 @@ from torch import Tensor
 
 from gsat.errors import GSATError
 
-# Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity.
-kernel = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-
 CHUNK = 256  # rows whose sum is taken in one go
 _SMALLEST = 2048  # rows per thread below which a second thread costs more than it gives
 _pools: dict[int, ThreadPoolExecutor] = {}
+_announced = threading.Event()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function on its first call and keep the machine code on disk for later processes.
+
+    Where no folder for it can be written, it is compiled anew in each process.
+    """
+    # Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity.
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(**options)(function)
 
 
 def engine() -> str:
@@ -46,18 +62,41 @@ def compiled(*tensors: Tensor | None) -> bool:
     )
 
 
+def array(tensor: Tensor) -> Any:
+    """The tensor's memory as a NumPy array, contiguous, without its gradient."""
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    return (plain if plain.is_contiguous() else plain.contiguous()).numpy()
+
+
+def keep_freed_memory() -> None:
+    """Let freed tensors be used again instead of going back to the system.
+
+    The C library gives large blocks back at once and asks for them anew a moment later; the kernel
+    then clears every page again. In a training step that costs as much as the fused kernels.
+    Linux with glibc only, elsewhere nothing happens.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+        trim_threshold, mmap_threshold = -1, -3
+        mallopt(mmap_threshold, 1 << 28)
+        mallopt(trim_threshold, 1 << 30)
+
+
 def chunks(rows: int) -> NDArray[np.int64]:
     """Pointers to chunks of ``CHUNK`` rows, for sums over all rows that must not depend on the
     number of threads."""
     return np.minimum(np.arange(0, rows + CHUNK, CHUNK), rows) if rows else np.zeros(1, np.int64)
 
 
-def split(run: Callable[..., Any], ptr: Any, *args: Any) -> None:
+def split(run: Any, ptr: Any, *args: Any) -> None:
     """Call ``run(first, last, ptr, *args)`` on ranges that cover the segments of ``ptr``.
 
     Segments never straddle a range, so threads write to different places and the result does not
     depend on how many there are.
     """
+    if not run.signatures:
+        with _announcing():
+            run(0, 0, ptr, *args)  # an empty range: compiles, or reads the code from disk
     segments, rows = len(ptr) - 1, int(ptr[-1])
     threads = min(torch.get_num_threads(), max(1, rows // _SMALLEST), max(1, segments))
     if threads == 1:
@@ -72,3 +111,21 @@ def split(run: Callable[..., Any], ptr: Any, *args: Any) -> None:
     run(bounds[0], bounds[1], ptr, *args)
     for other in others:
         other.result()
+
+
+@contextmanager
+def _announcing() -> Iterator[None]:
+    """Say so, once and on a terminal only, when the first call takes long enough to wonder."""
+
+    def say() -> None:
+        if not _announced.is_set() and sys.stderr.isatty():
+            sys.stderr.write("gsat: compiling kernels for this machine, once; some ten seconds\n")
+        _announced.set()
+
+    timer = threading.Timer(0.3, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -20,8 +20,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import chunks, compiled, kernel, split
-from gsat.ops.random import Draws, channel_bits_numba, row_words_numba, threshold
+from gsat.ops.engine import CHUNK, array, chunks, compiled, kernel, split
+from gsat.ops.random import (
+    Draws,
+    channel_bits_numba,
+    column_offsets_numba,
+    row_words_numba,
+    threshold,
+)
 
 EPS = 1e-5
 
@@ -91,6 +97,8 @@ def normalise_relu_dropout_plain(
 
 # -- compiled forms ---------------------------------------------------------------------------
 # A graph's rows fit into the cache, so the passes over them (mean, variance, result) are cheap.
+# Loops over channels touch few arrays each: LLVM gives up on vectorising one that reads and writes
+# so many that it would have to test more than eight pairs of them for overlap.
 # Backward needs no second hash: y > 0 exactly where the row was kept and positive. A value is cut
 # where it is <= 0, not kept where it is > 0: a NaN must get through, as it does in plain torch.
 
@@ -98,23 +106,35 @@ def normalise_relu_dropout_plain(
 @kernel
 def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-def]
     d = z.shape[1]
+    part = np.empty(d, np.float32)
     for g in range(first, last):
         n = ptr[g + 1] - ptr[g]
         if n == 0:
             continue
+        inverse = np.float32(1.0 / n)
         for j in range(d):
             mean[g, j] = 0.0
             scale[g, j] = 0.0
-        for i in range(ptr[g], ptr[g + 1]):
+        # Sums of sums: in one go, a million rows would lose the last of seven digits.
+        for start in range(ptr[g], ptr[g + 1], CHUNK):
             for j in range(d):
-                mean[g, j] += z[i, j]
-        inverse = np.float32(1.0 / n)
+                part[j] = 0.0
+            for i in range(start, min(start + CHUNK, ptr[g + 1])):
+                for j in range(d):
+                    part[j] += z[i, j]
+            for j in range(d):
+                mean[g, j] += part[j]
         for j in range(d):
             mean[g, j] *= inverse
-        for i in range(ptr[g], ptr[g + 1]):
+        for start in range(ptr[g], ptr[g + 1], CHUNK):
             for j in range(d):
-                centred = z[i, j] - mean[g, j]
-                scale[g, j] += centred * centred
+                part[j] = 0.0
+            for i in range(start, min(start + CHUNK, ptr[g + 1])):
+                for j in range(d):
+                    centred = z[i, j] - mean[g, j]
+                    part[j] += centred * centred
+            for j in range(d):
+                scale[g, j] += part[j]
         for j in range(d):
             scale[g, j] = np.float32(1.0) / np.sqrt(scale[g, j] * inverse + np.float32(EPS))
 
@@ -122,37 +142,54 @@ def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-de
 @kernel
 def _normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
     d = z.shape[1]
+    offsets = column_offsets_numba(d)
     _statistics(first, last, ptr, z, mean, scale)
     for g in range(first, last):
         for i in range(ptr[g], ptr[g + 1]):
             low, high = row_words_numba(key, rows[i])
             for j in range(d):
                 value = (z[i, j] - mean[g, j]) * scale[g, j] * grow
-                dropped = channel_bits_numba(low, high, j) < below
+                dropped = channel_bits_numba(low, high, offsets[j]) < below
                 y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
+
+
+@kernel
+def _gradient_sums(lo, hi, y, grad, grow, total, along):  # type: ignore[no-untyped-def]
+    """Means over rows lo … hi − 1 of the gradient that passes, alone and times the normal value.
+
+    Where it passes, y itself is the normalised value times ``grow``.
+    """
+    d = y.shape[1]
+    part, part_along = np.empty(d, np.float32), np.empty(d, np.float32)
+    inverse = np.float32(1.0 / (hi - lo))
+    for j in range(d):
+        total[j] = 0.0
+        along[j] = 0.0
+    for start in range(lo, hi, CHUNK):
+        for j in range(d):
+            part[j] = 0.0
+            part_along[j] = 0.0
+        for i in range(start, min(start + CHUNK, hi)):
+            for j in range(d):
+                gy = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+                part[j] += gy
+                part_along[j] += gy * y[i, j]
+        for j in range(d):
+            total[j] += part[j]
+            along[j] += part_along[j]
+    for j in range(d):
+        total[j] *= inverse * grow
+        along[j] *= inverse
 
 
 @kernel
 def _normalise_backward(first, last, ptr, z, y, mean, scale, grow, grad, grad_z):  # type: ignore[no-untyped-def]
     d = z.shape[1]
-    total = np.empty(d, np.float32)
-    along = np.empty(d, np.float32)
+    total, along = np.empty(d, np.float32), np.empty(d, np.float32)
     for g in range(first, last):
-        n = ptr[g + 1] - ptr[g]
-        if n == 0:
+        if ptr[g + 1] == ptr[g]:
             continue
-        for j in range(d):
-            total[j] = 0.0
-            along[j] = 0.0
-        for i in range(ptr[g], ptr[g + 1]):
-            for j in range(d):
-                gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
-                total[j] += gy
-                along[j] += gy * ((z[i, j] - mean[g, j]) * scale[g, j])
-        inverse = np.float32(1.0 / n)
-        for j in range(d):
-            total[j] *= inverse
-            along[j] *= inverse
+        _gradient_sums(ptr[g], ptr[g + 1], y, grad, grow, total, along)
         for i in range(ptr[g], ptr[g + 1]):
             for j in range(d):
                 gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
@@ -165,6 +202,7 @@ def _gather_forward(  # type: ignore[no-untyped-def]
     first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y
 ):
     d = a.shape[1]
+    offsets = column_offsets_numba(d)
     for i in range(ptr[first], ptr[last]):
         u, v = src[i], dst[i]
         for j in range(d):
@@ -177,7 +215,7 @@ def _gather_forward(  # type: ignore[no-untyped-def]
             for j in range(d):
                 # The sum again, not y: a loop that reads what it writes does not vectorise.
                 value = (a[u, j] + b[v, j] - mean[g, j]) * scale[g, j] * grow
-                dropped = channel_bits_numba(low, high, j) < below
+                dropped = channel_bits_numba(low, high, offsets[j]) < below
                 y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
 
 
@@ -186,47 +224,36 @@ def _gather_backward(  # type: ignore[no-untyped-def]
     first, last, ptr, src, dst, node_ptr, a, b, y, mean, scale, grow, grad, grad_a, grad_b
 ):
     d = a.shape[1]
-    total = np.empty(d, np.float32)
-    along = np.empty(d, np.float32)
+    total, along, row = np.empty(d, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
+    for v in range(node_ptr[first], node_ptr[last]):
+        for j in range(d):
+            grad_a[v, j] = 0.0
+            grad_b[v, j] = 0.0
     for g in range(first, last):
-        for v in range(node_ptr[g], node_ptr[g + 1]):
-            for j in range(d):
-                grad_a[v, j] = 0.0
-                grad_b[v, j] = 0.0
-        n = ptr[g + 1] - ptr[g]
-        if n == 0:
+        if ptr[g + 1] == ptr[g]:
             continue
-        for j in range(d):
-            total[j] = 0.0
-            along[j] = 0.0
-        # Where the gradient passes, y itself is the normalised value times `grow`.
-        for i in range(ptr[g], ptr[g + 1]):
-            for j in range(d):
-                gy = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
-                total[j] += gy
-                along[j] += gy * y[i, j]
-        inverse = np.float32(1.0 / n)
-        for j in range(d):
-            total[j] *= inverse * grow
-            along[j] *= inverse
+        _gradient_sums(ptr[g], ptr[g + 1], y, grad, grow, total, along)
         for i in range(ptr[g], ptr[g + 1]):
             u, v = src[i], dst[i]
             for j in range(d):
                 gy = grad[i, j] * grow if y[i, j] > np.float32(0.0) else np.float32(0.0)
                 normal = (a[u, j] + b[v, j] - mean[g, j]) * scale[g, j]
-                gz = scale[g, j] * (gy - total[j] - normal * along[j])
-                grad_a[u, j] += gz
-                grad_b[v, j] += gz
+                row[j] = scale[g, j] * (gy - total[j] - normal * along[j])
+            for j in range(d):
+                grad_a[u, j] += row[j]
+            for j in range(d):
+                grad_b[v, j] += row[j]
 
 
 @kernel
 def _relu_forward(first, last, ptr, z, bias, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
     d = z.shape[1]
+    offsets = column_offsets_numba(d)
     for i in range(ptr[first], ptr[last]):
         low, high = row_words_numba(key, rows[i])
         for j in range(d):
             value = (z[i, j] + bias[j]) * grow
-            dropped = channel_bits_numba(low, high, j) < below
+            dropped = channel_bits_numba(low, high, offsets[j]) < below
             y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
 
 
@@ -247,10 +274,6 @@ def _dropout(drop: float, key: int) -> tuple[Any, ...]:
     return np.uint64(key), np.uint32(threshold(drop)), np.float32(1.0 / (1.0 - drop))
 
 
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
-
-
 class _Normalise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, ptr: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
@@ -258,7 +281,7 @@ class _Normalise(torch.autograd.Function):
         mean, scale = torch.empty(len(ptr) - 1, z.shape[1]), torch.empty(len(ptr) - 1, z.shape[1])
         numbers = _dropout(drop, key)
         split(
-            _normalise_forward, ptr.numpy(), _array(z), rows.numpy(), *numbers,
+            _normalise_forward, ptr.numpy(), array(z), rows.numpy(), *numbers,
             mean.numpy(), scale.numpy(), y.numpy(),
         )  # fmt: skip
         ctx.save_for_backward(z, y, mean, scale, ptr)
@@ -271,8 +294,8 @@ class _Normalise(torch.autograd.Function):
         z, y, mean, scale, ptr = ctx.saved_tensors
         grad_z = torch.empty(z.shape)
         split(
-            _normalise_backward, ptr.numpy(), _array(z), _array(y), mean.numpy(), scale.numpy(),
-            ctx.grow, _array(grad), grad_z.numpy(),
+            _normalise_backward, ptr.numpy(), array(z), array(y), mean.numpy(), scale.numpy(),
+            ctx.grow, array(grad), grad_z.numpy(),
         )  # fmt: skip
         return grad_z, None, None, None, None
 
@@ -285,7 +308,7 @@ class _Gather(torch.autograd.Function):
         numbers = _dropout(drop, key)
         split(
             _gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
-            _array(a), _array(b), batch.edge_id.numpy(), *numbers,
+            array(a), array(b), batch.edge_id.numpy(), *numbers,
             mean.numpy(), scale.numpy(), y.numpy(),
         )  # fmt: skip
         ctx.save_for_backward(a, b, y, mean, scale)
@@ -300,8 +323,8 @@ class _Gather(torch.autograd.Function):
         grad_a, grad_b = torch.empty(a.shape), torch.empty(b.shape)
         split(
             _gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
-            batch.node_ptr.numpy(), _array(a), _array(b), _array(y), mean.numpy(), scale.numpy(),
-            ctx.grow, _array(grad), grad_a.numpy(), grad_b.numpy(),
+            batch.node_ptr.numpy(), array(a), array(b), array(y), mean.numpy(), scale.numpy(),
+            ctx.grow, array(grad), grad_a.numpy(), grad_b.numpy(),
         )  # fmt: skip
         return grad_a, grad_b, None, None, None
 
@@ -311,7 +334,7 @@ class _Relu(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor, bias: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
         y = torch.empty(z.shape)
         numbers = _dropout(drop, key)
-        arrays = (_array(z), _array(bias), rows.numpy())
+        arrays = (array(z), array(bias), rows.numpy())
         split(_relu_forward, chunks(len(z)), *arrays, *numbers, y.numpy())
         ctx.save_for_backward(y)
         ctx.grow = numbers[-1]
@@ -323,6 +346,6 @@ class _Relu(torch.autograd.Function):
         (y,) = ctx.saved_tensors
         ptr, grad_z = chunks(len(y)), torch.empty(y.shape)
         sums = torch.empty(len(ptr) - 1, y.shape[1])
-        arrays = (_array(y), ctx.grow, _array(grad), grad_z.numpy(), sums.numpy())
+        arrays = (array(y), ctx.grow, array(grad), grad_z.numpy(), sums.numpy())
         split(_relu_backward, ptr, *arrays)
         return grad_z, sums.sum(0) if ctx.needs_input_grad[1] else None, None, None, None

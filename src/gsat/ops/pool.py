@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.engine import compiled, kernel, split
+from gsat.ops.engine import array, compiled, kernel, split
 
 
 def pool(x: Tensor, ptr: Tensor, how: Literal["sum", "mean"] = "sum") -> Tensor:
@@ -49,7 +49,7 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.save_for_backward(ptr)
         out = torch.empty(len(ptr) - 1, x.shape[1])
-        split(_sum_forward, ptr.numpy(), x.detach().contiguous().numpy(), out.numpy())
+        split(_sum_forward, ptr.numpy(), array(x), out.numpy())
         return out
 
     @staticmethod

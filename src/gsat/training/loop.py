@@ -22,7 +22,7 @@ from gsat.errors import CheckpointError, GSATError, RunError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods import Context, Method, Phase
 from gsat.models import Attended
-from gsat.ops import Draws
+from gsat.ops import Draws, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluate import evaluate
@@ -122,6 +122,7 @@ class Loop:
         Raises:
             Interrupted: after Ctrl-C, once the epoch is finished and saved.
         """
+        keep_freed_memory()
         started = last_saved = time.monotonic()
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}

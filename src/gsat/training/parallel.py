@@ -2,24 +2,40 @@
 
 Workers are spawned, never forked (a fork after OpenMP has run can hang); they share the data set's
 memory-mapped arrays through the page cache. A run that is finished is not run again; one that was
-cut short is resumed.
+cut short is resumed. A worker that dies takes one run with it, which is tried once more.
 """
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gsat.errors import GSATError, RunError
+from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once
 from gsat.training.rundir import RunDirectory
 from gsat.training.train import resume, train
+
+_TRIES = 2
+
+
+@dataclass(frozen=True)
+class _Job:
+    tables: Tables
+    out: str
+    record: str | None
 
 
 def train_all(
@@ -32,6 +48,8 @@ def train_all(
 ) -> list[dict[str, Any]]:
     """Train every recipe in its own run directory ``folder/seed-N``.
 
+    Ctrl-C lets every running epoch finish and be saved; the same call then goes on.
+
     Args:
         recipes: which differ by seed. jobs: how many processes.
         record: a file to which each finished run is appended, once.
@@ -40,45 +58,141 @@ def train_all(
     Returns:
         The results in the order of the recipes.
     """
-    outs = [Path(folder) / f"seed-{recipe.seed}" for recipe in recipes]
-    for recipe, out in zip(recipes, outs, strict=True):
-        _check_same_run(recipe, out)
-    results: dict[int, dict[str, Any]] = {}
-    failures: list[str] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(recipes)), mp_context=context) as pool:
-        waiting = {
-            pool.submit(_work, recipe.tables(), str(out), str(record) if record else None): i
-            for i, (recipe, out) in enumerate(zip(recipes, outs, strict=True))
-        }
-        try:
-            for future in as_completed(waiting):
-                index = waiting[future]
-                try:
-                    results[index] = future.result()
-                except Exception as error:  # one broken run must not stop the others
-                    failures.append(f"seed {recipes[index].seed}: {error}")
-                    continue
-                if done:
-                    done(results[index])
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise GSATError(f"stopped; the same command goes on with {folder}") from None
-    if failures:
-        raise RunError(f"{len(failures)} of {len(recipes)} runs failed: {'; '.join(failures)}")
-    return [results[i] for i in range(len(recipes))]
+    tasks = []
+    for recipe in recipes:
+        out = Path(folder) / f"seed-{recipe.seed}"
+        if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
+            raise RunError(f"{out} holds a run with another recipe; choose another --out")
+        tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
+    team = _Team(tasks, min(jobs, len(tasks)), done)
+    try:
+        team.work()
+    except KeyboardInterrupt:
+        team.interrupt()
+        raise Interrupted(f"stopped; the same command goes on with {folder}") from None
+    finally:
+        team.dismiss()
+    if team.failures:
+        reasons = "; ".join(f"seed {recipes[i].seed}: {why}" for i, why in team.failures.items())
+        raise RunError(f"{len(team.failures)} of {len(recipes)} runs failed: {reasons}")
+    return [team.results[i] for i in range(len(recipes))]
 
 
-def _check_same_run(recipe: Recipe, out: Path) -> None:
-    run = RunDirectory(out)
-    if run.is_run() and run.recipe != recipe:
-        raise RunError(f"{out} holds a run with another recipe; choose another --out")
+class _Worker:
+    """A process that does one job after another, as they come through a pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+        self.process.start()
+        theirs.close()  # so that the pipe ends when the worker does
+        self.task: int | None = None
 
 
-def _work(tables: Tables, out: str, record: str | None) -> dict[str, Any]:
+class _Team:
+    """Workers, what is left to do, and what came of the rest."""
+
+    def __init__(
+        self, tasks: list[_Job], size: int, done: Callable[[dict[str, Any]], None] | None
+    ) -> None:
+        self.tasks, self.done = tasks, done
+        self.left = list(range(len(tasks)))
+        self.tries = [0] * len(tasks)
+        self.results: dict[int, dict[str, Any]] = {}
+        self.failures: dict[int, str] = {}
+        self.workers = [_Worker() for _ in range(size)]
+
+    def work(self) -> None:
+        while self.left or any(worker.task is not None for worker in self.workers):
+            for worker in self.workers:
+                if worker.task is None and self.left:
+                    worker.task = self.left.pop(0)
+                    self.tries[worker.task] += 1
+                    worker.pipe.send(self.tasks[worker.task])
+            self._hear()
+
+    def _hear(self) -> None:
+        busy = {worker.pipe: worker for worker in self.workers if worker.task is not None}
+        for pipe in wait(list(busy)):
+            worker = busy[pipe]  # type: ignore[index]
+            task, worker.task = worker.task, None
+            assert task is not None
+            try:
+                outcome, said = worker.pipe.recv()
+            except (EOFError, ConnectionResetError):
+                self.workers[self.workers.index(worker)] = _Worker()
+                if self.tries[task] < _TRIES:
+                    self.left.insert(0, task)
+                else:
+                    worker.process.join()
+                    code = worker.process.exitcode
+                    self.failures[task] = f"its process died (exit code {code})"
+                continue
+            if outcome != "done":
+                self.failures[task] = said
+                continue
+            self.results[task] = said
+            if self.done:
+                self.done(said)
+
+    def interrupt(self) -> None:
+        """Ask every busy worker to stop after its epoch, and wait; a second Ctrl-C ends them."""
+        self.left.clear()
+        for worker in self.workers:
+            if worker.task is not None and worker.process.pid is not None:
+                os.kill(worker.process.pid, signal.SIGINT)
+        with contextlib.suppress(KeyboardInterrupt):
+            while any(worker.task is not None for worker in self.workers):
+                self._hear()
+
+    def dismiss(self) -> None:
+        for worker in self.workers:
+            worker.pipe.close()
+            if worker.task is not None:
+                worker.process.terminate()
+            worker.process.join()
+
+
+def _serve(pipe: Connection, parent: int) -> None:
+    """The life of a worker."""
+    # Ctrl-C on a terminal reaches the parent alone, which passes it on once.
+    os.setpgrp()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
-    recipe = from_tables(tables)
-    run = resume(out) if RunDirectory(out).is_run() else train(recipe, out)
-    if record is not None:
-        record_once(record, run.record())
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            answer: tuple[str, Any] = ("done", _train(job))
+        except KeyboardInterrupt:
+            answer = ("stopped", "stopped")
+        except GSATError as error:
+            answer = ("failed", str(error))
+        except Exception as error:  # one broken run must not stop the others
+            answer = ("failed", f"{type(error).__name__}: {error}")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with contextlib.suppress(BrokenPipeError):
+            pipe.send(answer)
+
+
+def _leave_with(parent: int) -> None:
+    """End when the parent is gone: nothing is lost, its next command resumes."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def _train(job: _Job) -> dict[str, Any]:
+    run = (
+        resume(job.out)
+        if RunDirectory(job.out).is_run()
+        else train(from_tables(job.tables), job.out)
+    )
+    if job.record is not None:
+        record_once(job.record, run.record())
     return run.result

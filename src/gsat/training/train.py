@@ -66,7 +66,7 @@ def train(
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given."""
     data = load_data(recipe)
-    method = _method(recipe, data).to_device(check_device(device))
+    method = make_method(recipe, data).to_device(check_device(device))
     run = RunDirectory.create(out, recipe) if out is not None else None
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
 
@@ -138,7 +138,7 @@ def resume(
     if run.result_path.is_file():
         return Run(load(path), recipe, run.result, run.path)
     data = load_data(recipe)
-    method = _method(recipe, data).to_device(check_device(device))
+    method = make_method(recipe, data).to_device(check_device(device))
     return _run(
         method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
     )
@@ -219,7 +219,8 @@ def load_data(recipe: Recipe) -> Dataset:
     return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
 
 
-def _method(recipe: Recipe, data: Dataset) -> Method:
+def make_method(recipe: Recipe, data: Dataset) -> Method:
+    """The method of a recipe on a fresh backbone that fits the data."""
     settings = recipe.backbone.model_dump()
     backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
     return METHODS[recipe.method].create(backbone, recipe.settings, recipe.training, recipe.seed)

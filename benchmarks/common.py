@@ -1,0 +1,82 @@
+"""What all benchmarks share: side-by-side timing, the data, both models."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from gsat.datasets.load import Dataset
+from gsat.errors import DataNotFoundError
+from gsat.gsat import GSAT
+from gsat.methods import GSATMethod
+from gsat.ops import keep_freed_memory
+from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.train import load_data, make_method
+
+DATASETS = ("ba2motifs", "mutag", "spmotif-0.5")
+ROUNDS = 7
+
+
+@dataclass
+class Case:
+    """A data set with its shipped recipe and a fresh GSAT."""
+
+    recipe: Recipe
+    data: Dataset
+    method: GSATMethod
+
+    @property
+    def model(self) -> GSAT:
+        """The model being trained."""
+        return self.method.model
+
+
+def case(dataset: str) -> Case | None:
+    """The case, or None when its raw files are not here."""
+    recipe = make_recipe(dataset)
+    try:
+        data = load_data(recipe)
+    except DataNotFoundError as error:
+        print(f"  {dataset}: left out ({error})")
+        return None
+    method = make_method(recipe, data)
+    assert isinstance(method, GSATMethod)
+    method.begin("train")
+    keep_freed_memory()  # as the training loop does; plain PyG gets it, too
+    return Case(recipe, data, method)
+
+
+def side_by_side(
+    functions: Sequence[Callable[[], object]], rounds: int = ROUNDS, repeats: int = 1
+) -> list[float]:
+    """Median seconds of each function, taken in turns so that noise hits all alike."""
+    for function in functions:
+        function()
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds):
+        for function, taken in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(repeats):
+                function()
+            taken.append((time.perf_counter() - start) / repeats)
+    return [statistics.median(taken) for taken in times]
+
+
+def load() -> float:
+    """The machine's load over the last minute; above 0.5 the figures are not to be trusted."""
+    return os.getloadavg()[0]
+
+
+def thread_counts() -> tuple[int, ...]:
+    """One thread, and two where there are two cores."""
+    return (1, 2) if (os.cpu_count() or 1) >= 2 else (1,)
+
+
+def use_threads(count: int) -> None:
+    """Set torch's count, which our kernels follow."""
+    torch.set_num_threads(count)

@@ -1,0 +1,58 @@
+"""How time and memory grow with the number of edges."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import case, use_threads
+from gsat.methods import Context
+from gsat.ops import Draws
+
+
+def _positions(edges: int, per_graph: float, graphs: int) -> np.ndarray[Any, Any]:
+    return np.arange(round(edges / per_graph)) % graphs
+
+
+def training_step(edges: int) -> dict[str, Any]:
+    """One training step on a batch of about ``edges`` edges, in this (fresh) process."""
+    use_threads(1)
+    made = case("ba2motifs")
+    assert made is not None
+    store = made.data.store
+    rows = _positions(edges, store.num_edges / len(store), len(store))
+    made.model.train()
+    made.method.step(store.batch([0]), Context("train", 0, Draws(0)))  # compiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = []
+    for i in range(5):
+        start = time.perf_counter()
+        batch = store.batch(rows)
+        made.method.step(batch, Context("train", 0, Draws(i)))
+        taken.append(time.perf_counter() - start)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    count = batch.num_edges
+    return {
+        "edges": count, "us_per_edge": statistics.median(taken) / count * 1e6,
+        "kib_per_edge": used / count,
+    }  # fmt: skip
+
+
+def inference(edges: int) -> dict[str, Any]:
+    """Scores of about ``edges`` edges, batch by batch, in this (fresh) process."""
+    use_threads(1)
+    made = case("ba2motifs")
+    assert made is not None
+    store = made.data.store
+    view = store.select(_positions(edges, store.num_edges / len(store), len(store)))
+    made.model.score_edges(store.select(range(512)))  # compiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    _, scores = made.model.score_edges(view)
+    taken = time.perf_counter() - start
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"edges": len(scores), "us_per_edge": taken / len(scores) * 1e6, "mib": used / 1024}

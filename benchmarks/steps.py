@@ -1,0 +1,191 @@
+"""A training step against its floor, an epoch against plain PyG, peak memory."""
+
+from __future__ import annotations
+
+import itertools
+import resource
+from typing import Any, NamedTuple
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+from torch_geometric.loader import DataLoader
+
+from benchmarks.common import Case, case, side_by_side, use_threads
+from benchmarks.plain_pyg import PlainGSAT, information
+from gsat.graphs import GraphBatch
+from gsat.methods import Context
+from gsat.models import GIN
+from gsat.ops import Draws
+from gsat.training.loop import Loop
+
+
+class Product(NamedTuple):
+    """A matrix product [m, k] × [k, n] of the forward pass; backward costs two more like it."""
+
+    name: str
+    m: int
+    k: int
+    n: int
+    input_grad: bool = True
+
+
+def products(model: Any, batch: GraphBatch) -> list[Product]:
+    """The matrix products of one GSAT step on GIN, after all exact algebra."""
+    gin, g = model.backbone, model.extractor
+    assert isinstance(gin, GIN)
+    n, e, h = batch.num_nodes, batch.num_edges, gin.hidden
+    out = []
+    for run in ("first run", "second run"):
+        out.append(Product(f"{run}: encoder", n, gin.encoder.in_features, h, input_grad=False))
+        for i in range(len(gin.layers)):
+            out += [Product(f"{run}: layer {i} {part}", n, h, h) for part in ("inner", "outer")]
+    out.append(Product("head", batch.num_graphs, h, gin.task.num_logits))
+    wide = g.first.out_features
+    if g.on == "edge":
+        out += [Product(f"extractor first, {end}", n, h, wide) for end in ("source", "target")]
+        rows = e
+    else:
+        out.append(Product("extractor first", n, h, wide))
+        rows = n
+    return [*out, Product("extractor second", rows, wide, h), Product("extractor last", rows, h, 1)]
+
+
+class Floor:
+    """The products of a step, forward and backward, and nothing else."""
+
+    def __init__(self, shapes: list[Product]) -> None:
+        self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
+        for p in shapes:
+            x, w, y = torch.randn(p.m, p.k), torch.randn(p.n, p.k), torch.randn(p.m, p.n)
+            self.calls.append((x, w.T, torch.empty(p.m, p.n)))
+            self.calls.append((y.T, x, torch.empty(p.n, p.k)))
+            if p.input_grad:
+                self.calls.append((y, w, torch.empty(p.m, p.k)))
+
+    def __call__(self) -> None:
+        for a, b, out in self.calls:
+            torch.mm(a, b, out=out)
+
+
+def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any] | None:
+    """Median step, batch and floor, in milliseconds."""
+    use_threads(threads)
+    made = case(dataset)
+    if made is None:
+        return None
+    store, size = made.data.train, made.recipe.training.batch_size
+    order = Draws(0).permutation(len(store))
+    starts = itertools.cycle(range(0, len(order) - size + 1, size))
+    draws = Draws(0)
+    made.model.train()
+    counter = itertools.count()
+    batch = store.batch(order[:size])
+    shapes = products(made.model, batch)
+    if show:
+        for p in shapes:
+            print(f"    {p.name:<28} [{p.m}, {p.k}] x [{p.k}, {p.n}]")
+    floor = Floor(shapes)
+
+    def gather() -> GraphBatch:
+        start = next(starts)
+        return store.batch(order[start : start + size])
+
+    def step() -> None:
+        made.method.step(gather(), Context("train", 0, draws.child(next(counter))))
+
+    step_s, floor_s, batch_s = side_by_side([step, floor, gather], repeats=10)
+    return {
+        "dataset": dataset, "threads": threads, "step_ms": step_s * 1e3, "floor_ms": floor_s * 1e3,
+        "ratio": step_s / floor_s, "batch_share": batch_s / step_s,
+    }  # fmt: skip
+
+
+class PlainEpoch:
+    """Train one epoch and validate, in plain PyG."""
+
+    def __init__(self, made: Case) -> None:
+        size = made.recipe.training.batch_size
+        self.task, self.model = made.data.task, PlainGSAT(made.model)
+        self.loader = DataLoader(list(made.data.train), batch_size=size, shuffle=True)
+        self.valid = DataLoader(list(made.data.valid), batch_size=size)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=made.recipe.training.lr)
+
+    def step(self, batch: Any) -> None:
+        """One update."""
+        said = self.model(batch.x, batch.edge_index, batch.batch, batch.edge_attr, batch.num_graphs)
+        loss = self.task.loss(said.logits, batch.y) + information(said.alpha, 0.7)
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+
+    def __call__(self) -> None:
+        self.model.train()
+        for batch in self.loader:
+            self.step(batch)
+        self.model.eval()
+        logits, y, scores, truth = [], [], [], []
+        with torch.no_grad():
+            for batch in self.valid:
+                said = self.model(
+                    batch.x, batch.edge_index, batch.batch, batch.edge_attr, batch.num_graphs
+                )
+                logits.append(said.logits)
+                y.append(batch.y)
+                scores.append(said.weight)
+                truth.append(batch.edge_truth)
+        self.task.score(torch.cat(logits), torch.cat(y))
+        roc_auc_score(torch.cat(truth).numpy(), torch.cat(scores).numpy())
+
+
+class OurEpoch:
+    """Train one epoch and validate, as the training loop does."""
+
+    def __init__(self, made: Case) -> None:
+        size = made.recipe.training.batch_size
+        self.loop = Loop(made.method, made.data, batch_size=size, seed=0)
+        self.phase = made.method.phases()[0]
+
+    def __call__(self) -> None:
+        draws = Draws(0)
+        self.loop._train_epoch(self.phase, 0, draws)
+        self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
+
+
+def epoch_against_plain(dataset: str, threads: int, rounds: int) -> dict[str, Any] | None:
+    """Median epoch (train and validate) of both, in seconds."""
+    use_threads(threads)
+    made = case(dataset)
+    if made is None:
+        return None
+    ours, plain = side_by_side([OurEpoch(made), PlainEpoch(made)], rounds=rounds)
+    return {
+        "dataset": dataset, "threads": threads, "ours_s": ours, "plain_s": plain,
+        "ratio": plain / ours,
+    }  # fmt: skip
+
+
+def peak_memory(who: str, dataset: str) -> float:
+    """MiB that five training steps add to this (fresh) process."""
+    use_threads(1)
+    made = case(dataset)
+    assert made is not None
+    size = made.recipe.training.batch_size
+    if who == "plain":
+        epoch = PlainEpoch(made)
+        epoch.model.train()
+        before = _peak()
+        for batch in itertools.islice(epoch.loader, 5):
+            epoch.step(batch)
+        return _peak() - before
+    made.model.train()
+    made.method.step(made.data.train.batch([0]), Context("train", 0, Draws(0)))  # compiles
+    before = _peak()
+    for i in range(5):
+        batch = made.data.train.batch(range(i * size, (i + 1) * size))
+        made.method.step(batch, Context("train", 0, Draws(i)))
+    return _peak() - before
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,99 @@
+"""How the tests of the command line call it, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+GSAT = str(Path(sys.executable).with_name("gsat"))
+# Small enough for an epoch to take a tenth of a second.
+SMALL = ("ba2motifs", "--set", "graphs=60")
+TINY = ("ba2motifs", "--set", "graphs=20", "--epochs", 1, "--quiet")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output by line."""
+        return self.out.splitlines()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run that tests may read but not change."""
+
+    path: Path
+    said: Outcome
+
+
+def gsat(*arguments: object) -> Outcome:
+    """Run a command in this process."""
+    from gsat.cli.app import run
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = run([str(argument) for argument in arguments])
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def succeed(*arguments: object) -> Outcome:
+    """Run a command in this process that must end well and have nothing to complain of."""
+    outcome = gsat(*arguments)
+    assert outcome.code == 0, outcome
+    assert outcome.err == "", outcome
+    return outcome
+
+
+def refuse(*arguments: object) -> str:
+    """Run a command that must end with one line on standard error and exit code 2.
+
+    Returns:
+        The line.
+    """
+    return refused(gsat(*arguments))
+
+
+def refused(outcome: Outcome) -> str:
+    """The one line of a command that was refused."""
+    assert outcome.code == 2, outcome
+    assert outcome.out == "", outcome
+    assert outcome.err.startswith("gsat: "), outcome
+    assert outcome.err.count("\n") == 1, outcome
+    assert outcome.err.endswith("\n"), outcome
+    return outcome.err.strip()
+
+
+def start(*arguments: object, **how: Any) -> subprocess.Popen[str]:
+    """Start the installed command in a process of its own, with pipes unless told otherwise."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([GSAT, *map(str, arguments)], **{**pipes, "env": environment(), **how})
+
+
+def finish(process: subprocess.Popen[str]) -> Outcome:
+    """Wait for a started command."""
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return Outcome(process.returncode, out or "", err or "")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment, a width for help texts, and changes."""
+    return {**os.environ, "COLUMNS": "100", **changes}

@@ -1,0 +1,74 @@
+"""What the tests of the command line share: one trained run, and one that was interrupted."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from cli_harness import SMALL, Trained, succeed
+
+import gsat
+from gsat.training.loop import Interrupted
+from gsat.training.progress import Progress
+from gsat.training.recipe import make_recipe
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """Commands set the thread count of the process; other tests must not feel it."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Two epochs on 60 graphs: 48 to train, 6 to validate, 6 to test."""
+    path = tmp_path_factory.mktemp("cli") / "run"
+    threads = torch.get_num_threads()
+    said = succeed("train", *SMALL, "--epochs", 2, "--out", path)
+    torch.set_num_threads(threads)
+    return Trained(path, said)
+
+
+@pytest.fixture
+def copied(trained: Trained, tmp_path: Path) -> Path:
+    """A copy of the trained run, to be changed."""
+    return Path(shutil.copytree(trained.path, tmp_path / "copied"))
+
+
+@pytest.fixture(scope="session")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Makes a run at a path that Ctrl-C stopped after epoch 3 of 4, with two checkpoints."""
+    kept = tmp_path_factory.mktemp("cli-cut") / "run"
+    done = 0
+
+    def press(progress: Progress, status: str = "") -> None:
+        nonlocal done
+        done += 1
+        if done == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    recipe = make_recipe("ba2motifs", settings={"graphs": 60, "epochs": 4})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "advance", press)
+        with pytest.raises(Interrupted):
+            gsat.train(recipe, kept, checkpoint_seconds=0)
+    torch.set_num_threads(threads)
+    return lambda path: Path(shutil.copytree(kept, path))
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, never stopped."""
+    path = tmp_path_factory.mktemp("cli-whole") / "run"
+    threads = torch.get_num_threads()
+    succeed("train", *SMALL, "--epochs", 4, "--out", path)
+    torch.set_num_threads(threads)
+    return path

@@ -1,0 +1,281 @@
+"""`gsat evaluate`, `predict` and `explain`: look at what a run learnt."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from cli_harness import Trained, gsat, refuse, succeed
+
+import gsat as package
+from gsat.training.rundir import RunDirectory
+from gsat.training.train import load_data
+
+
+@pytest.fixture(scope="module")
+def data(trained: Trained) -> package.Dataset:
+    """The data the run was trained on."""
+    return load_data(RunDirectory.open(trained.path).recipe)
+
+
+@pytest.fixture(scope="module")
+def model(trained: Trained) -> package.GSAT:
+    """The model the run left."""
+    return package.load(trained.path)
+
+
+@pytest.fixture
+def folder(data: package.Dataset, tmp_path: Path) -> Path:
+    """Five graphs of the training split, saved."""
+    return data.train.select([3, 1, 4, 0, 5]).save(tmp_path / "graphs")
+
+
+# -- evaluate -------------------------------------------------------------------------------------
+
+
+def test_evaluate_measures_what_the_run_reported(trained: Trained) -> None:
+    reported = json.loads((trained.path / "result.json").read_text())["test"]
+    measured = json.loads(succeed("evaluate", trained.path, "--json").out)
+    assert {"accuracy", "explanation_auc", "precision_at_5"} <= set(measured)
+    for name, value in measured.items():
+        assert value == pytest.approx(reported[name], abs=1e-6), name
+    text = succeed("evaluate", trained.path).lines
+    assert text == trained.said.lines[:3]
+
+
+def test_evaluate_other_splits(trained: Trained) -> None:
+    said = json.loads((trained.path / "result.json").read_text())
+    valid = json.loads(succeed("evaluate", trained.path, "--split", "valid", "--json").out)
+    assert valid["accuracy"] == pytest.approx(said["valid"]["accuracy"])
+    lines = succeed("evaluate", trained.path, "--split", "all").lines
+    assert all(line.startswith("all ") for line in lines)
+
+
+def test_evaluate_a_saved_folder(trained: Trained, data: package.Dataset, tmp_path: Path) -> None:
+    saved = data.test.save(tmp_path / "graphs")
+    measured = json.loads(succeed("evaluate", trained.path, saved, "--json").out)
+    assert measured == json.loads(succeed("evaluate", trained.path, "--json").out)
+    assert succeed("evaluate", trained.path, saved).lines[0].startswith("all accuracy ")
+
+
+def test_evaluate_without_truth_is_undefined_not_zero(
+    trained: Trained, data: package.Dataset, tmp_path: Path
+) -> None:
+    bare = data.test.compact()
+    del bare.arrays["edge_truth"]
+    said = succeed("evaluate", trained.path, bare.save(tmp_path / "bare"))
+    assert "undefined" in said.lines[1]
+    measured = json.loads(succeed("evaluate", trained.path, tmp_path / "bare", "--json").out)
+    assert measured["explanation_auc"] is None
+
+
+# -- predict --------------------------------------------------------------------------------------
+
+
+def test_predict_writes_what_the_model_says(
+    trained: Trained, data: package.Dataset, model: package.GSAT, tmp_path: Path
+) -> None:
+    printed = succeed("predict", trained.path).out
+    head, *rows = csv.reader(io.StringIO(printed))
+    assert head == ["graph", "prediction", "p(five-cycle)", "p(house)"]
+    expected = model.predict(data.test)
+    assert [int(row[0]) for row in rows] == list(range(len(data.test)))
+    assert [int(row[1]) for row in rows] == expected.labels.tolist()
+    probabilities = np.array([[float(value) for value in row[2:]] for row in rows])
+    np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-6)
+    # A file holds the same bytes; its folder is made.
+    file = tmp_path / "new" / "p.csv"
+    said = succeed("predict", trained.path, "--out", file)
+    assert file.read_bytes() == printed.encode()
+    assert said.out == f"6 graphs · {file}\n"
+
+
+def test_predict_a_folder_and_another_data_set(
+    trained: Trained, model: package.GSAT, data: package.Dataset, folder: Path
+) -> None:
+    rows = list(csv.DictReader(io.StringIO(succeed("predict", trained.path, folder).out)))
+    expected = model.predict(data.train.select([3, 1, 4, 0, 5]))
+    assert [int(row["prediction"]) for row in rows] == expected.labels.tolist()
+
+
+def test_predict_quotes_names_and_ignores_those_that_do_not_fit(
+    trained: Trained, data: package.Dataset, tmp_path: Path
+) -> None:
+    store = data.test.compact()
+    for classes, expected in (
+        (["a,b", 'c"d'], ["p(a,b)", 'p(c"d)']),
+        (["only one"], ["p(0)", "p(1)"]),
+        (None, ["p(0)", "p(1)"]),
+    ):
+        store.meta["classes"] = classes
+        said = succeed("predict", trained.path, store.save(tmp_path / "graphs"))
+        rows = list(csv.reader(io.StringIO(said.out)))
+        assert rows[0][2:] == expected
+        assert {len(row) for row in rows} == {4}
+
+
+# -- explain: one graph ---------------------------------------------------------------------------
+
+
+def edges(lines: list[str]) -> list[tuple[float, int, int]]:
+    """The edges of a text answer, as printed."""
+    listed = [line.split() for line in lines]
+    return [(float(score), int(u), int(v)) for score, u, _, v, *_ in listed]
+
+
+def test_explain_ranks_the_edges_in_words(
+    trained: Trained, data: package.Dataset, model: package.GSAT
+) -> None:
+    answer, message, *listed = succeed("explain", trained.path, "--graph", 2).lines
+    explained = model.explain(data.test[2])
+    assert answer.startswith("predicted ")
+    assert f"({explained.confidence:.2f})" in answer
+    assert message == f"{explained.num_units} edges ranked"
+    ranked = edges(listed)
+    assert len(ranked) == explained.num_units
+    assert [score for score, _, _ in ranked] == sorted((s for s, _, _ in ranked), reverse=True)
+    scores = {
+        (u, v): float(score)
+        for (u, v), score in zip(
+            explained.edge_index.T.tolist(), explained.edge_mask.tolist(), strict=True
+        )
+    }
+    truth = dict(zip(scores, explained.edge_truth.tolist(), strict=True))
+    for (score, u, v), line in zip(ranked, listed, strict=True):
+        assert score == pytest.approx(scores[u, v], abs=6e-4)
+        assert line.endswith("(true)") == bool(truth[u, v])
+
+
+def test_explain_within_a_budget(trained: Trained) -> None:
+    everything = succeed("explain", trained.path, "--graph", 0).lines[2:]
+    six = succeed("explain", trained.path, "--graph", 0, "--top", 6).lines[2:]
+    assert six == everything[:6]
+    share = succeed("explain", trained.path, "--graph", 0, "--top", "20%").lines[2:]
+    assert share == everything[: math.ceil(0.2 * len(everything))]
+    level = edges(everything)[4][0] - 1e-3
+    above = succeed("explain", trained.path, "--graph", 0, "--above", level).lines[2:]
+    assert above == everything[: len(above)]
+    assert all(score > level for score, _, _ in edges(above))
+    assert len(above) >= 5
+    assert len(succeed("explain", trained.path, "--graph", 0, "--top", 999).lines[2:]) == len(
+        everything
+    )
+
+
+def test_explain_draws(trained: Trained, tmp_path: Path) -> None:
+    for name, top in (("g.svg", ()), ("g.png", ("--top", 6)), ("g.pdf", ("--above", "0.1"))):
+        file = tmp_path / "pictures" / name
+        said = succeed("explain", trained.path, "--graph", 1, *top, "--out", file)
+        assert said.lines[-1] == str(file)
+        assert len(said.lines) == 3
+    pictures = tmp_path / "pictures"
+    assert (pictures / "g.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert (pictures / "g.pdf").read_bytes().startswith(b"%PDF")
+    svg = ElementTree.fromstring((pictures / "g.svg").read_bytes())
+    assert svg.tag.endswith("svg")
+    assert not list(pictures.glob(".*"))
+
+
+def test_explain_for_programs(
+    trained: Trained, data: package.Dataset, model: package.GSAT, tmp_path: Path
+) -> None:
+    file = tmp_path / "g.json"
+    succeed("explain", trained.path, "--graph", 1, "--top", 3, "--out", file)
+    told = json.loads(file.read_text(encoding="utf-8"))
+    explained = model.explain(data.test[1])
+    np.testing.assert_allclose([e["score"] for e in told["edges"]], explained.edge_mask, rtol=1e-6)
+    ends = [[e["source"], e["target"]] for e in told["edges"]]
+    assert ends == explained.edge_index.T.tolist()
+    assert sum(edge["chosen"] for edge in told["edges"]) == 6  # both directions of each
+    assert told["prediction"] == int(explained.prediction)
+    assert told["found"] is True
+    assert told["class_names"] == ["five-cycle", "house"]
+
+
+def test_explain_as_a_page(trained: Trained, tmp_path: Path) -> None:
+    file = tmp_path / "g.html"
+    answer = succeed("explain", trained.path, "--graph", 1, "--top", 3, "--out", file).lines[0]
+    page = file.read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert answer in page
+    assert page.count('class="chosen"') == 3
+
+
+def test_explain_a_graph_of_a_folder(
+    trained: Trained, data: package.Dataset, model: package.GSAT, folder: Path
+) -> None:
+    said = succeed("explain", trained.path, folder, "--graph", 0, "--top", 1).lines
+    expected = model.explain(data.train[3])
+    assert edges(said[2:])[0][0] == pytest.approx(float(expected.edge_mask.max()), abs=6e-4)
+    assert "the graphs are 0 to 4" in refuse("explain", trained.path, folder, "--graph", 5)
+
+
+# -- explain: a split -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["test", "all"])
+def test_explain_a_split_as_arrays(
+    split: str, trained: Trained, data: package.Dataset, model: package.GSAT, tmp_path: Path
+) -> None:
+    file = tmp_path / "scores.npz"
+    said = succeed("explain", trained.path, "--split", split, "--out", file)
+    store = data.split(split)
+    logits, scores = model.score_edges(store)
+    assert said.out == f"{len(store)} graphs, {len(scores)} edges · {file}\n"
+    with np.load(file, allow_pickle=False) as held:
+        np.testing.assert_array_equal(held["scores"], scores)
+        np.testing.assert_array_equal(held["logits"], logits)
+        np.testing.assert_array_equal(held["graph"], store.index)
+        begin, end = held["edge_ptr"][2:4]
+        first = store[2]
+        np.testing.assert_array_equal(held["edge_index"][:, begin:end], first.edge_index)
+        np.testing.assert_array_equal(held["truth"][begin:end], first.edge_truth)
+        one = model.explain(first)
+        np.testing.assert_allclose(held["scores"][begin:end], one.edge_mask, atol=1e-6)
+
+
+# -- nothing to find ------------------------------------------------------------------------------
+
+
+def test_a_model_that_prefers_nothing_says_so(
+    copied: Path, data: package.Dataset, tmp_path: Path
+) -> None:
+    run = RunDirectory.open(copied)
+    _, config = run.read_best()
+    model = package.load(copied)
+    assert model.r is not None
+    with torch.no_grad():
+        model.extractor.last.weight.zero_()
+        model.extractor.last.bias.fill_(math.log(model.r / (1 - model.r)))
+    run.write_best(model.state_dict(), config, epoch=1)
+    said = succeed("explain", copied, "--graph", 0, "--top", 6).lines
+    assert len(said) == 2
+    assert said[1].startswith("no explanation found: all probabilities sit at r = 0.5")
+    file = tmp_path / "g.json"
+    assert "no explanation found" in succeed("explain", copied, "--graph", 0, "--out", file).out
+    assert json.loads(file.read_text())["found"] is False
+    drawn = tmp_path / "g.svg"
+    assert "no explanation found" in succeed("explain", copied, "--graph", 0, "--out", drawn).out
+    assert drawn.is_file()
+
+
+def test_a_graph_without_edges_says_so(
+    trained: Trained, data: package.Dataset, tmp_path: Path
+) -> None:
+    lonely = package.GraphStore.from_arrays(
+        node_ptr=[0, 2], edge_ptr=[0, 0], edge_index=np.zeros((2, 0)), x=np.ones((2, 10))
+    )
+    saved = lonely.save(tmp_path / "lonely")
+    said = succeed("explain", trained.path, saved, "--graph", 0)
+    assert "no explanation found: the graph has no edges" in said.out
+    above = gsat("explain", trained.path, saved, "--graph", 0, "--above", 0.5)
+    assert above.err.count("\n") <= 1
+    assert len(succeed("predict", trained.path, saved).lines) == 2
+    assert "labels" in refuse("evaluate", trained.path, saved)

@@ -1,0 +1,272 @@
+"""`gsat train`, `gsat resume` and `gsat demo`: what they write and what they say."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli_harness import SMALL, TINY, Trained, gsat, refuse, succeed
+
+import gsat as package
+
+Cut = Callable[[Path], Path]
+
+
+def result(run: Path) -> dict[str, Any]:
+    return json.loads((run / "result.json").read_text(encoding="utf-8"))
+
+
+def outcome(run: Path) -> dict[str, bytes]:
+    """What must not depend on how often a run was stopped: the log and the best weights."""
+    weights = next((run / "best").glob("*.safetensors"))
+    files = [run / "metrics.jsonl", run / "recipe.toml", weights]
+    return {file.name: file.read_bytes() for file in files}
+
+
+def recipe(run: Path) -> dict[str, Any]:
+    return tomllib.loads((run / "recipe.toml").read_text(encoding="utf-8"))
+
+
+# -- a run ----------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_files(trained: Trained) -> None:
+    there = {file.name for file in trained.path.iterdir() if not file.name.startswith(".")}
+    assert there == {
+        "best", "ckpt", "environment.json", "metrics.jsonl", "recipe.toml", "result.json",
+        "timing.json",
+    }  # fmt: skip
+    assert (trained.path / "ckpt" / "LAST").read_text() == "epoch-2\n"
+    log = [json.loads(line) for line in (trained.path / "metrics.jsonl").open()]
+    assert [line["epoch"] for line in log] == [0, 1]
+    assert recipe(trained.path)["data"]["graphs"] == 60
+    assert recipe(trained.path)["training"]["epochs"] == 2
+
+
+def test_a_run_says_its_test_metrics_and_where_it_is(trained: Trained) -> None:
+    test = result(trained.path)["test"]
+    *metrics, last = trained.said.lines
+    assert [line.split() for line in metrics] == [
+        ["test", "accuracy", f"{test['accuracy']:.4f}"],
+        ["test", "explanation", "AUC", f"{test['explanation_auc']:.4f}"],
+        ["test", "precision@5", f"{test['precision_at_5']:.4f}"],
+    ]
+    assert last.startswith("last epoch 1 ")
+    assert last.endswith(f"· {trained.path}")
+
+
+def test_the_result_holds_what_is_promised(trained: Trained) -> None:
+    held = result(trained.path)
+    identity = {name: held[name] for name in ("dataset", "method", "backbone", "seed")}
+    assert identity == {"dataset": "ba2motifs", "method": "gsat", "backbone": "gin", "seed": 0}
+    assert held["best_epoch"] == 1
+    assert held["selected"] == "last"
+    assert held["seconds"] > 0
+    for split in ("valid", "test"):
+        assert {"accuracy", "explanation_auc", "precision_at_5"} <= set(held[split])
+
+
+def test_json_is_the_result_and_nothing_else(tmp_path: Path) -> None:
+    said = succeed("train", *TINY, "--out", tmp_path / "run", "--json")
+    assert json.loads(said.out) == result(tmp_path / "run")
+    assert len(said.lines) == 1
+
+
+def test_runs_are_numbered_where_no_folder_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 0, 3):
+        succeed("train", *TINY, "--seed", seed)
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        "ba2motifs-gin-gsat-seed-0", "ba2motifs-gin-gsat-seed-0-2", "ba2motifs-gin-gsat-seed-3",
+    ]  # fmt: skip
+
+
+def test_an_empty_folder_may_hold_the_run(tmp_path: Path) -> None:
+    succeed("train", *TINY, "--out", tmp_path)
+    assert (tmp_path / "result.json").is_file()
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def test_settings_go_over_the_file_over_the_shipped_recipe(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "seed = 5\n[data]\ngraphs = 20\n[training]\nepochs = 1\nlr = 0.01\n"
+        "[method.gsat]\nr_final = 0.6\n[backbone]\nlayers = 1\n"
+    )
+    given = ("train", "ba2motifs", "--recipe", file, "--quiet")
+    succeed(*given, "--set", "lr=0.02", "--set", "method.gsat.r_final=0.8", "--out", tmp_path / "a")
+    made = recipe(tmp_path / "a")
+    assert made["seed"] == 5
+    assert made["training"] == {**made["training"], "epochs": 1, "lr": 0.02, "batch_size": 128}
+    assert made["method"]["gsat"]["r_final"] == 0.8
+    assert made["method"]["gsat"]["attention"] == "edge"
+    assert made["backbone"]["layers"] == 1
+    succeed(*given, "--seed", 6, "--out", tmp_path / "b")
+    assert recipe(tmp_path / "b")["seed"] == 6
+    assert recipe(tmp_path / "b")["training"]["lr"] == 0.01
+
+
+def test_the_recipe_of_a_run_repeats_it(trained: Trained, tmp_path: Path) -> None:
+    again = ("train", "ba2motifs", "--recipe", trained.path / "recipe.toml")
+    succeed(*again, "--out", tmp_path / "again")
+    assert outcome(tmp_path / "again") == outcome(trained.path)
+
+
+def test_threads_are_recorded_and_kept_by_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    succeed("train", *TINY, "--threads", 2, "--out", run)
+    assert json.loads((run / "environment.json").read_text())["threads"] == 2
+    (run / "result.json").unlink()
+    counts: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", counts.append)
+    succeed("resume", run)
+    succeed("resume", run, "--threads", 1)
+    assert counts == [2, 1]
+
+
+def test_attention_to_nodes(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    succeed("train", *TINY, "--set", "attention=node", "--out", run)
+    succeed("explain", run, "--graph", 0, "--out", tmp_path / "g.json")
+    explained = json.loads((tmp_path / "g.json").read_text())
+    assert len(explained["nodes"]) == 25
+
+
+# -- records and seeds ----------------------------------------------------------------------------
+
+
+def test_a_run_is_recorded_once(trained: Trained, tmp_path: Path) -> None:
+    book = tmp_path / "results" / "runs.jsonl"
+    for out in ("a", "b"):
+        succeed("train", *TINY, "--out", tmp_path / out, "--record", book)
+    lines = [json.loads(line) for line in book.open()]
+    assert len(lines) == 1
+    held = result(tmp_path / "a")
+    assert {name: lines[0][name] for name in held} == held
+    assert lines[0]["versions"]["torch-gsat"] == package.__version__
+    succeed("train", *TINY, "--seed", 1, "--out", tmp_path / "c", "--record", book)
+    assert [json.loads(line)["seed"] for line in book.open()] == [0, 1]
+
+
+@pytest.mark.medium
+def test_seeds_side_by_side(tmp_path: Path) -> None:
+    book, out = tmp_path / "runs.jsonl", tmp_path / "seeds"
+    command = ("train", *TINY, "--seeds", 2, "--jobs", 2, "--record", book, "--out", out)
+    said = succeed(*command)
+    assert sorted(path.name for path in out.iterdir()) == ["seed-0", "seed-1"]
+    values = [result(out / f"seed-{k}")["test"]["accuracy"] for k in (0, 1)]
+    assert said.lines[0].split() == [
+        "accuracy", f"{sum(values) / 2:.4f}", "±", f"{abs(values[0] - values[1]) / 2:.4f}"
+    ]  # fmt: skip
+    assert "seeds 0 to 1" in said.lines[-1]
+    assert said.lines[-1].endswith(str(out))
+    assert sorted(json.loads(line)["seed"] for line in book.open()) == [0, 1]
+    before = {file: file.stat().st_mtime_ns for file in out.rglob("*.safetensors")}
+    # Again, with one seed more: what is finished is neither run nor recorded again.
+    grown = succeed(*command, "--seeds", 3, "--jobs", 1, "--json")
+    assert [run["seed"] for run in json.loads(grown.out)] == [0, 1, 2]
+    assert [json.loads(line)["seed"] for line in book.open()][2:] == [2]
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert "another recipe" in refuse(*command, "--set", "lr=0.5")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ("--seeds", 2, "--seed", 5),
+        ("--seeds", 2, "--set", "seed=5"),
+        ("--seeds", 2, "--threads", 2),
+        ("--seeds", 2, "--device", "cuda"),
+        ("--jobs", 2),
+    ],
+)
+def test_options_that_contradict_each_other(extra: tuple[object, ...], tmp_path: Path) -> None:
+    assert "--seeds" in refuse("train", *TINY, *extra, "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# -- resume ---------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_only_shown(trained: Trained) -> None:
+    before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
+    assert succeed("resume", trained.path).out == trained.said.out
+    assert json.loads(succeed("resume", trained.path, "--json").out) == result(trained.path)
+    assert {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")} == before
+
+
+def test_resume_ends_where_the_whole_run_ends(cut: Cut, whole: Path, tmp_path: Path) -> None:
+    run = cut(tmp_path / "run")
+    assert not (run / "result.json").exists()
+    for command in ("evaluate", "predict"):
+        assert f"gsat resume {run}" in refuse(command, run)
+    assert f"gsat resume {run}" in refuse("train", *SMALL, "--out", run)
+    said = succeed("resume", run)
+    assert said.lines[-1].endswith(f"· {run}")
+    assert outcome(run) == outcome(whole)
+    assert result(run)["test"] == result(whole)["test"]
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "state.json"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    name: str, cut: Cut, whole: Path, tmp_path: Path
+) -> None:
+    run = cut(tmp_path / "run")
+    flip(run / "ckpt" / "epoch-3" / name)
+    resumed = gsat("resume", run)
+    assert resumed.code == 0
+    assert resumed.err.count("\n") == 1
+    assert resumed.err.startswith("gsat: epoch-3")
+    assert "going on from the checkpoint before it" in resumed.err
+    assert outcome(run) == outcome(whole)
+
+
+def test_no_sound_checkpoint_is_left(cut: Cut, tmp_path: Path) -> None:
+    run = cut(tmp_path / "run")
+    for folder in (run / "ckpt").glob("epoch-*"):
+        flip(folder / "state.safetensors")
+    log = (run / "metrics.jsonl").read_bytes()
+    said = refuse("resume", run)
+    assert "no usable checkpoint" in said
+    assert "epoch-3/state.safetensors" in said
+    assert "epoch-2/state.safetensors" in said
+    assert (run / "metrics.jsonl").read_bytes() == log
+
+
+# -- the demo -------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_demo_ends_with_numbers_and_a_picture(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    said = succeed("demo", "--epochs", 1, "--out", out, "--quiet")
+    assert any(line.startswith("test accuracy") for line in said.lines)
+    assert any(line.startswith("test explanation AUC") for line in said.lines)
+    assert said.lines[-1].endswith(str(out / "explained.png"))
+    assert (out / "explained.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "run" / "result.json").is_file()
+
+
+def test_demo_refuses_a_folder_it_can_not_make(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = gsat("demo", "--epochs", 1, "--out", tmp_path / "file" / "demo")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert str(tmp_path / "file") in said.err

@@ -1,0 +1,323 @@
+"""GSATMethod: what a step minimises under each option, computed again by hand."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.optim import Adam
+
+import gsat
+from gsat.graphs import GraphBatch
+from gsat.methods import METHODS, Context, GSATMethod, Method, TrainingSettings
+from gsat.methods.gsat import GSATSettings
+from gsat.models import Attended
+from gsat.ops import Draws
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "as published": {},
+    "node attention": {"attention": "node"},
+    "on p": {"info_on": "p"},
+    "no samples": {"sampling": "none"},
+    "hard samples": {"sampling": "straight-through"},
+    "hard samples, on p": {"sampling": "straight-through", "info_on": "p"},
+    "l1": {"regulariser": "l1"},
+    "l1 on p, weighted": {"regulariser": "l1", "info_on": "p", "info_coef": 0.01},
+    "no regulariser": {"regulariser": "none"},
+    "beta = 0": {"info_coef": 0.0},
+    "weighted": {"info_coef": 0.1},
+    "warmer samples": {"temperature": 2.5},
+    "other r": {"r_start": 0.8, "r_final": 0.2, "r_step": 0.3, "r_interval": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def data() -> gsat.Dataset:
+    return gsat.load_dataset("ba2motifs", graphs=20)
+
+
+@pytest.fixture
+def batch(data: gsat.Dataset) -> GraphBatch:
+    return data.train.batch()
+
+
+def make(data: gsat.Dataset, training: dict[str, Any] | None = None, **options: Any) -> GSATMethod:
+    backbone = gsat.GIN.for_data(data, hidden=8, seed=1)
+    settings = GSATSettings(**options)
+    method = GSATMethod.create(backbone, settings, TrainingSettings(**(training or {})), seed=1)
+    # Probabilities that differ: a fresh extractor says about one half everywhere.
+    with torch.no_grad():
+        method.model.extractor.last.weight.mul_(8)
+    method.begin("train")
+    return method
+
+
+def context(epoch: int = 7) -> Context:
+    return Context("train", epoch, Draws(3, "step"))
+
+
+def by_hand(
+    options: dict[str, Any], said: Attended, batch: GraphBatch, epoch: int
+) -> dict[str, float]:
+    """Spec, 1.5 and 1.6, in numpy and double precision."""
+    assert batch.y is not None
+    logit = said.logits.detach().double().numpy()[:, 0]
+    y = batch.y.double().numpy()[:, 0]
+    loss = np.mean(np.logaddexp(0, logit) - y * logit)
+    tensor = said.probability if options.get("info_on") == "p" else said.attention
+    alpha = tensor.detach().double().numpy()
+    start, final = options.get("r_start", 0.9), options.get("r_final", 0.7)
+    fallen = math.floor(epoch / options.get("r_interval", 10)) * options.get("r_step", 0.1)
+    r = max(start - fallen, final)
+    if options.get("regulariser") == "none":
+        info = 0.0
+    elif options.get("regulariser") == "l1":
+        info = float(alpha.mean())
+    else:
+        info = float(np.mean(
+            alpha * np.log(alpha / r + 1e-6)
+            + (1 - alpha) * np.log((1 - alpha) / (1 - r + 1e-6) + 1e-6)
+        ))  # fmt: skip
+    return {"loss": loss, "info": info, "total": loss + options.get("info_coef", 1.0) * info}
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 25])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_step_minimises_what_the_options_say(
+    name: str, epoch: int, data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    options = OPTIONS[name]
+    method = make(data, **options)
+    at = context(epoch)
+    said = copy.deepcopy(method.model)(batch, at.draws)
+    parts = {key: float(value.detach()) for key, value in method.step(batch, at).items()}
+    assert parts == pytest.approx(by_hand(options, said, batch, epoch), rel=1e-5, abs=1e-6)
+
+    on_nodes = options.get("attention") == "node"
+    assert len(said.attention) == (batch.num_nodes if on_nodes else batch.num_edges)
+    noise = (said.attention - said.probability).abs()
+    if options.get("sampling") == "none":
+        assert noise.max() == 0
+    else:
+        assert noise.median() > 0.01
+    hard = bool(((said.attention == 0) | (said.attention == 1)).all())
+    assert hard == (options.get("sampling") == "straight-through")
+
+
+def gradients(method: GSATMethod, batch: GraphBatch, at: Context) -> dict[str, torch.Tensor]:
+    method.step(batch, at)
+    return {n: p.grad.clone() for n, p in method.model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_gradient_is_that_of_the_total(
+    name: str, data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    """Both networks learn, and twice: the attention pass is not cut off."""
+    method, at = make(data, **OPTIONS[name]), context()
+    model = copy.deepcopy(method.model)
+    said = model(batch, at.draws)
+    assert batch.y is not None
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(said.logits, batch.y)
+    alpha = said.probability if OPTIONS[name].get("info_on") == "p" else said.attention
+    if OPTIONS[name].get("regulariser") == "l1":
+        info = alpha.mean()
+    elif OPTIONS[name].get("regulariser") == "none":
+        info = torch.zeros(())
+    else:
+        r = method.schedule.r(7)
+        info = (
+            alpha * torch.log(alpha / r + 1e-6)
+            + (1 - alpha) * torch.log((1 - alpha) / (1 - r + 1e-6) + 1e-6)
+        ).mean()
+    (loss + OPTIONS[name].get("info_coef", 1.0) * info).backward()
+    found = gradients(method, batch, at)
+    expected = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    assert found.keys() == expected.keys()
+    # Before a norm some gradients are 0 but for rounding, so all share one scale.
+    scale = max(float(grad.abs().max()) for grad in expected.values())
+    for key, grad in found.items():
+        assert (grad - expected[key]).abs().max() < 1e-5 * scale, key
+    for part in ("backbone.encoder.weight", "extractor.first.weight", "extractor.last.weight"):
+        assert found[part].abs().max() > 0, part
+
+
+def test_options_change_the_step(data: gsat.Dataset, batch: GraphBatch) -> None:
+    """No two readings agree, but β = 0 and no regulariser."""
+    totals = {}
+    for name, options in OPTIONS.items():
+        totals[name] = float(make(data, **options).step(batch, context())["total"].detach())
+    assert totals.pop("beta = 0") == pytest.approx(totals["no regulariser"], rel=1e-6)
+    values = sorted(totals.values())
+    assert all(b - a > 1e-5 for a, b in itertools.pairwise(values)), totals
+
+
+# -- evaluation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["as published", "hard samples", "node attention", "l1"])
+def test_evaluation_is_on_p_with_the_r_of_the_epoch(
+    name: str, data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    method = make(data, **OPTIONS[name])
+    method.model.eval()
+    before = {k: v.clone() for k, v in method.model.state_dict().items()}
+    for epoch in (0, 12, 30):
+        with torch.no_grad():
+            said, parts = method.evaluate(batch, context(epoch))
+            again, _ = method.evaluate(batch, Context("train", epoch, Draws(99)))
+        assert torch.equal(said.attention, said.probability)
+        assert torch.equal(said.logits, again.logits)
+        found = {key: float(value) for key, value in parts.items()}
+        assert found == pytest.approx(by_hand(OPTIONS[name], said, batch, epoch), rel=1e-5)
+    for key, value in method.model.state_dict().items():
+        assert torch.equal(value, before[key]), key
+
+
+# -- the update -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 3e-6, 0.1])
+def test_the_update_is_adam_with_the_recipes_numbers(
+    weight_decay: float, data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    training = {"lr": 0.02, "weight_decay": weight_decay}
+    method = make(data, training)
+    # A plain Adam, fed the same gradients.
+    model = copy.deepcopy(method.model)
+    plain = Adam(model.parameters(), 0.02, weight_decay=weight_decay, foreach=False, fused=False)
+    for epoch in range(3):
+        method.step(batch, context(epoch))
+        for ours, theirs in zip(model.parameters(), method.model.parameters(), strict=True):
+            ours.grad = theirs.grad
+        plain.step()
+    for (key, ours), theirs in zip(
+        model.named_parameters(), method.model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(theirs, ours, rtol=1e-5, atol=1e-7, msg=key)
+    (group,) = method.optimisers()["adam"].param_groups
+    assert (group["lr"], group["weight_decay"]) == (0.02, weight_decay)
+    assert (group["betas"], group["eps"]) == ((0.9, 0.999), 1e-8)
+    assert not group["amsgrad"]
+    assert len(group["params"]) == len(list(method.model.parameters()))
+
+
+def test_weight_decay_pulls_weights_to_zero(data: gsat.Dataset, batch: GraphBatch) -> None:
+    sizes = []
+    for weight_decay in (0.0, 10.0):
+        method = make(data, {"weight_decay": weight_decay})
+        for epoch in range(3):
+            method.step(batch, context(epoch))
+        sizes.append(sum(float(p.detach().square().sum()) for p in method.model.parameters()))
+    assert sizes[1] < sizes[0]
+
+
+def test_a_step_depends_on_its_draws_alone(data: gsat.Dataset, batch: GraphBatch) -> None:
+    losses = []
+    for number in range(2):
+        torch.manual_seed(number)
+        losses.append(float(make(data).step(batch, context())["total"].detach()))
+    assert losses[0] == losses[1]
+    other = Context("train", 7, Draws(4, "step"))
+    assert float(make(data).step(batch, other)["total"].detach()) != losses[0]
+
+
+def test_batch_norm_sees_two_runs_a_step(data: gsat.Dataset, batch: GraphBatch) -> None:
+    """Check 7 of the spec."""
+    method = make(data)
+    plain = copy.deepcopy(method.model)
+    plain.backbone(batch, draws=context().draws.child("first run"))
+    method.step(batch, context())
+    ours, theirs = method.model.state_dict(), plain.state_dict()
+    means = [key for key in ours if key.endswith("running_mean")]
+    assert means
+    for key in means:
+        assert not torch.allclose(ours[key], theirs[key])
+    for key in (key for key in ours if key.endswith("num_batches_tracked")):
+        assert (int(ours[key]), int(theirs[key])) == (2, 1)
+
+
+# -- the interface --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({"r_final": 0.5}, 40),
+        ({"r_final": 0.7}, 20),
+        ({"r_final": 0.7, "r_interval": 30}, 60),
+        ({"r_final": 0.7, "r_interval": 60}, 120),
+        ({"r_final": 0.5, "r_interval": 5}, 20),
+        ({"r_final": 0.7, "r_interval": 1}, 11),
+        ({"r_final": 0.9}, 11),
+    ],
+)
+def test_the_first_selectable_epoch(
+    options: dict[str, Any], first: int, data: gsat.Dataset
+) -> None:
+    """The last column of the spec's table 1.7: max(11, when r settles)."""
+    (phase,) = make(data, {"epochs": 17}, **options).phases()
+    assert (phase.name, phase.epochs, phase.selectable_from) == ("train", 17, first)
+
+
+def test_the_model_is_made_as_the_settings_say(data: gsat.Dataset) -> None:
+    options = {
+        "attention": "node",
+        "extractor_dropout": 0.2,
+        "sampling": "none",
+        "temperature": 3.0,
+    }
+    model = make(data, **options, r_final=0.6).model
+    assert (model.on, model.sampling, model.temperature) == ("node", "none", 3.0)
+    assert model.extractor.dropout == 0.2
+    assert model.r == 0.6
+    assert make(data, regulariser="l1").model.r is None
+    one, other = (make(data).model.state_dict() for _ in range(2))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_keeps_the_interface(name: str, data: gsat.Dataset, batch: GraphBatch) -> None:
+    kind = METHODS[name]
+    assert issubclass(kind, Method)
+    assert kind.name == name
+    assert kind.title
+    assert kind.reports in ("best", "last")
+    backbone = gsat.GIN.for_data(data, hidden=8)
+    training = TrainingSettings(epochs=3)
+    method = kind.create(backbone, kind.Settings(), training, seed=0).to_device("cpu")
+    phases = method.phases()
+    assert len({phase.name for phase in phases}) == len(phases)
+    assert all(phase.epochs > 0 for phase in phases)
+    for phase in phases:
+        method.begin(phase.name)
+        at = Context(phase.name, 0, Draws(0, phase.name))
+        for network in method.networks().values():
+            network.train()
+        parts = method.step(batch, at)
+        assert "loss" in parts
+        assert all(value.ndim == 0 and value.isfinite() for value in parts.values())
+        assert method.optimisers()
+        for network in method.networks().values():
+            network.eval()
+        with torch.no_grad():
+            said, parts = method.evaluate(batch, at)
+        assert "loss" in parts
+        assert said.logits.shape == (batch.num_graphs, method.model.task.num_logits)
+        assert said.edge_weight.shape == (batch.num_edges,)
+        method.finish_epoch(at, {"loss": 1.0, data.task.metric: 0.5})
+    method.load_extra_state(method.extra_state())
