@@ -164,3 +164,25 @@ def test_an_undefined_score_is_none() -> None:
 def test_impossible_tasks(settings: dict, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Task(**settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "y", "said"),
+    [
+        (Task("binary"), [[0.0], [5.0]], "graph 1 has the label"),
+        (Task("binary"), [0.0, 1.0], "shape"),
+        (Task("multiclass", 3), [0, 3], "graph 1 has the label 3"),
+        (Task("multiclass", 3), [0.0, 1.0], "whole numbers"),
+        (Task("multilabel", 2, "roc_auc"), [[0.0, 1.0, 1.0]], "shape"),
+        (Task("multilabel", 2, "roc_auc"), [[0.0, 1.0], [0.0, -1.0]], "graph 1 has the label"),
+    ],
+)
+def test_labels_that_can_not_be_name_their_graph(task: Task, y: list[object], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        task.check_labels(torch.tensor(y))
+
+
+def test_labels_that_can_be() -> None:
+    Task("binary").check_labels(torch.tensor([[0.0], [float("nan")], [1.0]]))
+    Task("multiclass", 3).check_labels(torch.tensor([0, 2]))
+    Task("multilabel", 2, "roc_auc").check_labels(torch.tensor([[0.0, float("nan")]]))

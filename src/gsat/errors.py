@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class GSATError(Exception):
-    """Base of every error a user can cause; the command line prints it and exits with 2."""
+    """Base of every error a user can cause; the command line prints it and exits with its code."""
+
+    exit_code = 2
 
 
 class DataError(GSATError):

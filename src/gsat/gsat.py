@@ -105,7 +105,8 @@ class GSAT(InterpretableModel):
         model.r = r
         return model
 
-    def _check(self, store: GraphStore) -> None:
+    def check_fits(self, store: GraphStore) -> None:
+        """Raise a :class:`DataError` when the graphs have other features than the model knows."""
         if len(store) == 0:
             return
         needed, came = self.backbone.config.get("in_features"), max(store.num_features, 1)

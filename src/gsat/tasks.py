@@ -51,6 +51,29 @@ class Task:
         """How many outputs a model needs."""
         return 1 if self.kind == "binary" else self.classes
 
+    def check_labels(self, y: Tensor) -> None:
+        """Raise a :class:`DataError` that names the first graph whose label can't be one."""
+        wanted = "[G]" if self.kind == "multiclass" else f"[G, {self.num_logits}]"
+        if y.ndim != (1 if self.kind == "multiclass" else 2) or (
+            y.ndim == 2 and y.shape[1] != self.num_logits
+        ):
+            raise DataError(
+                f"labels of this {self.kind} task have the shape {wanted}, not {list(y.shape)}"
+            )
+        if self.kind == "multiclass":
+            if y.is_floating_point():
+                raise DataError("labels of a multi-class task are whole numbers, not fractions")
+            bad = (y < 0) | (y >= self.classes)
+            allowed = f"0 to {self.classes - 1}"
+        else:
+            bad = ~((y == 0) | (y == 1) | torch.isnan(y)).all(dim=1)
+            allowed = "0, 1 or (missing) NaN"
+        if bad.any():
+            graph = int(bad.nonzero()[0, 0])
+            raise DataError(
+                f"graph {graph} has the label {y[graph].tolist()}; it must be {allowed}"
+            )
+
     def loss(self, logits: Tensor, y: Tensor) -> Tensor:
         """Mean loss over the labels that are present.
 

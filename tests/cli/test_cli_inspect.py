@@ -279,3 +279,28 @@ def test_a_graph_without_edges_says_so(
     assert above.err.count("\n") <= 1
     assert len(succeed("predict", trained.path, saved).lines) == 2
     assert "labels" in refuse("evaluate", trained.path, saved)
+
+
+def test_explain_says_when_no_edge_is_above_the_probability(trained: Trained) -> None:
+    """An empty answer is an answer: a loop over graphs goes on."""
+    said = succeed("explain", trained.path, "--graph", 0, "--above", 1)
+    assert said.lines[-1].startswith("no edge is above 1; the highest is at 0.")
+
+
+def test_explain_as_json(trained: Trained, model: package.GSAT, data: package.Dataset) -> None:
+    """The budget's subgraph, in the numbers of the whole graph."""
+    said = json.loads(succeed("explain", trained.path, "--graph", 2, "--top", 3, "--json").out)
+    expected = model.explain(data.test[2]).top(3)
+    assert said["edge_id"] == expected.edge_id.tolist()
+    assert [edge["score"] for edge in said["edges"]] == pytest.approx(expected.edge_mask.tolist())
+
+
+def test_answers_that_are_not_numbers_name_the_graph(trained: Trained, folder: Path) -> None:
+    """NaN among the features is found, not explained."""
+    store = package.GraphStore.load(folder)
+    store.arrays["x"] = store.arrays["x"].copy()
+    store.arrays["x"][int(store.arrays["node_ptr"][2])] = float("nan")
+    store.save(folder)
+    for command in (["predict"], ["explain"]):
+        extra = ["--graph", 2] if command == ["explain"] else []
+        assert "graph 2 is not a number" in refuse(*command, trained.path, folder, *extra)

@@ -137,6 +137,19 @@ def test_chunks_cover_all_rows(rows: int) -> None:
 # -- threads -----------------------------------------------------------------------------------
 
 
+class Recorder:
+    """Stands for a kernel that is compiled already, and notes the ranges it is called with."""
+
+    signatures: tuple[str, ...] = ("compiled",)
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []
+
+    def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
+        assert more == ("more",)
+        self.ranges.append((first, last))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
@@ -145,14 +158,9 @@ def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyP
     for case in range(60):
         sizes = rng.integers(0, 5, size=case % 12) * rng.integers(0, 2, size=case % 12)
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        seen: list[tuple[int, int, int]] = []
-
-        def note(first: int, last: int, given: np.ndarray, marker: str, seen: list = seen) -> None:
-            assert marker == "more"
-            seen.append((first, last, threading.get_ident()))
-
-        split(note, ptr, "more")
-        ranges = sorted((first, last) for first, last, _ in seen)
+        kernel = Recorder()
+        split(kernel, ptr, "more")
+        ranges = sorted(kernel.ranges)
         assert ranges[0][0] == 0
         assert ranges[-1][1] == len(sizes)
         assert all(a[1] == b[0] for a, b in itertools.pairwise(ranges))
@@ -163,24 +171,59 @@ def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 100)
     torch.set_num_threads(2)
     ptr = np.concatenate([[0], np.cumsum([50] + [1] * 200)]).astype(np.int64)
-    rows = []
-    split(lambda first, last, ptr: rows.append(int(ptr[last] - ptr[first])), ptr)
-    assert sorted(rows) == [125, 125]
-    rows.clear()
-    split(lambda first, last, ptr: rows.append(int(ptr[last] - ptr[first])), ptr[:140])
-    assert rows == [188]  # less than 100 rows for each: not worth a second thread
+    kernel = Recorder()
+    split(kernel, ptr, "more")
+    assert sorted(ptr[b] - ptr[a] for a, b in kernel.ranges) == [125, 125]
+    kernel = Recorder()
+    split(kernel, ptr[:140], "more")
+    assert kernel.ranges == [(0, 139)]  # less than 100 rows for each: not worth a second thread
 
 
 def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     torch.set_num_threads(2)
 
-    def fail(first: int, last: int, ptr: np.ndarray) -> None:
-        if first > 0:
-            raise ZeroDivisionError
+    class Failing(Recorder):
+        def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
+            if first > 0:
+                raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        split(fail, np.arange(5))
+        split(Failing(), np.arange(5), "more")
+
+
+# -- compiling ---------------------------------------------------------------------------------
+
+
+def _twice(first, last, ptr, x):  # type: ignore[no-untyped-def]
+    for i in range(ptr[first], ptr[last]):
+        x[i] *= 2
+
+
+def test_a_kernel_is_compiled_before_threads_enter_it() -> None:
+    """And on an empty range: nothing is done twice."""
+    compiled = engine_module.kernel(_twice)
+    x = np.ones(3, np.float32)
+    split(compiled, np.array([0, 2, 3]), x)
+    assert x.tolist() == [2, 2, 2]
+    assert len(compiled.signatures) == 1
+
+
+def test_kernels_do_without_a_folder_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = engine_module.numba.njit
+
+    def no_folder(*args, cache=False, **options):  # type: ignore[no-untyped-def]
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return whole(*args, **options)
+
+    monkeypatch.setattr(engine_module.numba, "njit", no_folder)
+    x = np.ones(3, np.float32)
+    split(engine_module.kernel(_twice), np.array([0, 3]), x)
+    assert x.tolist() == [2, 2, 2]
+
+
+# -- the same bits -----------------------------------------------------------------------------
 
 
 def test_threads_do_not_change_a_bit(

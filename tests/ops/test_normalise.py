@@ -98,6 +98,12 @@ def test_compiled_form_is_as_exact_at_other_widths_and_rates(
     agree(op(kind, mixed, drop, draws), *inputs(kind, mixed, normal, d))
 
 
+def test_one_large_graph(normal: Callable[..., Tensor], agree: Callable[..., None]) -> None:
+    """Sums over many rows keep their digits."""
+    ptr, rows = torch.tensor([0, 30_000]), torch.arange(30_000)
+    agree(lambda z: normalise_relu_dropout(z, ptr, rows, 0.5, DRAWS), normal(1, 30_000, 2) + 5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_the_plain_form(
     kind: str, small: GraphBatch, normal: Callable[..., Tensor]

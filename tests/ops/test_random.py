@@ -17,6 +17,7 @@ from gsat.ops import random as random_module
 from gsat.ops.random import (
     channel_bits,
     channel_bits_numba,
+    column_offsets_numba,
     row_words,
     row_words_numba,
     threshold,
@@ -170,11 +171,12 @@ def test_torchs_generator_plays_no_part() -> None:
 
 @numba.njit
 def _bits(key, rows, out, words):  # type: ignore[no-untyped-def]
+    offsets = column_offsets_numba(out.shape[1])
     for i in range(len(rows)):
         low, high = row_words_numba(key, rows[i])
         words[i, 0], words[i, 1] = low, high
         for j in range(out.shape[1]):
-            out[i, j] = channel_bits_numba(low, high, j)
+            out[i, j] = channel_bits_numba(low, high, offsets[j])
 
 
 def plainly(key: int, row: int, channel: int) -> tuple[int, int, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -94,7 +96,8 @@ def test_the_summary_is_the_mean_and_the_population_deviation() -> None:
 class Threaded:
     """A worker without a process, which takes seconds to start; it dies where it is told to."""
 
-    mortal: ClassVar[list[int]] = []
+    mortal: ClassVar[list[int]] = []  # seeds in the middle of which it dies
+    tired: ClassVar[list[int]] = []  # seeds after which it dies
 
     def __init__(self) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
@@ -113,9 +116,13 @@ class Threaded:
                         parallel._train(job)
                     break
                 try:
-                    pipe.send(("done", parallel._train(job)))
+                    answer = ("done", parallel._train(job))
                 except gsat.GSATError as error:
-                    pipe.send(("failed", str(error)))
+                    answer = ("failed", str(error))
+                pipe.send(answer)
+                if seed in self.tired:
+                    self.tired.remove(seed)
+                    break
         pipe.close()
 
 
@@ -124,6 +131,7 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Seeds at which a worker dies, once for each time a seed is listed."""
     monkeypatch.setattr(parallel, "_Worker", Threaded)
     monkeypatch.setattr(Threaded, "mortal", [])
+    monkeypatch.setattr(Threaded, "tired", [])
     return Threaded.mortal
 
 
@@ -182,6 +190,18 @@ def test_a_worker_that_dies_is_replaced_and_its_run_resumed(
     assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
 
 
+@pytest.mark.usefixtures("threaded")
+def test_a_worker_that_dies_while_idle_is_replaced(tmp_path: Path) -> None:
+    Threaded.tired.append(0)
+    recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
+
+    def done(result: dict[str, Any]) -> None:
+        time.sleep(0.05)  # long enough to be dead when the next job is handed out
+
+    results = parallel.train_all(recipes, tmp_path, done=done)
+    assert [result["seed"] for result in results] == [0, 1, 2]
+
+
 def test_a_run_whose_workers_die_is_given_up(threaded: list[int], tmp_path: Path) -> None:
     threaded.extend([0, 0])
     recipes = [small_recipe(0), small_recipe(1, epochs=1)]
@@ -199,6 +219,23 @@ def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
         parallel.train_all(recipes, tmp_path, jobs=1)
     one_line(caught.value)
     assert not (tmp_path / "seed-0").exists()
+
+
+@pytest.mark.medium
+def test_a_worker_keeps_an_interrupt_until_it_has_a_job(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C may come while a process is importing, which takes seconds: no traceback, no loss."""
+    worker = parallel._Worker()
+    assert worker.process.pid
+    os.kill(worker.process.pid, signal.SIGINT)
+    job = parallel._Job(small_recipe(epochs=100_000).tables(), str(tmp_path / "run"), None)
+    worker.pipe.send(job)
+    assert worker.pipe.recv()[0] != "done"
+    worker.pipe.close()
+    worker.process.join()
+    assert worker.process.exitcode == 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.medium

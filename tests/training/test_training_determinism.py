@@ -147,6 +147,25 @@ def test_fit_refuses_settings_that_the_model_or_data_contradict(
         gsat.fit(fresh_model(data), data, epochs=1, **wrong)
 
 
+def test_every_epoch_sees_every_graph_once_in_an_order_of_its_own(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[int, list[list[int]]] = {}
+    step = GSATMethod.step
+
+    def spy(self: GSATMethod, batch: Any, context: Any) -> Any:
+        seen.setdefault(context.epoch, []).append(batch.graph_row.tolist())
+        return step(self, batch, context)
+
+    monkeypatch.setattr(GSATMethod, "step", spy)
+    gsat.train(small_recipe(epochs=3))
+    orders = [[row for rows in seen[epoch] for row in rows] for epoch in range(3)]
+    for epoch, order in enumerate(orders):
+        assert [len(rows) for rows in seen[epoch]] == [32, 16]  # the last batch is not dropped
+        assert sorted(order) == sorted(data.splits["train"])
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+
+
 def test_draws_do_not_depend_on_what_was_logged_before(run_path: Path) -> None:
     """A longer run starts as a shorter one: nothing looks ahead."""
     gsat.train(small_recipe(epochs=6), run_path)

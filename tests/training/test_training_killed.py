@@ -98,7 +98,7 @@ def test_killed_before_it_is_a_run(
 def test_one_interrupt_finishes_the_epoch_and_saves(
     victim: Victim, run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
-    answer = victim.train(small_recipe(), run_path, interrupt=[5, 1])
+    answer = victim.train(small_recipe(), run_path, interrupt=[5, 1], checkpoint_seconds=1e9)
     kind, message = answer["error"]
     assert kind == "Interrupted"
     assert message == f"stopped after epoch 6 of 14; go on by: gsat resume {run_path}"

@@ -171,6 +171,12 @@ def test_checkpoints_are_written_as_often_as_asked(run_path: Path) -> None:
 # -- damage ---------------------------------------------------------------------------------------
 
 
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
 def damage_by_flipping(name: str, where: float = 0.5) -> Callable[[Path], None]:
     return lambda folder: flip_byte(folder / name, where)
 
@@ -178,7 +184,9 @@ def damage_by_flipping(name: str, where: float = 0.5) -> Callable[[Path], None]:
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "a weight": damage_by_flipping("state.safetensors", 0.9),
     "the header": damage_by_flipping("state.safetensors", 0.0),
-    "a value": damage_by_flipping("state.json", 0.4),
+    "a letter": damage_by_flipping("state.json", 0.4),
+    "a value": lambda folder: edit(folder / "state.json", '"lr": 0.001', '"lr": 0.003'),
+    "the epoch": lambda folder: edit(folder / "state.json", '"epoch": 13', '"epoch": 12'),
     "the checksums": damage_by_flipping("state.json", 0.95),
     "the best": damage_by_flipping("best.safetensors", 0.7),
     "cut short": lambda folder: (folder / "state.json").write_text(

@@ -1,6 +1,6 @@
 """A process that trains in forked children and can kill them in the middle of any file operation.
 
-A request is a JSON line: ``tables`` (the recipe), ``out``, and one of
+A request is a JSON line: ``tables`` (the recipe), ``out``, ``checkpoint_seconds`` (0), and one of
     kill: [event, name, count]: SIGKILL just before the count-th such operation on such a file,
         with the file half-written if it was about to be written;
     kill_after: SIGKILL just before the n-th operation of any kind in ``out``;
@@ -71,7 +71,8 @@ def befall(request: dict[str, Any]) -> dict[str, Any]:
     handler = signal.getsignal(signal.SIGINT)
     answer: dict[str, Any] = {"error": None}
     try:
-        gsat.train(from_tables(request["tables"]), request["out"], checkpoint_seconds=0)
+        seconds = request.get("checkpoint_seconds", 0)
+        gsat.train(from_tables(request["tables"]), request["out"], checkpoint_seconds=seconds)
     except BaseException as error:
         answer["error"] = [type(error).__name__, str(error)]
     answer["operations"] = operations[0]

@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
             traceback.print_exc()
         else:
             print_error(_said(error))
-        return 2
+        return getattr(error, "exit_code", 2)
     return 0
 
 

@@ -61,7 +61,7 @@ def _sources(entry: Entry) -> list[dict[str, Any]]:
                 "name": entry.name,
                 "use": entry.name + chosen,
                 "here": not missing,
-                "summary": entry.summary if not chosen else source.help if source else "",
+                "summary": entry.summary if not chosen else f"the same, {value}",
                 "missing": [f"needs {file.instruction()}" for file in missing],
                 "options": {name: option.help for name, option in entry.options.items()},
             }
@@ -141,6 +141,7 @@ def explain(
         Path | None,
         typer.Option(help="One graph: .svg .png .pdf .json .html; a whole split: .npz"),
     ] = None,
+    json_: Json = False,
 ) -> None:
     """Say which edges a run's model used.
 
@@ -169,8 +170,16 @@ def explain(
         raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
     explanation = model.explain(store.select([graph]))[0]
     chosen = _budget(explanation, top, above)
+    if json_:
+        shown = explanation if not chosen else explanation.top(chosen)
+        typer.echo(json.dumps(shown.as_dict()))
+        return
     typer.echo(answer(explanation, meta.get("classes")))
     typer.echo(explanation.message)
+    if chosen == 0:
+        highest = float(explanation.edge_mask.max()) if len(explanation.edge_mask) else 0.0
+        typer.echo(f"no edge is above {above:g}; the highest is at {highest:.3f}")
+        return
     if out is not None:
         from gsat.draw import write_explanation
 
@@ -193,11 +202,7 @@ def _budget(explanation: Explanation, top: str | None, above: float | None) -> i
         return parse_budget(top, explanation.num_units)
     if above is None:
         return None
-    count = explanation.above(above).num_units
-    if count == 0:
-        highest = float(explanation.edge_mask.max()) if len(explanation.edge_mask) else 0.0
-        raise GSATError(f"no edge is above {above:g}; the highest is at {highest:.3f}")
-    return count
+    return explanation.above(above).num_units
 
 
 def _print_edges(explanation: Explanation) -> None:

@@ -52,10 +52,12 @@ def train(
     """Train on a data set by the paper's recipe for it."""
     _set_threads(threads)
     from gsat.training.recipe import make_recipe
-    from gsat.training.results import record_once
+    from gsat.training.results import read_records, record_once
     from gsat.training.train import train as train_recipe
 
     settings = [*(set_ or []), *([f"epochs={epochs}"] if epochs else [])]
+    if record:
+        read_records(record)  # a broken file is better known before training than after
 
     def made(number: int | None) -> Recipe:
         return make_recipe(
@@ -95,7 +97,7 @@ def resume(
     from gsat.training.rundir import RunDirectory
 
     # Sums differ in the last bit between thread counts: the run's own count is taken.
-    _set_threads(threads or RunDirectory.open(run).environment["threads"])
+    _set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
     from gsat.training.train import resume as resume_run
 
     finished = resume_run(run, device=device, progress=not quiet, warn=print_error)

@@ -148,7 +148,9 @@ def _title(
     short: bool = False,
 ) -> list[str]:
     out = [title] if title else []
-    out.append(answer(explanation, names))
+    said = answer(explanation, names)
+    # Too long for a line, it breaks between what was said and what is true.
+    out += [said] if len(said) <= width else said.replace(", true ", ",\ntrue ").split("\n")
     if not explanation.found:
         what, _, why = explanation.message.partition(": ")
         whole = f"{what}: {why}"

@@ -61,7 +61,7 @@ class InterpretableModel(nn.Module, ABC):
         """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`."""
         store = _as_store(graphs)
         with self.evaluating():
-            logits = [self(batch).logits for batch in self._batches(store, batch_size)]
+            logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
@@ -82,7 +82,7 @@ class InterpretableModel(nn.Module, ABC):
         explained: list[Explanation] = []
         with self.evaluating():
             for batch in self._batches(store, batch_size):
-                explained.extend(self._split(store, batch, self(batch), len(explained)))
+                explained.extend(self._split(store, batch, self._say(batch), len(explained)))
         return explained[0] if isinstance(graphs, Data) else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
@@ -92,13 +92,24 @@ class InterpretableModel(nn.Module, ABC):
         done = 0
         with self.evaluating():
             for batch in self._batches(graphs, batch_size):
-                said = self(batch)
+                said = self._say(batch)
                 logits.append(said.logits.cpu())
                 view = graphs.select(range(done, done + batch.num_graphs))
                 weights = said.edge_weight.numpy(force=True)
                 scores.append(torch.from_numpy(view.caller_order(weights)))
                 done += batch.num_graphs
         return torch.cat(logits), torch.cat(scores)
+
+    def _say(self, batch: GraphBatch) -> Attended:
+        said: Attended = self(batch)
+        wrong = (~said.logits.isfinite()).any(dim=1).nonzero()
+        if len(wrong):
+            row = int(batch.graph_row[wrong[0, 0]])
+            raise DataError(
+                f"the model's answer for graph {row} is not a number; look for NaN or infinity in "
+                f"its features"
+            )
+        return said
 
     def _split(
         self, store: GraphStore, batch: GraphBatch, said: Attended, first: int
@@ -141,10 +152,10 @@ class InterpretableModel(nn.Module, ABC):
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
         device = next(self.parameters()).device
-        self._check(store)
+        self.check_fits(store)
         return (batch.to(device) for batch in store.batches(size))
 
-    def _check(self, store: GraphStore) -> None:
+    def check_fits(self, store: GraphStore) -> None:
         """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
 
 

@@ -32,6 +32,8 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
         raise DataError("the split has no graphs to evaluate")
     if not store.has("y"):
         raise DataError("the graphs have no labels 'y' to evaluate against")
+    y = torch.from_numpy(store.per_graph("y"))
+    task.check_labels(y)
     logits, weights, losses = [], [], []
     for batch in store.batches(batch_size):
         said, parts = score(batch)
@@ -43,7 +45,6 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
             raise FloatingPointError(f"{name} are NaN or infinite")
     if not np.isfinite([value for loss in losses for value in loss.values()]).all():
         raise FloatingPointError("losses are NaN or infinite")
-    y = torch.from_numpy(store.per_graph("y"))
     out: dict[str, Any] = {
         # Unweighted over batches, as published; it breaks ties between epochs.
         name: float(np.mean([loss[name] for loss in losses]))
@@ -88,6 +89,7 @@ def evaluate_model(
         assert batch.y is not None
         return said, {"loss": model.task.loss(said.logits, batch.y)}
 
+    model.check_fits(store)
     with model.evaluating():
         try:
             return evaluate(store, model.task, score, batch_size)

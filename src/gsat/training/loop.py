@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gsat import metrics
 from gsat.datasets.load import Dataset
-from gsat.errors import CheckpointError, GSATError, RunError
+from gsat.errors import CheckpointError, DataError, GSATError, RunError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods import Context, Method, Phase
 from gsat.models import Attended
@@ -33,6 +33,8 @@ from gsat.training.rundir import RunDirectory
 
 class Interrupted(GSATError):
     """The user asked to stop; everything up to here is saved."""
+
+    exit_code = 130
 
 
 @dataclass
@@ -77,6 +79,10 @@ class Loop:
         self._stop = False
         # Views are made once; a split is read many times.
         self.splits = {name: data.split(name) for name in ("train", "valid", "test")}
+        for name, store in self.splits.items():
+            if not len(store) or not store.has("y"):
+                raise DataError(f"the split '{name}' has no graphs with labels")
+            data.task.check_labels(torch.from_numpy(store.per_graph("y")))
 
     # -- the run --------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,13 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
-        self.process.start()
+        # Ctrl-C is held back from its birth to its first job, while everything is imported.
+        resource_tracker.ensure_running()  # which would let it through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # so that the pipe ends when the worker does
         self.task: int | None = None
 
@@ -101,19 +108,27 @@ class _Team:
         self.tries = [0] * len(tasks)
         self.results: dict[int, dict[str, Any]] = {}
         self.failures: dict[int, str] = {}
-        self.workers = [_Worker() for _ in range(size)]
+        self.size = size
+        self.workers: list[_Worker] = []
 
     def work(self) -> None:
-        while self.left or any(worker.task is not None for worker in self.workers):
+        while self.left or self._busy():
+            while len(self.workers) < min(self.size, len(self.left) + len(self._busy())):
+                self.workers.append(_Worker())
             for worker in self.workers:
                 if worker.task is None and self.left:
                     worker.task = self.left.pop(0)
                     self.tries[worker.task] += 1
-                    worker.pipe.send(self.tasks[worker.task])
+                    # One that died while it was idle is found out below.
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        worker.pipe.send(self.tasks[worker.task])
             self._hear()
 
+    def _busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.task is not None]
+
     def _hear(self) -> None:
-        busy = {worker.pipe: worker for worker in self.workers if worker.task is not None}
+        busy = {worker.pipe: worker for worker in self._busy()}
         for pipe in wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]
             task, worker.task = worker.task, None
@@ -121,11 +136,11 @@ class _Team:
             try:
                 outcome, said = worker.pipe.recv()
             except (EOFError, ConnectionResetError):
-                self.workers[self.workers.index(worker)] = _Worker()
+                self.workers.remove(worker)
+                worker.process.join()
                 if self.tries[task] < _TRIES:
                     self.left.insert(0, task)
                 else:
-                    worker.process.join()
                     code = worker.process.exitcode
                     self.failures[task] = f"its process died (exit code {code})"
                 continue
@@ -139,11 +154,11 @@ class _Team:
     def interrupt(self) -> None:
         """Ask every busy worker to stop after its epoch, and wait; a second Ctrl-C ends them."""
         self.left.clear()
-        for worker in self.workers:
-            if worker.task is not None and worker.process.pid is not None:
+        for worker in self._busy():
+            if worker.process.pid is not None:
                 os.kill(worker.process.pid, signal.SIGINT)
         with contextlib.suppress(KeyboardInterrupt):
-            while any(worker.task is not None for worker in self.workers):
+            while self._busy():
                 self._hear()
 
     def dismiss(self) -> None:
@@ -158,7 +173,6 @@ def _serve(pipe: Connection, parent: int) -> None:
     """The life of a worker."""
     # Ctrl-C on a terminal reaches the parent alone, which passes it on once.
     os.setpgrp()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     while True:
@@ -166,8 +180,8 @@ def _serve(pipe: Connection, parent: int) -> None:
             job = pipe.recv()
         except EOFError:
             return
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             answer: tuple[str, Any] = ("done", _train(job))
         except KeyboardInterrupt:
             answer = ("stopped", "stopped")
@@ -175,7 +189,8 @@ def _serve(pipe: Connection, parent: int) -> None:
             answer = ("failed", str(error))
         except Exception as error:  # one broken run must not stop the others
             answer = ("failed", f"{type(error).__name__}: {error}")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with contextlib.suppress(BrokenPipeError):
             pipe.send(answer)
 
