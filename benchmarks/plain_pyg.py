@@ -111,6 +111,7 @@ class PlainGSAT(nn.Module):
         self.norm1 = InstanceNorm(self.lin1.out_features)
         self.norm2 = InstanceNorm(self.lin2.out_features)
         self.on, self.dropout = extractor.on, extractor.dropout
+        self.noisy = model.sampling != "none"
         self._copy(model)
 
     def forward(
@@ -132,7 +133,7 @@ class PlainGSAT(nn.Module):
             z = F.dropout(z, self.dropout, self.training)
         logits = self.lin3(z)[:, 0]
         p = alpha = logits.sigmoid()
-        if self.training:
+        if self.training and self.noisy:
             u = torch.empty_like(logits).uniform_(1e-10, 1 - 1e-7)
             alpha = (logits + u.log() - (1 - u).log()).sigmoid()
         weight = self._weights(alpha, edge_index)

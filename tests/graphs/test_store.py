@@ -216,3 +216,13 @@ def test_arrays_that_do_not_fit_say_why(change, message):
     GraphStore.from_arrays(**right)
     with pytest.raises(DataError, match=message):
         GraphStore.from_arrays(**{**right, **change})
+
+
+def test_batches_keep_to_a_number_of_edges() -> None:
+    """Fewer graphs where edges are many; a graph alone may be larger; none is lost."""
+    edges = [3, 3, 3, 10, 1, 0, 2]
+    graphs = [Data(edge_index=torch.zeros(2, e, dtype=torch.long), num_nodes=1) for e in edges]
+    store = from_pyg(graphs)
+    found = [b.graph_row.tolist() for b in store.batches(3, max_edges=6)]
+    assert found == [[0, 1], [2], [3], [4, 5, 6]]
+    assert [len(b.graph_row) for b in store.batches(3)] == [3, 3, 1]

@@ -185,10 +185,23 @@ class GraphStore(Sequence["Data"]):
             raise DataError(f"there is no graph {wrong}: {known}")
         return self.index[wanted]
 
-    def batches(self, size: int) -> Iterator[GraphBatch]:
-        """The view in order, ``size`` graphs at a time."""
-        for start in range(0, len(self), size):
-            yield self.batch(np.arange(start, min(start + size, len(self))))
+    def batches(self, size: int, max_edges: int | None = None) -> Iterator[GraphBatch]:
+        """The view in order, ``size`` graphs at a time.
+
+        Args:
+            max_edges: fewer graphs where they would have more edges than this together, so that
+                memory stays bounded; a single graph is never cut.
+        """
+        ends = np.cumsum(self.edge_counts)
+        start = 0
+        while start < len(self):
+            stop = min(start + size, len(self))
+            if max_edges is not None:
+                before = ends[start - 1] if start else 0
+                fits = int(np.searchsorted(ends, before + max_edges, side="right"))
+                stop = max(start + 1, min(stop, fits))
+            yield self.batch(np.arange(start, stop))
+            start = stop
 
     def per_graph(self, name: str) -> Array:
         """The rows of a per-graph array (``y``, ``undirected`` or an extra) for this view."""

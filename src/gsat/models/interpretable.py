@@ -15,6 +15,9 @@ from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
 from gsat.tasks import Task
 
+# Edges of one batch when predicting and explaining: some two gigabytes at the widest layer.
+MAX_EDGES = 1 << 20
+
 
 class Attended(NamedTuple):
     """What a model says of a batch.
@@ -153,7 +156,7 @@ class InterpretableModel(nn.Module, ABC):
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
         device = next(self.parameters()).device
         self.check_fits(store)
-        return (batch.to(device) for batch in store.batches(size))
+        return (batch.to(device) for batch in store.batches(size, MAX_EDGES))
 
     def check_fits(self, store: GraphStore) -> None:
         """Hook: raise a :class:`DataError` when the graphs do not fit the model."""

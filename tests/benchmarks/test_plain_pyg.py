@@ -1,0 +1,71 @@
+"""The yardstick of the benchmarks computes the same function as GSAT."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from benchmarks.plain_pyg import PlainGSAT, information
+from benchmarks.steps import Floor, products
+from torch.nn.utils import parameters_to_vector
+
+from gsat import bottleneck
+from gsat.datasets.load import Dataset, load_dataset
+from gsat.gsat import GSAT
+from gsat.models import GIN
+
+
+def small(name: str) -> Dataset:
+    sizes = {"ba2motifs": {"graphs": 40}, "spmotif-0.5": {"train_per_class": 6}}
+    return load_dataset(name, **sizes[name])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("name", "attention"), [("ba2motifs", "edge"), ("ba2motifs", "node"), ("spmotif-0.5", "edge")]
+)
+def test_it_is_the_same_function(name: str, attention: str, training: bool) -> None:
+    """Outputs and gradients agree in float64 (no dropout, no noise)."""
+    data = small(name)
+    gin = GIN.for_data(data, seed=1, dropout=0.0)
+    ours = GSAT(gin, attention, extractor_dropout=0.0, sampling="none", seed=1).double()
+    plain = PlainGSAT(ours).double()
+    ours.train(training)
+    plain.train(training)
+    batch = data.train.batch()
+    assert batch.y is not None
+    x = batch.x.double()
+    attr = None if batch.edge_attr is None else batch.edge_attr.double()
+    said = ours(batch)
+    theirs = plain(x, batch.edge_index, batch.node_graph, attr, batch.num_graphs)
+    torch.testing.assert_close(said.logits, theirs.logits)
+    torch.testing.assert_close(said.edge_weight, theirs.weight)
+    torch.testing.assert_close(said.probability, theirs.p)
+    y = batch.y if batch.y.dtype == torch.long else batch.y.double()
+    (ours.task.loss(said.logits, y) + bottleneck.information(said.attention, 0.7)).backward()
+    (ours.task.loss(theirs.logits, y) + information(theirs.alpha, 0.7)).backward()
+    for mine, other in (
+        (ours.backbone.encoder, plain.backbone.encoder),
+        (ours.backbone.layers[0].inner, plain.backbone.convs[0].nn[0]),
+        (ours.backbone.layers[1].outer, plain.backbone.convs[1].nn[3]),
+        (ours.extractor.first, plain.lin1),
+        (ours.extractor.second, plain.lin2),
+        (ours.extractor.last, plain.lin3),
+    ):
+        torch.testing.assert_close(mine.weight.grad, other.weight.grad)
+
+
+def test_the_floor_lists_every_weight_once_per_use() -> None:
+    """A step's products cover all weight matrices: two runs of the backbone, one of the rest."""
+    data = small("spmotif-0.5")
+    model = GSAT(GIN.for_data(data, seed=0), seed=0)
+    listed = products(model, data.train.batch())
+    used = sum(p.k * p.n for p in listed)
+    gin, g = model.backbone, model.extractor
+    assert isinstance(gin, GIN)
+    twice = [
+        gin.encoder.weight,
+        *(w for layer in gin.layers for w in (layer.inner.weight, layer.outer.weight)),
+    ]
+    once = [gin.head.weight, g.first.weight, g.second.weight, g.last.weight]
+    assert used == 2 * len(parameters_to_vector(twice)) + len(parameters_to_vector(once))
+    Floor(listed)()

@@ -1,0 +1,88 @@
+"""Kernels are compiled once, kept on disk, and work where nothing can be kept."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+engine = importlib.import_module("gsat.ops.engine")
+
+USE_A_KERNEL = """
+import torch
+from gsat.ops import pool
+from gsat.ops.pool import _sum_forward
+pool(torch.ones(3, 4), torch.tensor([0, 2, 3]))
+print(sum(_sum_forward.stats.cache_hits.values()), sum(_sum_forward.stats.cache_misses.values()))
+"""
+
+
+def use_a_kernel(cache: Path) -> tuple[int, int]:
+    """Cache hits and misses of a fresh process."""
+    place = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", USE_A_KERNEL]
+    said = subprocess.run(command, env=place, capture_output=True, text=True, check=True).stdout
+    hits, misses = said.split()
+    return int(hits), int(misses)
+
+
+@pytest.mark.medium
+def test_another_process_does_not_compile_again(tmp_path: Path) -> None:
+    assert use_a_kernel(tmp_path) == (0, 1)
+    assert use_a_kernel(tmp_path) == (1, 0)
+
+
+def test_it_works_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba refuses to decorate then; the kernel is compiled in memory instead."""
+    real = numba.njit
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", refuse)
+
+    def double(first, last, ptr, x):  # type: ignore[no-untyped-def]
+        for i in range(ptr[first], ptr[last]):
+            x[i] *= 2
+
+    values = np.arange(4.0)
+    engine.split(engine.kernel(double), np.array([0, 1, 4]), values)
+    assert values.tolist() == [0, 2, 4, 6]
+
+
+class Terminal(io.StringIO):
+    """Standard error on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "told"), [(Terminal(), 1), (io.StringIO(), 0)])
+def test_a_long_compile_is_announced_once_and_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, told: int
+) -> None:
+    class Slow:
+        signatures: tuple[()] = ()
+
+        def __call__(self, *_: object) -> None:
+            time.sleep(0.5)
+
+    monkeypatch.setattr(sys, "stderr", stream)
+    engine._announced.clear()
+    try:
+        for _ in range(2):
+            engine.split(Slow(), np.array([0, 0]))
+    finally:
+        engine._announced.set()
+    assert stream.getvalue().count("compiling kernels") == told
