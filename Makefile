@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-fast test-all lint bench clean
+.PHONY: setup demo test test-fast test-all lint bench results clean
 
 setup: $(STAMP)
 
@@ -32,7 +32,10 @@ test-all: lint
 	$(BIN)/pytest -q -m ""
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH)
+
+results: setup
+	$(BIN)/gsat results --write README.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -20,9 +20,9 @@ engine = importlib.import_module("gsat.ops.engine")
 USE_A_KERNEL = """
 import torch
 from gsat.ops import pool
-from gsat.ops.pool import _sum_forward
+from gsat.ops.pool import segment_sums
 pool(torch.ones(3, 4), torch.tensor([0, 2, 3]))
-print(sum(_sum_forward.stats.cache_hits.values()), sum(_sum_forward.stats.cache_misses.values()))
+print(sum(segment_sums.stats.cache_hits.values()), sum(segment_sums.stats.cache_misses.values()))
 """
 
 

@@ -209,20 +209,6 @@ def test_a_kernel_is_compiled_before_threads_enter_it() -> None:
     assert len(compiled.signatures) == 1
 
 
-def test_kernels_do_without_a_folder_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = engine_module.numba.njit
-
-    def no_folder(*args, cache=False, **options):  # type: ignore[no-untyped-def]
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return whole(*args, **options)
-
-    monkeypatch.setattr(engine_module.numba, "njit", no_folder)
-    x = np.ones(3, np.float32)
-    split(engine_module.kernel(_twice), np.array([0, 3]), x)
-    assert x.tolist() == [2, 2, 2]
-
-
 # -- the same bits -----------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
+from gsat.ops.multi import Aggregator, centre_aggregate, multi_aggregate
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
@@ -13,16 +14,19 @@ from gsat.ops.pool import pool
 from gsat.ops.random import Draws
 
 __all__ = [
+    "Aggregator",
     "Draws",
     "EdgeTerm",
     "ScalarTerm",
     "aggregate",
     "batch_norm_relu",
     "bernoulli_kl",
+    "centre_aggregate",
     "concrete",
     "engine",
     "gather_normalise_relu_dropout",
     "keep_freed_memory",
+    "multi_aggregate",
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.ops.engine import chunks, compiled, kernel, split
+from gsat.ops.pool import segment_sums
 
 
 def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
@@ -51,17 +52,6 @@ def _update_running(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count:
 
 # Sums over all rows are taken per chunk of fixed size, then over chunks: they do not depend on the
 # number of threads.
-
-
-@kernel
-def _chunk_sums(first, last, ptr, z, sums):  # type: ignore[no-untyped-def]
-    h = z.shape[1]
-    for c in range(first, last):
-        for j in range(h):
-            sums[c, j] = 0.0
-        for i in range(ptr[c], ptr[c + 1]):
-            for j in range(h):
-                sums[c, j] += z[i, j]
 
 
 @kernel
@@ -124,7 +114,7 @@ class _BatchNorm(torch.autograd.Function):
         z = z.contiguous()
         rows, ptr = z.numpy(force=True), chunks(len(z))
         sums = torch.empty(len(ptr) - 1, z.shape[1])
-        split(_chunk_sums, ptr, rows, sums.numpy())
+        split(segment_sums, ptr, rows, sums.numpy())
         mean = sums.sum(0) / len(z)
         split(_chunk_squares, ptr, rows, mean.numpy(), sums.numpy())
         variance = sums.sum(0) / len(z)

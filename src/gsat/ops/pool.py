@@ -34,7 +34,7 @@ def sum_plain(x: Tensor, ptr: Tensor) -> Tensor:
 
 
 @kernel
-def _sum_forward(first, last, ptr, x, out):  # type: ignore[no-untyped-def]
+def segment_sums(first, last, ptr, x, out):  # type: ignore[no-untyped-def]
     h = x.shape[1]
     for g in range(first, last):
         for j in range(h):
@@ -49,7 +49,7 @@ class _Sum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.save_for_backward(ptr)
         out = torch.empty(len(ptr) - 1, x.shape[1])
-        split(_sum_forward, ptr.numpy(), array(x), out.numpy())
+        split(segment_sums, ptr.numpy(), array(x), out.numpy())
         return out
 
     @staticmethod
