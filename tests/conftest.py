@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+
+# One thread each: the tests themselves run side by side, and two teams of threads on two cores
+# wait for each other most of the time. Before torch is imported, and for child processes, too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

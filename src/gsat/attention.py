@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import seeded
+from gsat.models.backbone import check_dropout, seeded
 from gsat.ops import (
     Draws,
     concrete,
@@ -33,6 +33,7 @@ class Extractor(nn.Module):
 
     def __init__(self, hidden: int, on: On = "edge", dropout: float = 0.5, seed: int = 0) -> None:
         super().__init__()
+        check_dropout(dropout)
         width = 2 * hidden if on == "edge" else hidden
         self.hidden, self.on, self.dropout = hidden, on, dropout
         with seeded(seed, "extractor"):

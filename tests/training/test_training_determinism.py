@@ -14,7 +14,7 @@ from training_harness import SMALL, differing, epochs_logged, outcome, small_rec
 
 import gsat
 from gsat.datasets.load import Dataset
-from gsat.errors import RecipeError
+from gsat.errors import DataError, RecipeError
 from gsat.methods import GSATMethod
 from gsat.training.train import load_data
 
@@ -172,3 +172,9 @@ def test_draws_do_not_depend_on_what_was_logged_before(run_path: Path) -> None:
     longer = run_path.with_name("longer")
     gsat.train(small_recipe(epochs=8), longer)
     assert epochs_logged(longer)[:6] == epochs_logged(run_path)
+
+
+def test_fit_refuses_a_model_for_other_features(data: gsat.Dataset) -> None:
+    """One clear line instead of a shape error from deep inside."""
+    with pytest.raises(DataError, match="node features"):
+        gsat.fit(gsat.GSAT(gsat.GIN(3, data.task)), data, epochs=1)

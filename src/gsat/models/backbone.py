@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.ops import Draws
 from gsat.tasks import Task
@@ -25,6 +26,12 @@ def seeded(seed: int, *purpose: str) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Draws(seed, "initial weights", *purpose).torch_seed())
         yield
+
+
+def check_dropout(share: float) -> None:
+    """Raise unless ``share`` can be dropped."""
+    if not 0 <= share < 1:
+        raise GSATError(f"a dropout lies between 0 and 1 (not 1 itself), not at {share}")
 
 
 class Backbone(nn.Module, ABC):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Backbone, seeded
+from gsat.models.backbone import Backbone, check_dropout, seeded
 from gsat.ops import (
     Draws,
     EdgeTerm,
@@ -79,6 +79,7 @@ class GIN(Backbone):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        check_dropout(dropout)
         self.hidden, self.task, self.dropout = hidden, task, dropout
         self.config = {
             "in_features": in_features,

@@ -29,7 +29,7 @@ from torch import Tensor
 from gsat.errors import GSATError
 
 CHUNK = 256  # rows whose sum is taken in one go
-_SMALLEST = 2048  # rows per thread below which a second thread costs more than it gives
+_SMALLEST = 1024  # rows per thread below which a second thread costs more than it gives
 _pools: dict[int, ThreadPoolExecutor] = {}
 _announced = threading.Event()
 
@@ -78,7 +78,7 @@ def keep_freed_memory() -> None:
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
         trim_threshold, mmap_threshold = -1, -3
-        mallopt(mmap_threshold, 1 << 28)
+        mallopt(mmap_threshold, 1 << 25)  # the most it takes
         mallopt(trim_threshold, 1 << 30)
 
 

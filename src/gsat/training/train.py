@@ -91,6 +91,7 @@ def fit(
         settings: any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
             ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
     """
+    model.check_fits(data.store)
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
         **({} if data.seed == seed else {"data.split_seed": data.seed}),
