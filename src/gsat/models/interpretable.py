@@ -91,17 +91,20 @@ class InterpretableModel(nn.Module, ABC):
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
         """Logits [G, num_logits] and the score of every edge [E], graph after graph, in the
         caller's edge order."""
-        logits, scores = [torch.zeros(0, self.task.num_logits)], [torch.zeros(0)]
-        done = 0
+        # Made first and filled: results kept one by one would lie between the freed memory of
+        # the batches, and it could not be used again.
+        logits = torch.empty(len(graphs), self.task.num_logits)
+        scores = torch.empty(graphs.num_edges)
+        done = filled = 0
         with self.evaluating():
             for batch in self._batches(graphs, batch_size):
                 said = self._say(batch)
-                logits.append(said.logits.cpu())
                 view = graphs.select(range(done, done + batch.num_graphs))
-                weights = said.edge_weight.numpy(force=True)
-                scores.append(torch.from_numpy(view.caller_order(weights)))
-                done += batch.num_graphs
-        return torch.cat(logits), torch.cat(scores)
+                weights = view.caller_order(said.edge_weight.numpy(force=True))
+                logits[done : done + batch.num_graphs] = said.logits.cpu()
+                scores[filled : filled + batch.num_edges] = torch.from_numpy(weights)
+                done, filled = done + batch.num_graphs, filled + batch.num_edges
+        return logits, scores
 
     def _say(self, batch: GraphBatch) -> Attended:
         said: Attended = self(batch)
