@@ -15,7 +15,7 @@ from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
 from gsat.tasks import Task
 
-# Edges of one batch when predicting and explaining: some two gigabytes at the widest layer.
+# Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
 
 

@@ -72,7 +72,7 @@ def keep_freed_memory() -> None:
     """Let freed tensors be used again instead of going back to the system.
 
     The C library gives large blocks back at once and asks for them anew a moment later; the kernel
-    then clears every page again. In a training step that costs as much as the fused kernels.
+    then clears every page again, in every training step.
     Linux with glibc only, elsewhere nothing happens.
     """
     with contextlib.suppress(OSError, AttributeError):
