@@ -157,7 +157,7 @@ def test_an_undefined_score_is_none() -> None:
         ({"kind": "multiclass", "classes": 3, "metric": "roc_auc"}, "metric='accuracy'"),
         ({"kind": "multilabel", "classes": 3}, "metric='roc_auc'"),
         ({"kind": "multilabel", "classes": 0, "metric": "roc_auc"}, "at least 1 label, not 0"),
-        ({"kind": "banana"}, "'binary', 'multiclass' or 'multilabel', not 'banana'"),
+        ({"kind": "banana"}, "'multilabel' or 'regression', not 'banana'"),
         ({"kind": "binary", "metric": "f1"}, "'accuracy' or 'roc_auc', not 'f1'"),
     ],
 )

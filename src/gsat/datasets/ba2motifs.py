@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.datasets.registry import BA2MOTIFS
+from gsat.datasets.splits import shuffled
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.tasks import Task
@@ -41,11 +42,8 @@ def build(name: str, options: Mapping[str, Any]) -> GraphStore:
 
 
 def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """80/10/10 of a shuffle; the same as ``np.random.seed(seed)`` and ``np.random.shuffle``."""
-    order = np.random.RandomState(seed).permutation(len(store)).astype(np.int64)
-    train, valid = int(0.8 * len(order)), int(0.1 * len(order))
-    parts = np.split(order, [train, train + valid])
-    return dict(zip(("train", "valid", "test"), parts, strict=True))
+    """80/10/10 of a shuffle."""
+    return shuffled(len(store), seed)
 
 
 def matches_paper(name: str, options: Mapping[str, Any]) -> str:

@@ -28,7 +28,8 @@ class Dataset:
 
     Attributes:
         name: its name. store: all graphs. task: what is predicted.
-        splits: positions in ``store`` of ``train``, ``valid`` and ``test``.
+        splits: positions in ``store`` of ``train``, ``valid`` and ``test``: of graphs or, at node
+            level, of nodes.
         matches_paper: ``yes``, ``rebuilt`` (made again by the same rules) or ``different``.
         hash: of the graphs themselves (not of the split), first 16 hex digits of a SHA-256.
         options: the options it was made with. seed: the seed of the split.
@@ -49,6 +50,8 @@ class Dataset:
             return self.store
         if name not in self.splits:
             raise DataError(f"there is no split '{name}': there are {', '.join(self.splits)}, all")
+        if self.task.level == "node":
+            return self.store.at_nodes(self.splits[name])
         return self.store.select(self.splits[name])
 
     @property
@@ -68,7 +71,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         sizes = "/".join(str(len(self.splits[s])) for s in ("train", "valid", "test"))
-        return f"Dataset({self.name!r}, {sizes} graphs, {self.task.kind}, hash {self.hash})"
+        what = f"{self.task.level}s, {self.task.kind}"
+        return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
 
 
 def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any) -> Dataset:
@@ -106,7 +110,7 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
     return Dataset(
         name=name,
         store=store,
-        task=module.TASK,
+        task=module.TASK(resolved) if callable(module.TASK) else module.TASK,
         splits=module.split(store, seed, resolved),
         matches_paper=module.matches_paper(name, resolved),
         hash=store.meta["content"],

@@ -71,8 +71,9 @@ class Entry:
     """A data set: its name (or a pattern of names), its module and what it needs.
 
     The module offers ``build(name, options) -> GraphStore``, ``split(store, seed, options) ->
-    dict of positions``, ``TASK``, ``matches_paper(name, options)``, ``SPLIT_OPTIONS`` (options that
-    do not touch the graphs) and a ``VERSION`` that is raised when what it builds changes.
+    dict of positions``, ``TASK`` (or ``TASK(options)``), ``matches_paper(name, options)``,
+    ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
+    what it builds changes.
     """
 
     name: str
@@ -166,8 +167,35 @@ MUTAG = Entry(
         )
     },
 )
+BA_SHAPES = Entry(
+    "ba-shapes",
+    "one graph, 80 houses on a Barabási–Albert graph: which place in a house has a node?",
+    "gsat.datasets.ba_shapes",
+    options={"motifs": Option(80, "how many houses")},
+)
+TREE_CYCLES = Entry(
+    "tree-cycles",
+    "one graph, 80 six-cycles on a binary tree: is a node in a cycle?",
+    "gsat.datasets.tree_cycles",
+    options={"motifs": Option(80, "how many cycles")},
+)
+MOTIF_COUNT = Entry(
+    "motif-count",
+    "1000 trees with houses and five-cycles: how many houses? (regression)",
+    "gsat.datasets.motif_count",
+    options={
+        "graphs": Option(1000, "how many graphs to generate"),
+        "level": Option(
+            "graph",
+            "'graph': houses of a graph; 'node': houses a node is part of or joined to",
+            ("graph", "node"),
+        ),
+    },
+)
 
-ENTRIES: tuple[Entry, ...] = (BA2MOTIFS, HOUSES, MUTAG, SPMOTIF)
+ENTRIES: tuple[Entry, ...] = (
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+)  # fmt: skip
 
 
 def find_entry(name: str) -> Entry:

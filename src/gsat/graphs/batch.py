@@ -24,7 +24,8 @@ class GraphBatch:
     ``by_src[src_ptr[u]:src_ptr[u + 1]]`` are the edges out of node u.
 
     Attributes:
-        x: [N, F] node features. edge_attr: [E, D] or None.
+        x: [N, F] node features. edge_attr: [E, D] or None. edge_weight: [E] or None, a factor of
+            each edge's message that comes with the data; see :meth:`weighted`.
         src, dst: [E] long. by_src: [E] long, the edges sorted by source.
         pair: [E] long, the edge whose attention is averaged with this one's: the reverse edge on
             an undirected graph, the edge itself on a directed one.
@@ -32,7 +33,9 @@ class GraphBatch:
         node_graph: [N], edge_graph: [E], the graph each belongs to, counted within the batch.
         node_id, edge_id: [N], [E] long; names that stay the same in any batch, for random draws.
         graph_row: [B] long, rows of the store. undirected: [B] bool.
-        y: [B] or [B, T]; node_truth: [N]; edge_truth: [E]; each None when the store has none.
+        targets: [M] long, the nodes whose answers are asked for at node level; None for all.
+        y: [B] or [B, T], or at node level [M] or [M, T]; node_truth: [N]; edge_truth: [E]; each
+            None when the store has none.
     """
 
     x: Tensor
@@ -51,6 +54,8 @@ class GraphBatch:
     graph_row: Tensor
     undirected: Tensor
     edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
+    targets: Tensor | None = None
     y: Tensor | None = None
     node_truth: Tensor | None = None
     edge_truth: Tensor | None = None
@@ -74,6 +79,19 @@ class GraphBatch:
     def edge_index(self) -> Tensor:
         """[2, E], sources and destinations, in stored order."""
         return torch.stack([self.src, self.dst])
+
+    def weighted(self, attention: Tensor | None) -> Tensor | None:
+        """What messages are multiplied with [E]: attention times the data's own edge weights.
+
+        None, for all ones, where there is neither.
+        """
+        if attention is None or self.edge_weight is None:
+            return self.edge_weight if attention is None else attention
+        return attention * self.edge_weight
+
+    def at_targets(self, values: Tensor) -> Tensor:
+        """Values of all nodes [N, …] to those of the nodes asked for [M, …]."""
+        return values if self.targets is None else values[self.targets]
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The batch on another device."""
@@ -110,6 +128,11 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     def optional(name: str, at: Array) -> Tensor | None:
         return torch.from_numpy(arrays[name][at]) if name in arrays else None
 
+    targets = np.flatnonzero(arrays["targets"][nodes]) if "targets" in arrays else None
+    if "node_y" in arrays:
+        y = optional("node_y", nodes if targets is None else nodes[targets])
+    else:
+        y = optional("y", rows)
     return GraphBatch(
         x=torch.from_numpy(x),
         src=torch.from_numpy(src),
@@ -127,7 +150,9 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
         graph_row=torch.from_numpy(rows.copy()),
         undirected=torch.from_numpy(undirected),
         edge_attr=optional("edge_attr", edges),
-        y=optional("y", rows),
+        edge_weight=optional("edge_weight", edges),
+        targets=None if targets is None else torch.from_numpy(targets),
+        y=y,
         node_truth=optional("node_truth", nodes),
         edge_truth=optional("edge_truth", edges),
     )

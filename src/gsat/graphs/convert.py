@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
     from gsat.graphs.store import Array
 
-_NAMES = ("x", "edge_attr", "y", "node_truth", "edge_truth")
+_NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
 
 
 def from_pyg(graphs: Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
     """A store of PyG graphs.
 
-    ``x``, ``edge_index``, ``edge_attr``, ``y``, ``node_truth`` and ``edge_truth`` are taken; each
-    must be on all graphs or on none.
+    ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or ``node_y``
+    (labels of nodes), ``node_truth`` and ``edge_truth`` are taken; each must be on all graphs or on
+    none.
     """
     graphs = list(graphs)
     for number, graph in enumerate(graphs):
@@ -49,19 +50,21 @@ def to_pyg(store: GraphStore, position: int) -> Data:
     """Graph number ``position`` of the store's view, edges in the caller's order."""
     from torch_geometric.data import Data
 
-    view = store.select([position])
+    view = store.select([position]).at_nodes(None)
     batch = view.batch()
     order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
     data = Data(edge_index=batch.edge_index[:, order], num_nodes=batch.num_nodes)
     if store.has("x"):
         data.x = batch.x
-    for name in ("edge_attr", "edge_truth"):
+    for name in ("edge_attr", "edge_weight", "edge_truth"):
         values = getattr(batch, name)
         if values is not None:
             data[name] = values[order]
     if batch.node_truth is not None:
         data.node_truth = batch.node_truth
-    if batch.y is not None:
+    if store.has("node_y"):
+        data.node_y = batch.y
+    elif batch.y is not None:
         data.y = batch.y
     for name in store.arrays:
         if name.startswith("graph."):
@@ -74,8 +77,8 @@ def from_networkx(
 ) -> GraphStore:
     """A store of networkx graphs.
 
-    Node attributes ``x`` and ``truth``, edge attributes ``attr`` and ``truth`` and the graph
-    attribute ``y`` are taken; each must be on all or on none. Nodes are numbered in
+    Node attributes ``x``, ``y`` and ``truth``, edge attributes ``attr``, ``weight`` and ``truth``
+    and the graph attribute ``y`` are taken; each must be on all or on none. Nodes are numbered in
     the graph's own order. An undirected graph gives both directions of each edge (a self-loop
     once); a directed one each edge as it is; a multigraph keeps its duplicates.
     """
@@ -98,8 +101,10 @@ def from_networkx(
         nodes = [graph.nodes[node] for node in graph.nodes]
         for name, records, key in (
             ("x", nodes, "x"),
+            ("node_y", nodes, "y"),
             ("node_truth", nodes, "truth"),
             ("edge_attr", attributes, "attr"),
+            ("edge_weight", attributes, "weight"),
             ("edge_truth", attributes, "truth"),
         ):
             if any(key in record for record in records):
@@ -129,12 +134,16 @@ def to_networkx(data: Data) -> nx.MultiDiGraph:
         out.add_node(node)
         if _given(data, "x"):
             out.nodes[node]["x"] = data.x[node].tolist()
+        if _given(data, "node_y"):
+            out.nodes[node]["y"] = data.node_y[node].tolist()
         if _given(data, "node_truth"):
             out.nodes[node]["truth"] = data.node_truth[node].item()
     for position, (u, v) in enumerate(data.edge_index.T.tolist()):
         values = {}
         if _given(data, "edge_attr"):
             values["attr"] = data.edge_attr[position].tolist()
+        if _given(data, "edge_weight"):
+            values["weight"] = data.edge_weight[position].item()
         if _given(data, "edge_truth"):
             values["truth"] = data.edge_truth[position].item()
         out.add_edge(u, v, key=position, **values)

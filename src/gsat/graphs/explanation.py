@@ -10,6 +10,7 @@ import torch_geometric.explain
 from torch import Tensor
 
 from gsat.errors import GSATError
+from gsat.graphs.hops import within
 
 # Probabilities this close to r carry no preference: the bottleneck won everywhere.
 AT_R = 0.05
@@ -21,18 +22,33 @@ _OF_GRAPH = ("probabilities", "prediction", "y")
 class Explanation(torch_geometric.explain.Explanation):
     """A PyG ``Explanation`` of one graph, with the model's answer beside it.
 
+    A node-level model has an answer per node: ``node_prediction`` [N] and ``node_probabilities``
+    [N, C] stand in place of those of the graph, and :meth:`of_node` explains one of them.
+
     Attributes:
         edge_mask: [E], the score of each edge in [0, 1], in the caller's edge order.
         node_mask: [N, 1], the keep-probability of each node, when the model attends to nodes.
-        probabilities: [C], one per class or label. prediction: the predicted class (or labels).
+        probabilities: [C], one per class or label, none in regression. prediction: the predicted
+            class (or labels, or number).
         r: the bottleneck's prior, or None for a model without one.
         undirected: whether both directions of an edge count as one.
+        node: the number of the node whose answer is explained, when it is one node's.
+        hops: how far away a node's answer looks, when the model is node-level.
     """
 
     @property
-    def confidence(self) -> float:
-        """The probability of the predicted class (multi-label: of the surest label)."""
-        return float(self.probabilities.max())
+    def confidence(self) -> float | None:
+        """The probability of the predicted class (multi-label: of the surest label); None where
+        there is none, in regression."""
+        sure = self.get("probabilities")
+        return float(sure.max()) if sure is not None and sure.numel() else None
+
+    @property
+    def marked(self) -> int | None:
+        """Where the explained node stands among the nodes of this (sub)graph, if there is one."""
+        if self.get("node") is None:
+            return None
+        return int((self.node_id == self.node).nonzero()[0, 0])
 
     @property
     def found(self) -> bool:
@@ -108,13 +124,40 @@ class Explanation(torch_geometric.explain.Explanation):
         unit, score = self.units()
         return self._restrict((score > probability)[unit])
 
-    def _restrict(self, keep: Tensor) -> Explanation:
-        """Edges where ``keep`` [E]; nodes renumbered, old numbers in ``node_id``, ``edge_id``.
+    def of_node(self, node: int) -> Explanation:
+        """The explanation of one node's answer: the subgraph it can depend on.
+
+        That is the nodes from which messages arrive in as many steps as the model has layers, and
+        the edges among them. Old numbers are in ``node_id`` and ``edge_id``.
+        """
+        if self.get("node_prediction") is None:
+            raise GSATError("this model answers for whole graphs; a node has no answer of its own")
+        if not 0 <= node < int(self.num_nodes):
+            raise GSATError(f"there is no node {node}: the nodes are 0 to {self.num_nodes - 1}")
+        near = within(self.edge_index, torch.tensor([node]), self.hops, int(self.num_nodes))[:, 0]
+        out = self._restrict(near[self.edge_index].all(dim=0), near.nonzero()[:, 0])
+        for name in ("logits", "probabilities", "prediction", "y"):
+            if self.get(f"node_{name}") is not None:
+                out[name] = self[f"node_{name}"][node]
+                del out[f"node_{name}"]
+        out.node = node if self.get("node_id") is None else int(self.node_id[node])
+        return out
+
+    def _restrict(self, keep: Tensor, nodes: Tensor | None = None) -> Explanation:
+        """Edges where ``keep`` [E], their ends, ``nodes`` and the explained node; nodes renumbered,
+        old numbers in ``node_id``, ``edge_id``.
 
         Restricted again, the numbers are still those of the graph that was explained.
         """
         edge_id = keep.nonzero()[:, 0]
-        node_id, renumbered = torch.unique(self.edge_index[:, edge_id], return_inverse=True)
+        ends = self.edge_index[:, edge_id]
+        alone = [] if nodes is None else [nodes]
+        if self.marked is not None:
+            alone.append(torch.tensor([self.marked]))
+        node_id, renumbered = torch.unique(
+            torch.cat([ends.reshape(-1), *alone]), return_inverse=True
+        )
+        renumbered = renumbered[: ends.numel()]
         out = Explanation()
         num_nodes, num_edges = int(self.num_nodes), len(keep)
         for name, value in self.items():
@@ -146,9 +189,12 @@ class Explanation(torch_geometric.explain.Explanation):
             if truth is not None:
                 edge["truth"] = int(truth[position])
             edges.append(edge)
-        out: dict[str, Any] = {
-            "prediction": self.prediction.tolist(),
-            "probabilities": self.probabilities.tolist(),
+        out: dict[str, Any] = {}
+        for name in ("node", "prediction", "probabilities", "node_prediction"):
+            value = self.get(name)
+            if value is not None:
+                out[name] = value.tolist() if isinstance(value, Tensor) else value
+        out |= {
             "confidence": self.confidence,
             "found": self.found,
             "message": self.message,
@@ -156,7 +202,7 @@ class Explanation(torch_geometric.explain.Explanation):
         }
         if self.get("node_mask") is not None:
             out["nodes"] = self.node_mask[:, 0].tolist()
-        for name in ("node_id", "edge_id", "y"):
+        for name in ("node_id", "edge_id", "y", "node_y"):
             if self.get(name) is not None:
                 out[name] = self[name].tolist()
         return {name: _finite(value) for name, value in out.items()}

@@ -35,8 +35,10 @@ Array = NDArray[Any]
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
 # Arrays with one row per graph, node or edge; `x`, `y`, ... are optional, the rest always there.
-_EDGE_ARRAYS: Final = ("src", "dst", "by_src", "order", "edge_attr", "edge_truth")
-_NODE_ARRAYS: Final = ("x", "node_truth")
+_EDGE_ARRAYS: Final = (
+    "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
+)  # fmt: skip
+_NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "targets")
 
 
 class GraphStore(Sequence["Data"]):
@@ -49,8 +51,10 @@ class GraphStore(Sequence["Data"]):
     Attributes:
         arrays: the flat arrays by name. ``node_ptr`` and ``edge_ptr`` [G + 1]; ``src``, ``dst``,
             ``by_src`` and ``order`` [E], numbers within the graph; ``undirected`` [G];
-            and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``y`` [G] or [G, T],
-            ``node_truth`` [N], ``edge_truth`` [E]. Per-graph extras are named ``graph.NAME``.
+            and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``edge_weight`` [E],
+            ``y`` [G] or [G, T], or else ``node_y`` [N] or [N, T], ``node_truth`` [N],
+            ``edge_truth`` [E], and ``targets`` [N], the nodes that :meth:`at_nodes` chose.
+            Per-graph extras are named ``graph.NAME``.
         meta: plain values that belong to the data (names of classes, of node types, …).
         index: the graphs of this view, as rows of the arrays [len(self)].
     """
@@ -75,7 +79,9 @@ class GraphStore(Sequence["Data"]):
         edge_index: ArrayLike,
         x: ArrayLike | None = None,
         edge_attr: ArrayLike | None = None,
+        edge_weight: ArrayLike | None = None,
         y: ArrayLike | None = None,
+        node_y: ArrayLike | None = None,
         node_truth: ArrayLike | None = None,
         edge_truth: ArrayLike | None = None,
         graph_fields: Mapping[str, ArrayLike] | None = None,
@@ -88,7 +94,9 @@ class GraphStore(Sequence["Data"]):
             edge_ptr: [G + 1], first edge of each graph.
             edge_index: [2, E], source and destination, numbered within each graph, any order.
             x: [N, F] features, float or integer. edge_attr: [E, D] or [E].
-            y: [G] or [G, T]. node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
+            edge_weight: [E], what the message on each edge is multiplied with, beside attention.
+            y: [G] or [G, T], labels of graphs; or node_y: [N] or [N, T], labels of nodes.
+            node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
             graph_fields: further arrays [G, …], kept with each graph under their names.
             meta: plain values that belong to the data.
         """
@@ -132,6 +140,15 @@ class GraphStore(Sequence["Data"]):
             arrays["x"] = _matrix(x, nodes, "x", "node")
         if edge_attr is not None:
             arrays["edge_attr"] = _matrix(edge_attr, edges, "edge_attr", "edge")[rows]
+        if edge_weight is not None:
+            weight = _rows(edge_weight, edges, "edge_weight", "edge")
+            if weight.ndim != 1:
+                raise DataError(f"edge_weight must have shape [E], not {list(weight.shape)}")
+            arrays["edge_weight"] = weight[rows].astype(np.float32)
+        if y is not None and node_y is not None:
+            raise DataError("either graphs have labels (y) or nodes have (node_y), not both")
+        if node_y is not None:
+            arrays["node_y"] = _rows(node_y, nodes, "node_y", "node")
         if node_truth is not None:
             arrays["node_truth"] = _rows(node_truth, nodes, "node_truth", "node")
         if edge_truth is not None:
@@ -162,6 +179,25 @@ class GraphStore(Sequence["Data"]):
     def select(self, positions: ArrayLike) -> GraphStore:
         """A view of some graphs of this view, sharing the arrays; a negative number counts back."""
         return GraphStore(self.arrays, self.meta, self._rows(positions))
+
+    def at_nodes(self, nodes: ArrayLike | None) -> GraphStore:
+        """A view that asks for the answers of some nodes: the split of a node-level task.
+
+        The graphs stay whole, so that messages flow as before; graphs without a chosen node are
+        left out.
+
+        Args:
+            nodes: rows of the node arrays, or None for every node of the view's graphs.
+        """
+        if nodes is None:
+            arrays = {name: values for name, values in self.arrays.items() if name != "targets"}
+            return GraphStore(arrays, self.meta, self.index)
+        ptr = self.arrays["node_ptr"]
+        chosen = np.zeros(ptr[-1], dtype=bool)
+        chosen[np.asarray(nodes, dtype=np.int64)] = True
+        before = np.concatenate([[0], np.cumsum(chosen)])[ptr]
+        has_some = np.diff(before)[self.index] > 0
+        return GraphStore({**self.arrays, "targets": chosen}, self.meta, self.index[has_some])
 
     def batch(self, positions: ArrayLike | None = None) -> GraphBatch:
         """Some graphs of this view (all by default) as one :class:`GraphBatch`."""
@@ -209,6 +245,23 @@ class GraphStore(Sequence["Data"]):
         if key not in self.arrays:
             raise DataError(f"these graphs carry no '{name}'")
         return self.arrays[key][self.index]
+
+    def target_nodes(self) -> NDArray[np.int64]:
+        """Rows of the node arrays whose answers this view asks for, graph after graph: all its
+        nodes, or those that :meth:`at_nodes` chose."""
+        nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
+        return nodes[self.arrays["targets"][nodes]] if "targets" in self.arrays else nodes
+
+    def count(self, level: str) -> int:
+        """How many answers this view asks for: graphs, or nodes when ``level`` is ``node``."""
+        return len(self.target_nodes()) if level == "node" else len(self)
+
+    def labels(self, level: str) -> Array:
+        """Labels of the view, one row per graph, or per node asked for; the order of a batch."""
+        name = "node_y" if level == "node" else "y"
+        if name not in self.arrays:
+            raise DataError(f"the graphs have no labels '{name}', one per {level}")
+        return self.arrays[name][self.target_nodes() if level == "node" else self.index]
 
     def has(self, name: str) -> bool:
         """Whether the array ``name`` is there."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
-from gsat.ops import Draws
+from gsat.ops import Draws, pool
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ class Backbone(nn.Module, ABC):
     ) -> Tensor:
         """Node embeddings [N, hidden] after the last layer.
 
+        Messages are multiplied with ``batch.weighted(attention)``, that is, with the data's own
+        edge weights, too.
+
         Args:
             attention: [E], a weight for the message on each edge; None for all ones.
             draws: the source of dropout masks; None for no dropout.
@@ -64,12 +67,25 @@ class Backbone(nn.Module, ABC):
 
     @abstractmethod
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits [B, num_logits] from node embeddings [N, hidden]."""
+        """Logits from node embeddings [N, hidden]: [B, num_logits], or [M, num_logits] for the
+        nodes asked for."""
+
+    def gathered(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
+        """What the head reads: node embeddings [N, h] summed over each graph [B, h], or at node
+        level those of the nodes asked for [M, h]."""
+        if self.task.level == "node":
+            return batch.at_targets(embeddings)
+        return pool(embeddings, batch.node_ptr, "sum")
+
+    @property
+    def hops(self) -> int:
+        """How far away a node's answer looks: the rounds of message passing."""
+        return int(self.config["layers"])
 
     def forward(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Logits [B, num_logits]; arguments as in :meth:`embed`."""
+        """Logits [B, num_logits] ([M, num_logits] at node level); arguments as in :meth:`embed`."""
         return self.read_out(self.embed(batch, attention, draws), batch)
 
     @classmethod

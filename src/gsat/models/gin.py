@@ -15,7 +15,6 @@ from gsat.ops import (
     ScalarTerm,
     aggregate,
     batch_norm_relu,
-    pool,
     relu_dropout,
 )
 from gsat.tasks import Task
@@ -112,6 +111,7 @@ class GIN(Backbone):
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        attention = batch.weighted(attention)
         x = self.encoder(batch.x.to(self.encoder.weight.dtype))
         for number, layer in enumerate(self.layers):
             term = self._edge_term(layer, batch)
@@ -120,8 +120,8 @@ class GIN(Backbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits [B, num_logits] by sum pooling and one linear layer."""
-        return self.head(pool(embeddings, batch.node_ptr, "sum"))
+        """Logits by one linear layer, after sum pooling or of single nodes."""
+        return self.head(self.gathered(embeddings, batch))
 
     def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:
         if self.edge_encoder is None:

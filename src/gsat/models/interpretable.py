@@ -1,4 +1,4 @@
-"""What every interpretable model can do: predict graphs and explain them."""
+"""What every interpretable model can do: predict graphs (or their nodes) and explain them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
+from gsat.models.backbone import Backbone
 from gsat.tasks import Task
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
@@ -23,9 +24,11 @@ class Attended(NamedTuple):
     """What a model says of a batch.
 
     Attributes:
-        logits: [B, num_logits]. edge_weight: [E], the score of each edge and the weight of its
-            message. attention: [E] or [N], the α the weights were made from (sampled in
-            training, p otherwise). probability: p, the same shape.
+        logits: [B, num_logits], or [M, num_logits] for the M nodes asked for at node level.
+        edge_weight: [E], the score of each edge; its message is multiplied with it (and with the
+            data's own weight, if it has one).
+        attention: [E] or [N], the α the weights were made from (sampled in training, p otherwise).
+        probability: p, the same shape.
     """
 
     logits: Tensor
@@ -35,7 +38,8 @@ class Attended(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions for G graphs: logits [G, L], probabilities [G, C], labels [G] or [G, T]."""
+    """Predictions for G graphs (at node level: nodes): logits [G, L], probabilities [G, C], and
+    labels [G] or [G, T], in regression the predicted numbers [G]."""
 
     logits: Tensor
     probabilities: Tensor
@@ -46,11 +50,13 @@ class InterpretableModel(nn.Module, ABC):
     """A model that predicts and says which edges it used.
 
     Attributes:
-        task: what it predicts. on: whether it attends to ``edge`` or ``node``.
+        task: what it predicts. backbone: the network inside.
+        on: whether it attends to ``edge`` or ``node``.
         r: the prior its probabilities were pulled to, or None.
     """
 
     task: Task
+    backbone: Backbone
     on: str
     r: float | None
 
@@ -61,7 +67,10 @@ class InterpretableModel(nn.Module, ABC):
     def predict(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:
-        """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`."""
+        """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`.
+
+        A node-level model predicts every node, graph after graph; of a split, the split's nodes.
+        """
         store = _as_store(graphs)
         with self.evaluating():
             logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
@@ -79,9 +88,12 @@ class InterpretableModel(nn.Module, ABC):
     ) -> Explanation | list[Explanation]:
         """Explain one graph (a PyG ``Data``), or each of several.
 
-        ``edge_mask`` follows the edge order of the graph that was given.
+        ``edge_mask`` follows the edge order of the graph that was given. A node-level model
+        explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
         """
         store = _as_store(graphs)
+        if self.task.level == "node":
+            store = store.at_nodes(None)
         explained: list[Explanation] = []
         with self.evaluating():
             for batch in self._batches(store, batch_size):
@@ -89,28 +101,32 @@ class InterpretableModel(nn.Module, ABC):
         return explained[0] if isinstance(graphs, Data) else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-        """Logits [G, num_logits] and the score of every edge [E], graph after graph, in the
-        caller's edge order."""
+        """Logits [G, num_logits] (at node level, of the nodes asked for) and the score of every
+        edge [E], graph after graph, in the caller's edge order."""
         # Made first and filled: results kept one by one would lie between the freed memory of
         # the batches, and it could not be used again.
-        logits = torch.empty(len(graphs), self.task.num_logits)
+        logits = torch.empty(graphs.count(self.task.level), self.task.num_logits)
         scores = torch.empty(graphs.num_edges)
-        done = filled = 0
+        done = said_of = filled = 0
         with self.evaluating():
             for batch in self._batches(graphs, batch_size):
                 said = self._say(batch)
                 view = graphs.select(range(done, done + batch.num_graphs))
                 weights = view.caller_order(said.edge_weight.numpy(force=True))
-                logits[done : done + batch.num_graphs] = said.logits.cpu()
+                logits[said_of : said_of + len(said.logits)] = said.logits.cpu()
                 scores[filled : filled + batch.num_edges] = torch.from_numpy(weights)
-                done, filled = done + batch.num_graphs, filled + batch.num_edges
+                done, said_of = done + batch.num_graphs, said_of + len(said.logits)
+                filled += batch.num_edges
         return logits, scores
 
     def _say(self, batch: GraphBatch) -> Attended:
         said: Attended = self(batch)
         wrong = (~said.logits.isfinite()).any(dim=1).nonzero()
         if len(wrong):
-            row = int(batch.graph_row[wrong[0, 0]])
+            graph = wrong[0, 0]
+            if self.task.level == "node":
+                graph = batch.at_targets(batch.node_graph)[graph]
+            row = int(batch.graph_row[graph])
             raise DataError(
                 f"the model's answer for graph {row} is not a number; look for NaN or infinity in "
                 f"its features"
@@ -126,16 +142,22 @@ class InterpretableModel(nn.Module, ABC):
             edges = slice(int(batch.edge_ptr[number]), int(batch.edge_ptr[number + 1]))
             nodes = slice(int(batch.node_ptr[number]), int(batch.node_ptr[number + 1]))
             order = store.select([first + number]).caller_order(scores[edges].numpy())
-            logits = said.logits[number : number + 1].cpu()
+            node_level = self.task.level == "node"
+            logits = said.logits[nodes if node_level else slice(number, number + 1)].cpu()
             out = Explanation()
             for name, value in data.items():
                 out[name] = value
             out.edge_mask = torch.from_numpy(order)
             if self.on == "node":
                 out.node_mask = said.probability[nodes, None].cpu()
-            out.logits = logits[0]
-            out.probabilities = self.task.probabilities(logits)[0]
-            out.prediction = self.task.decide(logits)[0]
+            if node_level:
+                out.node_logits, out.hops = logits, self.backbone.hops
+                out.node_probabilities = self.task.probabilities(logits)
+                out.node_prediction = self.task.decide(logits)
+            else:
+                out.logits = logits[0]
+                out.probabilities = self.task.probabilities(logits)[0]
+                out.prediction = self.task.decide(logits)[0]
             out.undirected = bool(batch.undirected[number])
             if self.r is not None:
                 out.r = self.r
@@ -172,5 +194,7 @@ def _as_store(graphs: Any) -> GraphStore:
     for number, graph in enumerate(listed):
         if not isinstance(graph, Data):
             raise DataError(f"graph {number} is a {type(graph).__name__}; a PyG Data was needed")
-    keep = ("x", "edge_index", "edge_attr", "edge_truth", "node_truth", "num_nodes")
+    keep = (
+        "x", "edge_index", "edge_attr", "edge_weight", "edge_truth", "node_truth", "num_nodes"
+    )  # fmt: skip
     return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in listed])

@@ -13,26 +13,31 @@ from torch import Tensor
 from gsat import metrics
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs.hops import edges_within
 from gsat.models import Attended, InterpretableModel
 from gsat.tasks import Task
+
+_EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+_PAIRS = 1 << 24  # of a node and an edge, looked at in one piece
 
 Score = Callable[[GraphBatch], tuple[Attended, dict[str, Tensor]]]
 
 
-def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> dict[str, Any]:
+def evaluate(
+    store: GraphStore, task: Task, score: Score, batch_size: int, hops: int | None = None
+) -> dict[str, Any]:
     """All metrics of a split, as fractions; None where one is undefined.
 
     Args:
         score: gives what the model says of a batch and the losses to average over batches.
+        hops: how far away an answer looks; needed at node level.
 
     Raises:
         FloatingPointError: the model says something that is not a finite number.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
-    if not store.has("y"):
-        raise DataError("the graphs have no labels 'y' to evaluate against")
-    y = torch.from_numpy(store.per_graph("y"))
+    y = torch.from_numpy(store.labels(task.level))
     task.check_labels(y)
     logits, weights, losses = [], [], []
     for batch in store.batches(batch_size):
@@ -50,9 +55,42 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
         name: float(np.mean([loss[name] for loss in losses]))
         for name in losses[0]
     }
-    out[task.metric] = task.score(torch.cat(logits), y)
-    out.update(explanation_metrics(store, torch.cat(weights).numpy()))
+    out.update(task.scores(torch.cat(logits), y))
+    edge_scores = torch.cat(weights).numpy()
+    if task.level == "node":
+        assert hops is not None
+        out.update(node_explanation_metrics(store, edge_scores, hops))
+    else:
+        out.update(explanation_metrics(store, edge_scores))
     return out
+
+
+def node_explanation_metrics(
+    store: GraphStore, scores: NDArray[Any], hops: int
+) -> dict[str, float | None]:
+    """How well edge scores [E] (stored order) find the true edges, node by node.
+
+    The protocol of GNNExplainer and PGExplainer: every node of a motif (``node_truth``) that the
+    view asks for is explained within its own computation graph; the edges of all these graphs are
+    pooled, so an edge counts once for each node that sees it.
+    """
+    if not store.has("edge_truth") or not store.has("node_truth"):
+        return dict.fromkeys(_EXPLANATION)
+    seen, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    first = 0
+    for position, edges in enumerate(store.edge_counts):
+        batch = store.batch([position])
+        assert batch.node_truth is not None
+        nodes = batch.at_targets(torch.arange(batch.num_nodes))
+        nodes = nodes[batch.node_truth[nodes] > 0]
+        for some in nodes.split(max(1, _PAIRS // max(1, int(edges)))):
+            inside = edges_within(batch.edge_index, some, hops, batch.num_nodes)
+            seen.append(inside.nonzero()[:, 1].numpy() + first)
+            counts.append(inside.sum(dim=1).numpy())
+        first += edges
+    rows = np.concatenate(seen)
+    truth = store.arrays["edge_truth"][_edges(store)]
+    return _explanation(scores[rows], truth[rows], np.concatenate(counts))
 
 
 def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
@@ -60,9 +98,8 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
 
     Where graphs say whether they are ``annotated``, only those that are count.
     """
-    names = ("explanation_auc", "mean_graph_auc", "precision_at_5")
     if not store.has("edge_truth"):
-        return dict.fromkeys(names)
+        return dict.fromkeys(_EXPLANATION)
     counts = store.edge_counts
     used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
     view = store
@@ -70,13 +107,18 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
         scores = scores[np.repeat(used, counts)]
         view = store.select(used)
         counts = counts[used]
-    truth = view.arrays["edge_truth"][_edges(view)]
+    return _explanation(scores, view.arrays["edge_truth"][_edges(view)], counts)
+
+
+def _explanation(
+    scores: NDArray[Any], truth: NDArray[Any], counts: NDArray[Any]
+) -> dict[str, float | None]:
+    """The metrics of scores and truth [E], where what is explained has ``counts`` edges each."""
     ptr = np.concatenate([[0], np.cumsum(counts)])
     auc = metrics.explanation_auc(scores, truth)
     precision = metrics.precision_at_k(scores, truth, ptr, k=5) if truth.any() else None
-    return dict(
-        zip(names, (auc, metrics.mean_graph_auc(scores, truth, ptr), precision), strict=True)
-    )
+    mean = metrics.mean_graph_auc(scores, truth, ptr)
+    return dict(zip(_EXPLANATION, (auc, mean, precision), strict=True))
 
 
 def evaluate_model(
@@ -92,9 +134,14 @@ def evaluate_model(
     model.check_fits(store)
     with model.evaluating():
         try:
-            return evaluate(store, model.task, score, batch_size)
+            return evaluate(store, model.task, score, batch_size, hops_of(model))
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; look for NaN in the features") from None
+
+
+def hops_of(model: InterpretableModel) -> int | None:
+    """How far away the answers look; None at graph level, where it is not asked."""
+    return model.backbone.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

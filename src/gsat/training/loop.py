@@ -19,13 +19,13 @@ from torch import Tensor
 from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import CheckpointError, DataError, GSATError, RunError
-from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs import GraphBatch
 from gsat.methods import Context, Method, Phase
 from gsat.models import Attended
 from gsat.ops import Draws, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
-from gsat.training.evaluate import evaluate
+from gsat.training.evaluate import evaluate, hops_of
 from gsat.training.files import disk_errors
 from gsat.training.progress import Progress
 from gsat.training.rundir import RunDirectory
@@ -80,9 +80,9 @@ class Loop:
         # Views are made once; a split is read many times.
         self.splits = {name: data.split(name) for name in ("train", "valid", "test")}
         for name, store in self.splits.items():
-            if not len(store) or not store.has("y"):
-                raise DataError(f"the split '{name}' has no graphs with labels")
-            data.task.check_labels(torch.from_numpy(store.per_graph("y")))
+            if not len(store):
+                raise DataError(f"the split '{name}' has no {data.task.level}s with labels")
+            data.task.check_labels(torch.from_numpy(store.labels(data.task.level)))
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -207,9 +207,9 @@ class Loop:
         for network in self.method.networks().values():
             network.eval()
         with torch.no_grad():
-            store: GraphStore = self.splits[split]
+            store, model = self.splits[split], self.method.model
             try:
-                return evaluate(store, self.method.model.task, score, self.batch_size)
+                return evaluate(store, model.task, score, self.batch_size, hops_of(model))
             except FloatingPointError as error:
                 raise _breakdown(context.epoch, f"{split} {error}") from None
 
@@ -220,9 +220,9 @@ class Loop:
             return False
         if epoch < phase.selectable_from:
             return False
-        metric = self.method.model.task.metric
+        merit = self.method.model.task.merit
         best = self.best.valid if self.best else {}
-        return metrics.better(valid[metric], valid["loss"], best.get(metric), best.get("loss"))
+        return metrics.better(merit(valid), valid["loss"], merit(best), best.get("loss"))
 
     def _select(self, epoch: int, valid: dict[str, Any], context: Context) -> None:
         # The test set is looked at only now: the number reported is the same, the time is saved.
