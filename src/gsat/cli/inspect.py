@@ -94,10 +94,12 @@ def predict(
     split: Split = "test",
     out: Annotated[Path | None, typer.Option(help="A CSV file (standard output).")] = None,
 ) -> None:
-    """Predict graphs, as CSV.
+    """Predict graphs or nodes, as CSV.
 
-    A line per graph with the answer and the probability of each class.
+    A line per graph (or node) with the answer and the probability of each class.
     """
+    import numpy as np
+
     import gsat
 
     model = gsat.load(run)
@@ -107,22 +109,28 @@ def predict(
     if len(meta.get("classes") or ()) == len(classes):
         classes = meta["classes"]
     labels = answers.labels if answers.labels.ndim > 1 else answers.labels[:, None]
+    level = model.task.level
+    numbers = store.target_places() if level == "node" else (np.arange(len(store)),)
+    places = np.stack(numbers, axis=1).tolist()
     table = io.StringIO()
     lines = csv.writer(table, lineterminator="\n")
     lines.writerow(
-        ["graph", *_numbered("prediction", labels.shape[1]), *(f"p({c})" for c in classes)]
+        [
+            *(("graph", "node") if level == "node" else ("graph",)),
+            *_numbered("prediction", labels.shape[1]),
+            *(f"p({c})" for c in classes),
+        ]
     )
-    for number, (label, probability) in enumerate(
-        zip(labels.tolist(), answers.probabilities.tolist(), strict=True)
-    ):
-        lines.writerow([number, *label, *(f"{p:.6f}" for p in probability)])
+    rows = zip(places, labels.tolist(), answers.probabilities.tolist(), strict=True)
+    for place, label, probability in rows:
+        lines.writerow([*place, *map(_written, label), *(f"{p:.6f}" for p in probability)])
     if out is None:
         typer.echo(table.getvalue(), nl=False)
         return
     from gsat.draw.files import write
 
     write(out, table.getvalue().encode())
-    typer.echo(f"{len(store)} graphs · {out}")
+    typer.echo(f"{len(labels)} {level}s · {out}")
 
 
 @app.command()
@@ -130,6 +138,9 @@ def explain(
     run: RunFolder,
     data: Data = None,
     graph: Annotated[int | None, typer.Option(help="Number of a graph within the split.")] = None,
+    node: Annotated[
+        int | None, typer.Option(help="Number of a node, where nodes have answers (of graph 0).")
+    ] = None,
     split: Split = "test",
     top: Annotated[
         str | None, typer.Option(help="Show the best edges: a number (6) or a share (20%).")
@@ -153,9 +164,11 @@ def explain(
 
     if top is not None and above is not None:
         raise GSATError("--top and --above both set a budget; give one of them")
+    model = gsat.load(run)
+    if node is not None and graph is None:
+        graph = 0
     if graph is not None and out is not None:
         check_suffix(out, (*PICTURES, ".json", ".html"))
-    model = gsat.load(run)
     store, meta = _graphs(run, data, split)
     if graph is None:
         if out is None or out.suffix != ".npz" or top is not None or above is not None:
@@ -163,18 +176,21 @@ def explain(
         from gsat.draw import write_scores_npz
 
         logits, scores = model.score_edges(store)
-        write_scores_npz(out, store, scores.numpy(), logits=logits.numpy())
+        level = model.task.level
+        write_scores_npz(out, store, scores.numpy(), logits=logits.numpy(), level=level)
         typer.echo(f"{len(store)} graphs, {len(scores)} edges · {out}")
         return
     if graph < 0:  # Python's counting from the end has no place on a command line
         raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
     explanation = model.explain(store.select([graph]))[0]
+    if node is not None:
+        explanation = explanation.of_node(node)
     chosen = _budget(explanation, top, above)
     if json_:
         shown = explanation if not chosen else explanation.top(chosen)
         typer.echo(json.dumps(shown.as_dict()))
         return
-    typer.echo(answer(explanation, meta.get("classes")))
+    typer.echo(answer(explanation, meta.get("classes")) or "a graph whose nodes have answers")
     typer.echo(explanation.message)
     if chosen == 0:
         highest = float(explanation.edge_mask.max()) if len(explanation.edge_mask) else 0.0
@@ -238,6 +254,10 @@ def _graphs(run: Path, data: str | None, split: str) -> tuple[GraphStore, dict[s
     if not len(store):
         raise DataError(f"the split '{split}' of {loaded.name} is empty")
     return store, store.meta
+
+
+def _written(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _numbered(name: str, count: int) -> list[str]:

@@ -172,6 +172,8 @@ def _train_seeds(
 _SHOWN = {
     "accuracy": "accuracy",
     "roc_auc": "ROC AUC",
+    "r2": "R²",
+    "mae": "MAE",
     "explanation_auc": "explanation AUC",
     "precision_at_5": "precision@5",
 }

@@ -16,6 +16,14 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
     """``predicted house (0.99), true house``; empty when the model's answer is not known."""
     if explanation.get("prediction") is None or explanation.get("probabilities") is None:
         return ""
+    if explanation.get("node") is None:
+        return _answer(explanation, class_names)
+    return f"node {explanation.node}: {_answer(explanation, class_names)}"
+
+
+def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
+    if explanation.prediction.is_floating_point():
+        return _number(explanation)
     predicted = [int(value) for value in explanation.prediction.reshape(-1).tolist()]
     sure = explanation.probabilities.reshape(-1).tolist()
     labels = len(predicted) > 1 or len(sure) == 1
@@ -32,6 +40,14 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
         known = len(true) == 1 and not math.isnan(true[0])
         true_text = name(int(true[0])) if known else ""
     return f"predicted {said_text}" + (f", true {true_text}" if true_text else "")
+
+
+def _number(explanation: Explanation) -> str:
+    """The answer of a regression."""
+    truth = explanation.get("y")
+    true = math.nan if truth is None else float(truth.reshape(-1)[0])
+    known = "" if math.isnan(true) else f", true {true:.4g}"
+    return f"predicted {float(explanation.prediction):.4g}{known}"
 
 
 def _namer(kind: str, names: Sequence[str] | None) -> Callable[[int], str]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,18 +59,22 @@ def write_scores_npz(
     *,
     logits: ArrayLike | None = None,
     graph: ArrayLike | None = None,
+    level: Literal["graph", "node"] = "graph",
 ) -> Path:
     """Write the scores of all edges of a split; ``numpy.load`` reads it, nothing is pickled.
 
     The file holds ``node_ptr`` and ``edge_ptr`` [G + 1], ``edge_index`` [2, E] numbered within each
     graph, ``scores`` [E] and, where there are any, ``truth`` [E], all in the caller's edge order,
-    ``graph`` [G] and ``logits`` [G, C]. ``GraphStore.from_arrays`` takes them as they are.
+    ``graph`` [G] and ``logits`` [G, C]; at node level ``logits`` [M, C] and ``node`` [2, M], the
+    graph (counted in the file) and the number of each node asked for. ``GraphStore.from_arrays``
+    takes them as they are.
 
     Args:
         path: must end in ``.npz``.
         graphs: the split. scores: [E], graph after graph, in the caller's edge order.
-        logits: [G, C], the model's answers.
+        logits: [G, C], the model's answers, or [M, C], when they are for the split's nodes.
         graph: [G], numbers to know the graphs by; by default their rows in the data set.
+        level: what the logits answer for.
     """
     check_suffix(path, (".npz",))
     from gsat.graphs.store import ranges
@@ -90,7 +94,9 @@ def write_scores_npz(
     if graphs.has("edge_truth"):
         arrays["truth"] = column("edge_truth")
     if logits is not None:
-        arrays["logits"] = _long(logits, "logits", len(graphs), "graphs")
+        arrays["logits"] = _long(logits, "logits", graphs.count(level), f"{level}s")
+    if level == "node":
+        arrays["node"] = np.stack(graphs.target_places())
     out = io.BytesIO()
     np.savez_compressed(out, allow_pickle=False, **arrays)
     return write(path, out.getvalue())

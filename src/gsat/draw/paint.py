@@ -22,6 +22,7 @@ TRUTH_RIM: Final = "#A02763"
 NODE: Final = "#FFFFFF"
 NODE_RIM: Final = "#6B7785"
 FAINT_RIM: Final = "#B4BCC5"
+MARKED: Final = "#E8A200"
 
 SMALLEST_FONT: Final = 3.5  # points; smaller labels are left out
 
@@ -147,6 +148,20 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
         rim[~picture.chosen_nodes & ~picture.true_nodes] = FAINT_RIM
         ink[~picture.chosen_nodes] = NODE_RIM
         rim[picture.chosen_nodes] = CHOSEN
+    if picture.marked is not None:
+        ring = EllipseCollection(
+            [3.2 * picture.radius],
+            [3.2 * picture.radius],
+            [0.0],
+            units="xy",
+            offsets=picture.at[[picture.marked]],
+            offset_transform=axes.transData,
+            facecolors=MARKED,
+            edgecolors="none",
+            zorder=3.5,
+        )
+        ring.set_gid("marked")
+        axes.add_collection(ring, autolim=False)
     across = np.full(count, 2 * picture.radius)
     thin = float(np.clip(0.03 * points, 0.5, 1.1))
     circles = EllipseCollection(
@@ -200,6 +215,8 @@ def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None) -> No
             markerfacecolor=TRUTH,
             markeredgecolor=TRUTH_RIM,
         )
+    if any(s.marked is not None for s in scenes):
+        line("explained node", color=MARKED, linestyle="none", marker="o", markersize=9)
     if handles:
         figure.legend(
             handles=handles,

@@ -32,6 +32,7 @@ class Scene:
         ends: [U, 2]; lines: U polylines [k, 2], between centres (a self-loop: around its own).
         strength: [U] in [0, 1], the scores stretched within the graph; None if nothing stands out.
         true, true_nodes: [U], [N], marked by the ground truth. chosen, chosen_nodes: by the budget.
+        marked: the node whose answer is explained, if it is one node's.
         labels: N words, empty where there is none. low, high: the range of the scores.
         directed: whether lines have heads.
     """
@@ -45,6 +46,7 @@ class Scene:
     true_nodes: Bools
     chosen: Bools | None
     chosen_nodes: Bools
+    marked: int | None
     labels: list[str]
     low: float
     high: float
@@ -110,6 +112,7 @@ def scene(
         true_nodes=true_nodes,
         chosen=chosen,
         chosen_nodes=chosen_nodes,
+        marked=explanation.marked,
         labels=labels,
         low=low,
         high=high,

@@ -252,6 +252,16 @@ class GraphStore(Sequence["Data"]):
         nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
         return nodes[self.arrays["targets"][nodes]] if "targets" in self.arrays else nodes
 
+    def target_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same nodes by graph (counted in this view) and number within the graph, [M] each."""
+        nodes, counts = self.target_nodes(), self.node_counts
+        first = self.arrays["node_ptr"][self.index]
+        every = ranges(first, counts)
+        graph = np.repeat(np.arange(len(self)), counts)
+        if "targets" in self.arrays:
+            graph = graph[self.arrays["targets"][every]]
+        return graph, nodes - first[graph]
+
     def count(self, level: str) -> int:
         """How many answers this view asks for: graphs, or nodes when ``level`` is ``node``."""
         return len(self.target_nodes()) if level == "node" else len(self)
