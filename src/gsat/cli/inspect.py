@@ -106,7 +106,7 @@ def predict(
     store, meta = _graphs(run, data, split)
     answers = model.predict(store)
     classes = list(range(answers.probabilities.shape[1]))
-    if len(meta.get("classes") or ()) == len(classes):
+    if classes and len(meta.get("classes") or ()) == len(classes):
         classes = meta["classes"]
     labels = answers.labels if answers.labels.ndim > 1 else answers.labels[:, None]
     level = model.task.level

@@ -216,16 +216,17 @@ def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None) -> No
             markeredgecolor=TRUTH_RIM,
         )
     if any(s.marked is not None for s in scenes):
-        line("explained node", color=MARKED, linestyle="none", marker="o", markersize=9)
+        line("the node", color=MARKED, linestyle="none", marker="o", markersize=9)
     if handles:
+        many = len(handles) > 3  # the narrowest picture has room for three in full size
         figure.legend(
             handles=handles,
             loc="lower center",
             ncols=len(handles),
             frameon=False,
-            fontsize=8.5,
+            fontsize=7 if many else 8.5,
             labelcolor=INK,
             borderaxespad=0.4,
-            columnspacing=1.4,
-            handlelength=1.8,
+            columnspacing=1.0 if many else 1.4,
+            handlelength=1.4 if many else 1.8,
         )
