@@ -1,0 +1,107 @@
+"""Nodes and numbers on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cli_harness import refuse, succeed
+
+import gsat as library
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two epochs on the nodes of a tree with twelve cycles."""
+    path = tmp_path_factory.mktemp("cli-nodes") / "run"
+    threads = torch.get_num_threads()
+    said = succeed("train", "tree-cycles", "--set", "motifs=12", "--epochs", 2, "--out", path, "-q")
+    torch.set_num_threads(threads)
+    assert said.lines[0].startswith("test accuracy")
+    return path
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two epochs of counting houses."""
+    path = tmp_path_factory.mktemp("cli-numbers") / "run"
+    threads = torch.get_num_threads()
+    said = succeed("train", "motif-count", "--set", "graphs=40", "--epochs", 2, "--out", path, "-q")
+    torch.set_num_threads(threads)
+    assert [line.split()[1] for line in said.lines[:2]] == ["R²", "MAE"]
+    return path
+
+
+def test_predict_nodes(nodes: Path) -> None:
+    lines = list(csv.reader(io.StringIO(succeed("predict", nodes).out)))
+    assert lines[0] == ["graph", "node", "prediction", "p(tree)", "p(cycle)"]
+    data = library.load_dataset("tree-cycles", motifs=12)
+    assert [int(line[1]) for line in lines[1:]] == sorted(data.splits["test"].tolist())
+    assert {line[0] for line in lines[1:]} == {"0"}
+    for line in lines[1:]:
+        assert int(line[2]) == int(float(line[4]) > float(line[3]))
+
+
+def test_evaluate_nodes(nodes: Path) -> None:
+    measured = json.loads(succeed("evaluate", nodes, "--json").out)
+    assert measured == pytest.approx(
+        {
+            name: value
+            for name, value in json.loads((nodes / "result.json").read_text())["test"].items()
+            if name in measured
+        }
+    )
+    everywhere = json.loads(succeed("evaluate", nodes, "--split", "all", "--json").out)
+    assert everywhere["explanation_auc"] != measured["explanation_auc"]
+
+
+def test_explain_a_node(nodes: Path, tmp_path: Path) -> None:
+    said = succeed("explain", nodes, "--node", 511, "--out", tmp_path / "node.svg").lines
+    assert said[0].startswith("node 511: predicted ")
+    assert said[0].endswith(", true cycle")
+    assert 'id="marked"' in (tmp_path / "node.svg").read_text("utf-8")
+    explained = json.loads(succeed("explain", nodes, "--node", 511, "--json").out)
+    assert explained["node"] == 511
+    # Three hops from where the cycle hangs: the whole cycle, its joint and some of the tree.
+    assert set(range(511, 517)) < set(explained["node_id"])
+    assert len(explained["node_id"]) < 60
+    few = json.loads(succeed("explain", nodes, "--node", 511, "--top", 2, "--json").out)
+    assert len(few["edges"]) == 4  # both directions
+    whole = json.loads(succeed("explain", nodes, "--graph", 0, "--json").out)
+    assert len(whole["node_prediction"]) == 511 + 72
+
+
+def test_scores_of_all_edges_and_answers_of_a_split(nodes: Path, tmp_path: Path) -> None:
+    succeed("explain", nodes, "--split", "valid", "--out", tmp_path / "scores.npz")
+    data = library.load_dataset("tree-cycles", motifs=12)
+    with np.load(tmp_path / "scores.npz") as arrays:
+        assert arrays["node"][1].tolist() == sorted(data.splits["valid"].tolist())
+        assert arrays["logits"].shape == (len(data.splits["valid"]), 2)
+        assert len(arrays["scores"]) == data.store.num_edges
+
+
+def test_numbers(numbers: Path, tmp_path: Path) -> None:
+    lines = list(csv.reader(io.StringIO(succeed("predict", numbers).out)))
+    assert lines[0] == ["graph", "prediction"]
+    assert len(lines) == 1 + 4
+    said = [float(line[1]) for line in lines[1:]]
+    data = library.load_dataset("motif-count", graphs=40)
+    torch.testing.assert_close(
+        torch.tensor(said), library.load(numbers).predict(data.test).labels, rtol=1e-4, atol=1e-4
+    )
+    shown = succeed("explain", numbers, "--graph", 0, "--out", tmp_path / "page.html").lines[0]
+    assert shown == f"predicted {said[0]:.4g}, true {float(data.test.labels('graph')[0, 0]):g}"
+    explained = json.loads(succeed("explain", numbers, "--graph", 0, "--json").out)
+    assert explained["confidence"] is None
+    assert explained["prediction"] == pytest.approx(said[0], rel=1e-4)
+
+
+def test_refusals(nodes: Path, numbers: Path) -> None:
+    assert "no node 583: the nodes are 0 to 582" in refuse("explain", nodes, "--node", 583)
+    assert "no node -1" in refuse("explain", nodes, "--node", -1)
+    assert "answers for whole graphs" in refuse("explain", numbers, "--node", 0)
