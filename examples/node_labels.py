@@ -1,7 +1,7 @@
 """Which edges make a node what it is? Labels on the nodes of one graph, and their explanation.
 
-    python examples/node_labels.py            # a minute
-    python examples/node_labels.py --fast     # some seconds, to see that it runs
+python examples/node_labels.py            # a minute
+python examples/node_labels.py --fast     # some seconds, to see that it runs
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A number per graph, and the edges it comes from: how many houses hang on a tree?
 
-    python examples/regression.py            # a minute or two
-    python examples/regression.py --fast     # some seconds, to see that it runs
+python examples/regression.py            # a minute or two
+python examples/regression.py --fast     # some seconds, to see that it runs
 """
 
 import argparse

@@ -75,7 +75,9 @@ def test_the_base_grows_as_in_networkx() -> None:
         max(d for _, d in nx.Graph(barabasi_albert(np.random.RandomState(s), 300, 5)).degree)
         for s in range(10)
     ]
-    expected = [max(d for _, d in nx.barabasi_albert_graph(300, 5, seed=s).degree) for s in range(10)]
+    expected = [
+        max(d for _, d in nx.barabasi_albert_graph(300, 5, seed=s).degree) for s in range(10)
+    ]
     assert np.mean(largest) == pytest.approx(np.mean(expected), rel=0.2)
 
 

@@ -54,6 +54,8 @@ def test_a_view_asks_for_some_nodes(graphs: list[Data], tmp_path: Path) -> None:
     store = from_pyg(graphs)
     chosen = np.random.default_rng(0).permutation(store.num_nodes)[: store.num_nodes // 4]
     view = store.at_nodes(chosen)
+    mask = np.isin(np.arange(store.num_nodes), chosen)
+    assert store.at_nodes(mask).labels("node").tolist() == view.labels("node").tolist()
     owners = np.searchsorted(store.arrays["node_ptr"], chosen, side="right") - 1
     assert view.index.tolist() == sorted(set(owners.tolist()))  # graphs without one are left out
     assert len(view) < len(store)
@@ -111,6 +113,13 @@ def test_refusals(graphs: list[Data]) -> None:
     store = from_pyg(graphs)
     with pytest.raises(DataError, match="no labels 'y', one per graph"):
         store.labels("graph")
+    for wrong, message in (
+        ([0, -1], "no node -1"),
+        ([store.num_nodes], "no node"),
+        ([True], "mask"),
+    ):
+        with pytest.raises(DataError, match=message):
+            store.at_nodes(wrong)
     both = {"node_ptr": [0, 1], "edge_ptr": [0, 0], "edge_index": np.zeros((2, 0))}
     with pytest.raises(DataError, match="not both"):
         GraphStore.from_arrays(**both, y=[1], node_y=[1])

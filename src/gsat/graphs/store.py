@@ -187,14 +187,25 @@ class GraphStore(Sequence["Data"]):
         left out.
 
         Args:
-            nodes: rows of the node arrays, or None for every node of the view's graphs.
+            nodes: rows of the node arrays or a mask over all of them, or None for every node of
+                the view's graphs.
         """
         if nodes is None:
             arrays = {name: values for name, values in self.arrays.items() if name != "targets"}
             return GraphStore(arrays, self.meta, self.index)
         ptr = self.arrays["node_ptr"]
         chosen = np.zeros(ptr[-1], dtype=bool)
-        chosen[np.asarray(nodes, dtype=np.int64)] = True
+        wanted = np.asarray(nodes)
+        if wanted.dtype != bool:
+            wanted = wanted.astype(np.int64)
+            wrong = wanted[(wanted < 0) | (wanted >= len(chosen))]
+            if len(wrong):
+                raise DataError(
+                    f"there is no node {int(wrong[0])}: rows of nodes are 0 to {len(chosen) - 1}"
+                )
+        elif wanted.shape != chosen.shape:
+            raise DataError(f"a mask of {wanted.size} was given for {len(chosen)} nodes")
+        chosen[wanted] = True
         before = np.concatenate([[0], np.cumsum(chosen)])[ptr]
         has_some = np.diff(before)[self.index] > 0
         return GraphStore({**self.arrays, "targets": chosen}, self.meta, self.index[has_some])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -70,12 +70,14 @@ class Backbone(nn.Module, ABC):
         """Logits from node embeddings [N, hidden]: [B, num_logits], or [M, num_logits] for the
         nodes asked for."""
 
-    def gathered(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """What the head reads: node embeddings [N, h] summed over each graph [B, h], or at node
+    def pooled(
+        self, embeddings: Tensor, batch: GraphBatch, how: Literal["sum", "mean"] = "sum"
+    ) -> Tensor:
+        """What the head reads: node embeddings [N, h] pooled over each graph [B, h], or at node
         level those of the nodes asked for [M, h]."""
         if self.task.level == "node":
             return batch.at_targets(embeddings)
-        return pool(embeddings, batch.node_ptr, "sum")
+        return pool(embeddings, batch.node_ptr, how)
 
     @property
     def hops(self) -> int:

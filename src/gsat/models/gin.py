@@ -121,7 +121,7 @@ class GIN(Backbone):
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
         """Logits by one linear layer, after sum pooling or of single nodes."""
-        return self.head(self.gathered(embeddings, batch))
+        return self.head(self.pooled(embeddings, batch, "sum"))
 
     def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:
         if self.edge_encoder is None:
