@@ -13,10 +13,8 @@ from gsat.ops import (
     Draws,
     EdgeTerm,
     ScalarTerm,
-    aggregate,
-    batch_norm_relu,
+    gin_layer,
     pool,
-    relu_dropout,
 )
 from gsat.tasks import Task
 
@@ -46,13 +44,9 @@ class GINLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer.
-
-        The products are bare: the biases go into the pass that comes next.
-        """
-        z = aggregate(x, batch, attention, term, own=True) @ self.inner.weight.T
-        z = batch_norm_relu(z, self.inner.bias, self.norm) @ self.outer.weight.T
-        return relu_dropout(z, batch.node_id, dropout, draws, self.outer.bias)
+        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer."""
+        mlp = (self.inner, self.norm, self.outer)
+        return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
 
 
 class GIN(Backbone):

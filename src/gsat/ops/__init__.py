@@ -4,6 +4,8 @@ from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
+from gsat.ops.extractor import extractor
+from gsat.ops.gin import gin_layer
 from gsat.ops.multi import Aggregator, centre_aggregate, multi_aggregate
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
@@ -24,7 +26,9 @@ __all__ = [
     "centre_aggregate",
     "concrete",
     "engine",
+    "extractor",
     "gather_normalise_relu_dropout",
+    "gin_layer",
     "keep_freed_memory",
     "multi_aggregate",
     "normalise_relu_dropout",
