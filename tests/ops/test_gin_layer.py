@@ -13,6 +13,7 @@ from torch_geometric.nn import GINConv
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import Draws, EdgeTerm, ScalarTerm, gin_layer, products
 from gsat.ops import gin as gin_module
+from gsat.ops.products import spread
 from reference import random_graphs
 
 DRAWS = Draws(3, "layer")
@@ -148,3 +149,24 @@ def test_a_nan_is_not_hidden(mixed: GraphBatch, normal: Callable[..., Tensor]) -
     given = inputs(mixed, "none", normal)
     given[0][3, 2] = torch.nan
     assert layer(mixed, "none", DRAWS)(*given).isnan().any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_gradients_it_is_the_same_in_one_pass(
+    kind: str, batch: GraphBatch, normal: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    inner, outer, norm = nn.Linear(H, H), nn.Linear(H, H), nn.BatchNorm1d(H).eval()
+    with torch.no_grad():
+        norm.running_mean.copy_(normal(20, H))
+        norm.running_var.copy_(normal(21, H).square())
+        norm.weight.copy_(normal(22, H))
+    x, weight, *_, terms = *inputs(batch, kind, normal)[:7], inputs(batch, kind, normal)[7:]
+    term: EdgeTerm = ScalarTerm(*terms) if len(terms) == 3 else terms[0] if terms else None
+    with_gradients = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
+    calls = []
+    monkeypatch.setattr(gin_module, "spread", lambda *args: calls.append(1) or spread(*args))
+    with torch.no_grad():
+        found = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
+    assert len(calls) == (1 if products.blas() else 0)
+    torch.testing.assert_close(found, with_gradients, rtol=1e-4, atol=1e-4)

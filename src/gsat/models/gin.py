@@ -12,9 +12,9 @@ from gsat.models.backbone import Backbone, check_dropout, seeded
 from gsat.ops import (
     Draws,
     EdgeTerm,
-    ScalarTerm,
     gin_layer,
     pool,
+    scalar_term,
 )
 from gsat.tasks import Task
 
@@ -128,7 +128,5 @@ class GIN(Backbone):
         assert layer.edge is not None
         attribute = batch.edge_attr.to(self.encoder.weight.dtype)
         if attribute.shape[1] == 1:
-            # Two linear layers on a scalar a are a · slope + offset, exactly: no product per edge.
-            slope = layer.edge.weight @ self.edge_encoder.weight[:, 0]
-            return ScalarTerm(attribute[:, 0], slope, layer.edge(self.edge_encoder.bias))
+            return scalar_term(attribute[:, 0], self.edge_encoder, layer.edge)
         return layer.edge(self.edge_encoder(attribute))

@@ -1,6 +1,6 @@
 """The few operations that cost time: one meaning in plain torch, one fast form for the CPU."""
 
-from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
+from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate, scalar_term
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
@@ -34,4 +34,5 @@ __all__ = [
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",
+    "scalar_term",
 ]

@@ -68,7 +68,11 @@ def gin_layer(
             [E, h]. inner, norm, outer: the MLP. drop: share that is dropped if there are ``draws``.
     """
     terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
-    if not norm.training or len(x) < 2 or not fused(x, weight, *terms, inner.weight):
+    if not fused(x, weight, *terms, inner.weight):
+        return gin_layer_plain(x, batch, weight, term, inner, norm, outer, drop, draws)
+    if not norm.training and draws is None and not torch.is_grad_enabled():
+        return _infer(x, batch, weight, terms, inner, norm, outer)
+    if not norm.training or len(x) < 2:
         return gin_layer_plain(x, batch, weight, term, inner, norm, outer, drop, draws)
     dropout = dropout_numbers(drop if draws else 0.0, draws.key if draws else 0)
     mlp = (inner.weight, norm.weight, norm.bias, outer.weight, outer.bias)
@@ -215,6 +219,47 @@ def _inner_backward(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             add_transposed_times(blas, grad_z[:n], s[lo:hi], grad_w[b])
             times(blas, grad_z[:n], w, False, grad_s[lo:hi])
+
+
+@kernel
+def _inference(first, last, ptr, blas, s, w, mean, scale, shift, outer, bias, out):  # type: ignore[no-untyped-def]
+    z, y = aligned(_CHUNK, w.shape[0]), aligned(_CHUNK, w.shape[0])
+    product = aligned(_CHUNK, outer.shape[0])
+    span = np.zeros(2, np.int64)
+    for b in range(first, last):
+        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
+            hi = min(lo + _CHUNK, ptr[b + 1])
+            n = hi - lo
+            span[1] = n
+            times_transposed(blas, s[lo:hi], w, z[:n])
+            normalise_rows(0, 1, span, z, mean, scale, shift, y)
+            times_transposed(blas, y[:n], outer, product[:n])
+            for i in range(n):
+                for j in range(len(bias)):
+                    value = product[i, j] + bias[j]
+                    out[lo + i, j] = np.float32(0.0) if value <= np.float32(0.0) else value
+
+
+def _infer(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    terms: tuple[Tensor, ...],
+    inner: nn.Linear,
+    norm: nn.BatchNorm1d,
+    outer: nn.Linear,
+) -> Tensor:
+    """The layer with fixed statistics, without dropout or gradients."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    edges = None if weight is None else array(weight)
+    s = aggregate_rows(batch, True, edges, array(x), *(array(term) for term in terms))
+    mean = array(norm.running_mean) - array(inner.bias)
+    scale = array(norm.weight) / np.sqrt(array(norm.running_var) + np.float32(norm.eps))
+    out, lines = empty(len(s), outer.out_features), (mean, scale, array(norm.bias))
+    weights = array(outer.weight), array(outer.bias)
+    spread(_inference, blocks(len(s)), blas(), s, array(inner.weight), *lines, *weights, out)
+    return torch.from_numpy(out)
 
 
 class _GINLayer(torch.autograd.Function):
