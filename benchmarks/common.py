@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 
@@ -14,7 +17,6 @@ from gsat.datasets.load import Dataset
 from gsat.errors import DataNotFoundError
 from gsat.gsat import GSAT
 from gsat.methods import GSATMethod
-from gsat.ops import keep_freed_memory
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data, make_method
 
@@ -47,7 +49,6 @@ def case(dataset: str) -> Case | None:
     method = make_method(recipe, data)
     assert isinstance(method, GSATMethod)
     method.begin("train")
-    keep_freed_memory()  # as the training loop does; plain PyG gets it, too
     return Case(recipe, data, method)
 
 
@@ -65,6 +66,42 @@ def side_by_side(
                 function()
             taken.append((time.perf_counter() - start) / repeats)
     return [statistics.median(taken) for taken in times]
+
+
+def apart(
+    makers: Sequence[Callable[..., Callable[[], object]]], *args: object, rounds: int = ROUNDS
+) -> list[float]:
+    """Median seconds of what each maker makes, in turns, each in a process of its own.
+
+    So neither profits nor suffers from how the other's process treats memory and threads.
+    """
+    context = multiprocessing.get_context("spawn")
+    pipes, workers = [], []
+    for maker in makers:
+        here, there = context.Pipe()
+        worker = context.Process(target=_serve, args=(there, maker, args), daemon=True)
+        worker.start()
+        pipes.append(here)
+        workers.append(worker)
+    times: list[list[float]] = [[] for _ in makers]
+    for number in range(rounds + 1):
+        for pipe, taken in zip(pipes, times, strict=True):
+            pipe.send("go")
+            seconds = pipe.recv()
+            if number:  # the first warms up
+                taken.append(seconds)
+    for pipe, worker in zip(pipes, workers, strict=True):
+        pipe.send("stop")
+        worker.join()
+    return [statistics.median(taken) for taken in times]
+
+
+def _serve(pipe: Connection, maker: Callable[..., Callable[[], object]], args: Any) -> None:
+    function = maker(*args)
+    while pipe.recv() == "go":
+        start = time.perf_counter()
+        function()
+        pipe.send(time.perf_counter() - start)
 
 
 def load() -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.common import case, use_threads
 from gsat.methods import Context
-from gsat.ops import Draws
+from gsat.ops import Draws, keep_freed_memory
 
 
 def _positions(edges: int, per_graph: float, graphs: int) -> np.ndarray[Any, Any]:
@@ -25,6 +25,7 @@ def training_step(edges: int) -> dict[str, Any]:
     assert made is not None
     store = made.data.store
     rows = _positions(edges, store.num_edges / len(store), len(store))
+    keep_freed_memory()  # as a training does
     made.model.train()
     made.method.step(store.batch([0]), Context("train", 0, Draws(0)))  # compiles
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

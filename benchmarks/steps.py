@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.loader import DataLoader
 
-from benchmarks.common import Case, case, side_by_side, use_threads
+from benchmarks.common import Case, apart, case, side_by_side, use_threads
 from benchmarks.plain_pyg import PlainGSAT, information
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
 from gsat.models import GIN
-from gsat.ops import Draws
+from gsat.ops import Draws, keep_freed_memory
 from gsat.training.loop import Loop
 
 
@@ -78,6 +78,7 @@ def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any]
     order = Draws(0).permutation(len(store))
     starts = itertools.cycle(range(0, len(order) - size + 1, size))
     draws = Draws(0)
+    keep_freed_memory()  # as a training does
     made.model.train()
     counter = itertools.count()
     batch = store.batch(order[:size])
@@ -143,6 +144,7 @@ class OurEpoch:
 
     def __init__(self, made: Case) -> None:
         size = made.recipe.training.batch_size
+        keep_freed_memory()  # as a training does
         self.loop = Loop(made.method, made.data, batch_size=size, seed=0)
         self.phase = made.method.phases()[0]
 
@@ -152,13 +154,28 @@ class OurEpoch:
         self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
 
 
-def epoch_against_plain(dataset: str, threads: int, rounds: int) -> dict[str, Any] | None:
-    """Median epoch (train and validate) of both, in seconds."""
+def our_epoch(dataset: str, threads: int) -> OurEpoch:
+    """Our epoch, in the process it is to run in."""
+    return OurEpoch(_case(dataset, threads))
+
+
+def plain_epoch(dataset: str, threads: int) -> PlainEpoch:
+    """The plain epoch, in the process it is to run in."""
+    return PlainEpoch(_case(dataset, threads))
+
+
+def _case(dataset: str, threads: int) -> Case:
     use_threads(threads)
     made = case(dataset)
-    if made is None:
+    assert made is not None
+    return made
+
+
+def epoch_against_plain(dataset: str, threads: int, rounds: int) -> dict[str, Any] | None:
+    """Median epoch (train and validate) of both, in seconds."""
+    if case(dataset) is None:
         return None
-    ours, plain = side_by_side([OurEpoch(made), PlainEpoch(made)], rounds=rounds)
+    ours, plain = apart([our_epoch, plain_epoch], dataset, threads, rounds=rounds)
     return {
         "dataset": dataset, "threads": threads, "ours_s": ours, "plain_s": plain,
         "ratio": plain / ours,
@@ -178,6 +195,7 @@ def peak_memory(who: str, dataset: str) -> float:
         for batch in itertools.islice(epoch.loader, 5):
             epoch.step(batch)
         return _peak() - before
+    keep_freed_memory()  # as a training does
     made.model.train()
     made.method.step(made.data.train.batch([0]), Context("train", 0, Draws(0)))  # compiles
     before = _peak()

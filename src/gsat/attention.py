@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,7 @@ from gsat.models.backbone import check_dropout, seeded
 from gsat.ops import (
     Draws,
     concrete,
-    gather_normalise_relu_dropout,
-    normalise_relu_dropout,
+    extractor,
 )
 
 On = Literal["edge", "node"]
@@ -43,19 +42,10 @@ class Extractor(nn.Module):
 
     def forward(self, h: Tensor, batch: GraphBatch, draws: Draws | None = None) -> Tensor:
         """Node embeddings [N, h] to logits [E] or [N]."""
-        first, second = (draws.child(0), draws.child(1)) if draws else (None, None)
-        # The biases of the hidden layers cancel: the norm takes the mean of each graph away.
-        if self.on == "edge":
-            # W concat(h_u, h_v) = W_src h_u + W_dst h_v: products on nodes, not edges.
-            from_src, from_dst = self.first.weight.split(self.hidden, dim=1)
-            a, b = h @ from_src.T, h @ from_dst.T
-            z = gather_normalise_relu_dropout(a, b, batch, self.dropout, first)
-            ptr, rows = batch.edge_ptr, batch.edge_id
-        else:
-            ptr, rows = batch.node_ptr, batch.node_id
-            z = normalise_relu_dropout(h @ self.first.weight.T, ptr, rows, self.dropout, first)
-        z = normalise_relu_dropout(z @ self.second.weight.T, ptr, rows, self.dropout, second)
-        return self.last(z)[:, 0]
+        return extractor(
+            h, batch, self.first.weight, self.second.weight, self.last.weight, self.last.bias,
+            self.dropout, draws,
+        )  # fmt: skip
 
 
 def sample(
@@ -85,7 +75,20 @@ def sample(
 
 def average_directions(attention: Tensor, batch: GraphBatch) -> Tensor:
     """w_uv = w_vu = (α_uv + α_vu) / 2 on undirected graphs, w = α on directed ones; [E] to [E]."""
-    return (attention + attention[batch.pair]) / 2
+    return _PairMean.apply(attention, batch.pair)
+
+
+class _PairMean(torch.autograd.Function):
+    # An edge's pair is the edge's pair's pair: backward is forward, not a scatter.
+    @staticmethod
+    def forward(ctx: Any, attention: Tensor, pair: Tensor) -> Tensor:
+        ctx.save_for_backward(pair)
+        return (attention + attention[pair]) / 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (pair,) = ctx.saved_tensors
+        return (grad + grad[pair]) / 2, None
 
 
 def lift(attention: Tensor, batch: GraphBatch) -> Tensor:

@@ -69,6 +69,13 @@ def test_a_node_is_explained_within_what_it_sees(explained: Explanation) -> None
         assert one.as_dict()["node"] == node
 
 
+def test_labels_as_pyg_keeps_them(explained: Explanation) -> None:
+    explained.y = explained.node_y
+    del explained.node_y
+    assert int(explained.of_node(1).y) == 1
+    assert explained.of_node(2).as_dict()["y"] == 2
+
+
 def test_a_budget_keeps_the_node(explained: Explanation) -> None:
     for node in range(int(explained.num_nodes)):
         few = explained.of_node(node).top(1)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gsat.graphs import GraphBatch
-from gsat.ops import ScalarTerm, aggregate
+from gsat.ops import ScalarTerm, aggregate, scalar_term
 
 KINDS = ("none", "scalar", "dense")
 
@@ -150,3 +150,24 @@ def test_a_nan_is_not_hidden(kind: str, mixed: GraphBatch, normal: Callable[...,
     x, weight, *term = inputs(kind, mixed, normal, 4)
     x[mixed.src[0]] = torch.nan
     assert op(kind, mixed)(x, weight, *term)[mixed.dst[0]].isnan().all()
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+def test_two_linear_layers_on_a_scalar_are_one_line(
+    engine: str, normal: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_OPS", engine)
+    torch.manual_seed(0)
+    encoder, edge = nn.Linear(1, 6), nn.Linear(6, 6)
+    parameters = [*encoder.parameters(), *edge.parameters()]
+    attribute, along = normal(1, 20), normal(2, 20, 6)
+    term = scalar_term(attribute, encoder, edge)
+    ours = term.attribute[:, None] * term.slope + term.offset
+    theirs = edge(encoder(attribute[:, None]))
+    torch.testing.assert_close(ours, theirs)
+    for a, b in zip(
+        torch.autograd.grad(ours, parameters, along),
+        torch.autograd.grad(theirs, parameters, along),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)

@@ -73,8 +73,6 @@ def test_a_long_compile_is_announced_once_and_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, told: int
 ) -> None:
     class Slow:
-        signatures: tuple[()] = ()
-
         def __call__(self, *_: object) -> None:
             time.sleep(0.5)
 

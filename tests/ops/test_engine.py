@@ -22,9 +22,12 @@ from gsat.ops import (
     batch_norm_relu,
     bernoulli_kl,
     concrete,
+    extractor,
     gather_normalise_relu_dropout,
+    gin_layer,
     normalise_relu_dropout,
     pool,
+    products,
     relu_dropout,
 )
 from gsat.ops.engine import engine, split
@@ -53,17 +56,41 @@ def _batch_norm(x: Tensor, batch: GraphBatch) -> Tensor:
     return batch_norm_relu(x, x[0].detach(), nn.BatchNorm1d(x.shape[1]).to(x.dtype))
 
 
+def _weights(like: Tensor, *shapes: tuple[int, ...]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator).to(like.dtype) for shape in shapes]
+
+
+def _gin_layer(x: Tensor, batch: GraphBatch) -> Tensor:
+    h = x.shape[1]
+    mlp = [module.to(x.dtype) for module in (nn.Linear(h, h), nn.BatchNorm1d(h), nn.Linear(h, h))]
+    with torch.no_grad():
+        for linear, weight in zip(mlp[::2], _weights(x, (h, h), (h, h)), strict=True):
+            linear.weight.copy_(weight)
+            linear.bias.fill_(0.1)
+    return gin_layer(x, batch, _edge(x, batch), _scalar(x, batch), *mlp, 0.5, DRAWS)
+
+
+def _extractor(x: Tensor, batch: GraphBatch, ends: int) -> Tensor:
+    k = ends * x.shape[1]
+    weights = _weights(x, (2 * k, k), (4, 2 * k), (1, 4), (1,))
+    return extractor(x, batch, *weights, 0.5, DRAWS)
+
+
 # Every compiled op on one tensor x [N, h], with the name of its compiled backward.
 OPS: dict[str, tuple[str, Op]] = {
-    "aggregate": ("_Plain", lambda x, b: aggregate(x, b, _edge(x, b), own=True)),
-    "aggregate scalar": ("_Scalar", lambda x, b: aggregate(x, b, _edge(x, b), _scalar(x, b))),
-    "aggregate dense": ("_Dense", lambda x, b: aggregate(x, b, _edge(x, b), _dense(x, b))),
+    "aggregate": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), own=True)),
+    "aggregate scalar": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), _scalar(x, b))),
+    "aggregate dense": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), _dense(x, b))),
     "normalise": (
         "_Normalise",
         lambda x, b: normalise_relu_dropout(x, b.node_ptr, b.node_id, 0.5, DRAWS),
     ),
     "gather": ("_Gather", lambda x, b: gather_normalise_relu_dropout(x, x.flip(1), b, 0.5, DRAWS)),
     "relu": ("_Relu", lambda x, b: relu_dropout(x, b.node_id, 0.5, DRAWS, x[:3].sum(0))),
+    "gin layer": ("_GINLayer", _gin_layer),
+    "extractor edges": ("_Extractor", lambda x, b: _extractor(x, b, 2)),
+    "extractor nodes": ("_Extractor", lambda x, b: _extractor(x, b, 1)),
     "pool": ("_Sum", lambda x, b: pool(x, b.node_ptr)),
     "batch norm": ("_BatchNorm", _batch_norm),
     "concrete": ("_Concrete", lambda x, b: concrete(x[:, 0], b.node_id, DRAWS, 0.7)),
@@ -140,9 +167,8 @@ def test_chunks_cover_all_rows(rows: int) -> None:
 class Recorder:
     """Stands for a kernel that is compiled already, and notes the ranges it is called with."""
 
-    signatures: tuple[str, ...] = ("compiled",)
-
     def __init__(self) -> None:
+        engine_module._ready.add(self)
         self.ranges: list[tuple[int, int]] = []
 
     def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
@@ -227,6 +253,7 @@ def test_threads_do_not_change_a_bit(
     monkeypatch.setattr(engine_module, "_pools", {})
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
+    monkeypatch.setattr(products, "_LEAST", 16)
     torch.set_num_threads(1)
     alone = run(op, mixed)
     assert not calls
@@ -251,6 +278,7 @@ def test_threads_do_not_change_a_bit_of_a_large_batch(op: Op) -> None:
 def test_python_threads_may_enter_at_once(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
+    monkeypatch.setattr(products, "_LEAST", 16)
     torch.set_num_threads(2)
     store = from_pyg(random_graphs(7, 30))
     batches = [store.batch(np.arange(start, start + 12)) for start in (0, 9, 20)]

@@ -140,8 +140,15 @@ class Explanation(torch_geometric.explain.Explanation):
             if self.get(f"node_{name}") is not None:
                 out[name] = self[f"node_{name}"][node]
                 del out[f"node_{name}"]
+        if self.get("node_y") is None and self._has_label_per_node():
+            out.y = self.y[node]
         out.node = node if self.get("node_id") is None else int(self.node_id[node])
         return out
+
+    def _has_label_per_node(self) -> bool:
+        # In PyG's own node-level data ``y`` is per node.
+        y = self.get("y")
+        return isinstance(y, Tensor) and y.ndim > 0 and len(y) == int(self.num_nodes)
 
     def _restrict(self, keep: Tensor, nodes: Tensor | None = None) -> Explanation:
         """Edges where ``keep`` [E], their ends, ``nodes`` and the explained node; nodes renumbered,

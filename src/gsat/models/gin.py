@@ -12,10 +12,8 @@ from gsat.models.backbone import Backbone, check_dropout, seeded
 from gsat.ops import (
     Draws,
     EdgeTerm,
-    ScalarTerm,
-    aggregate,
-    batch_norm_relu,
-    relu_dropout,
+    gin_layer,
+    scalar_term,
 )
 from gsat.tasks import Task
 
@@ -45,13 +43,9 @@ class GINLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer.
-
-        The products are bare: the biases go into the pass that comes next.
-        """
-        z = aggregate(x, batch, attention, term, own=True) @ self.inner.weight.T
-        z = batch_norm_relu(z, self.inner.bias, self.norm) @ self.outer.weight.T
-        return relu_dropout(z, batch.node_id, dropout, draws, self.outer.bias)
+        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer."""
+        mlp = (self.inner, self.norm, self.outer)
+        return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
 
 
 class GIN(Backbone):
@@ -134,7 +128,5 @@ class GIN(Backbone):
         assert layer.edge is not None
         attribute = batch.edge_attr.to(self.encoder.weight.dtype)
         if attribute.shape[1] == 1:
-            # Two linear layers on a scalar a are a · slope + offset, exactly: no product per edge.
-            slope = layer.edge.weight @ self.edge_encoder.weight[:, 0]
-            return ScalarTerm(attribute[:, 0], slope, layer.edge(self.edge_encoder.bias))
+            return scalar_term(attribute[:, 0], self.edge_encoder, layer.edge)
         return layer.edge(self.edge_encoder(attribute))

@@ -91,13 +91,16 @@ class InterpretableModel(nn.Module, ABC):
         ``edge_mask`` follows the edge order of the graph that was given. A node-level model
         explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
         """
-        store = _as_store(graphs)
+        given = graphs if isinstance(graphs, GraphStore) else _as_list(graphs)
+        store = _as_store(given)
         if self.task.level == "node":
             store = store.at_nodes(None)
         explained: list[Explanation] = []
         with self.evaluating():
             for batch in self._batches(store, batch_size):
-                explained.extend(self._split(store, batch, self._say(batch), len(explained)))
+                first = len(explained)
+                view = store.select(range(first, first + batch.num_graphs))
+                explained.extend(self._split(given, view, batch, first))
         return explained[0] if isinstance(graphs, Data) else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
@@ -134,31 +137,27 @@ class InterpretableModel(nn.Module, ABC):
         return said
 
     def _split(
-        self, store: GraphStore, batch: GraphBatch, said: Attended, first: int
+        self, given: GraphStore | list[Data], view: GraphStore, batch: GraphBatch, first: int
     ) -> Iterator[Explanation]:
-        scores = said.edge_weight.cpu()
-        for number in range(batch.num_graphs):
-            data = store[first + number]
-            edges = slice(int(batch.edge_ptr[number]), int(batch.edge_ptr[number + 1]))
-            nodes = slice(int(batch.node_ptr[number]), int(batch.node_ptr[number + 1]))
-            order = store.select([first + number]).caller_order(scores[edges].numpy())
-            node_level = self.task.level == "node"
-            logits = said.logits[nodes if node_level else slice(number, number + 1)].cpu()
+        said = self._say(batch)
+        scores = torch.from_numpy(view.caller_order(said.edge_weight.numpy(force=True)))
+        logits, edges, nodes = said.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
+        probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
+        for number, undirected in enumerate(batch.undirected.tolist()):
             out = Explanation()
-            for name, value in data.items():
+            for name, value in given[first + number].items():
                 out[name] = value
-            out.edge_mask = torch.from_numpy(order)
+            out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":
-                out.node_mask = said.probability[nodes, None].cpu()
-            if node_level:
-                out.node_logits, out.hops = logits, self.backbone.hops
-                out.node_probabilities = self.task.probabilities(logits)
-                out.node_prediction = self.task.decide(logits)
+                out.node_mask = said.probability[nodes[number] : nodes[number + 1], None].cpu()
+            if self.task.level == "node":
+                own = slice(nodes[number], nodes[number + 1])
+                out.node_logits, out.node_probabilities = logits[own], probabilities[own]
+                out.node_prediction, out.hops = decisions[own], self.backbone.hops
             else:
-                out.logits = logits[0]
-                out.probabilities = self.task.probabilities(logits)[0]
-                out.prediction = self.task.decide(logits)[0]
-            out.undirected = bool(batch.undirected[number])
+                out.logits, out.probabilities = logits[number], probabilities[number]
+                out.prediction = decisions[number]
+            out.undirected = undirected
             if self.r is not None:
                 out.r = self.r
             yield out
@@ -187,14 +186,19 @@ class InterpretableModel(nn.Module, ABC):
         """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
 
 
-def _as_store(graphs: Any) -> GraphStore:
-    if isinstance(graphs, GraphStore):
-        return graphs
+def _as_list(graphs: Any) -> list[Data]:
     listed = [graphs] if isinstance(graphs, Data) else list(graphs)
     for number, graph in enumerate(listed):
         if not isinstance(graph, Data):
             raise DataError(f"graph {number} is a {type(graph).__name__}; a PyG Data was needed")
+    return listed
+
+
+def _as_store(graphs: Any) -> GraphStore:
+    if isinstance(graphs, GraphStore):
+        return graphs
     keep = (
         "x", "edge_index", "edge_attr", "edge_weight", "edge_truth", "node_truth", "num_nodes"
     )  # fmt: skip
+    listed = _as_list(graphs)
     return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in listed])

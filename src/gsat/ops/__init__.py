@@ -1,9 +1,11 @@
 """The few operations that cost time: one meaning in plain torch, one fast form for the CPU."""
 
-from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
+from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate, scalar_term
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
+from gsat.ops.extractor import extractor
+from gsat.ops.gin import gin_layer
 from gsat.ops.multi import Aggregator, centre_aggregate, multi_aggregate
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
@@ -24,10 +26,13 @@ __all__ = [
     "centre_aggregate",
     "concrete",
     "engine",
+    "extractor",
     "gather_normalise_relu_dropout",
+    "gin_layer",
     "keep_freed_memory",
     "multi_aggregate",
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",
+    "scalar_term",
 ]

@@ -11,15 +11,16 @@ linear layers on a scalar are one line, so no E × h × h product is paid), or a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import array, compiled, kernel, split
+from gsat.ops.engine import array, compiled, empty, kernel, split
 
 
 class ScalarTerm(NamedTuple):
@@ -31,6 +32,37 @@ class ScalarTerm(NamedTuple):
 
 
 EdgeTerm = ScalarTerm | Tensor | None
+
+
+def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
+    """``edge(encoder(a))`` of a scalar attribute [E]: two linear layers on a scalar are one line,
+    exactly."""
+    line = _Line.apply if compiled(encoder.weight, edge.weight) else _line_plain
+    return ScalarTerm(attribute, *line(encoder.weight, encoder.bias, edge.weight, edge.bias))
+
+
+def _line_plain(w: Tensor, b: Tensor, edge: Tensor, edge_b: Tensor) -> tuple[Tensor, Tensor]:
+    return edge @ w[:, 0], edge @ b + edge_b
+
+
+class _Line(torch.autograd.Function):
+    # The same in NumPy: a dozen torch operations on a few numbers each took a tenth of a step.
+    @staticmethod
+    def forward(
+        ctx: Any, w: Tensor, b: Tensor, edge: Tensor, edge_b: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(w, b, edge)
+        slope, offset = array(edge) @ array(w)[:, 0], array(edge) @ array(b) + array(edge_b)
+        return torch.from_numpy(slope), torch.from_numpy(offset)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor, offset: Tensor) -> tuple[Tensor | None, ...]:
+        w, b, edge = (array(t) for t in ctx.saved_tensors)
+        to_slope, to_offset = array(slope), array(offset)
+        to_edge = np.outer(to_slope, w[:, 0]) + np.outer(to_offset, b)
+        grads = (to_slope @ edge)[:, None], to_offset @ edge, to_edge, to_offset
+        return tuple(torch.from_numpy(g) for g in grads)
 
 
 def aggregate(
@@ -51,13 +83,8 @@ def aggregate(
     """
     if not compiled(x, weight, *(term if isinstance(term, tuple) else (term,))):
         return aggregate_plain(x, batch, weight, term, own)
-    if weight is None:
-        weight = torch.ones(batch.num_edges)
-    if term is None:
-        return _Plain.apply(x, weight, batch, own)
-    if isinstance(term, ScalarTerm):
-        return _Scalar.apply(x, weight, term.attribute, term.slope, term.offset, batch, own)
-    return _Dense.apply(x, weight, term, batch, own)
+    terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
+    return _Aggregate.apply(batch, own, x, weight, *terms)
 
 
 def aggregate_plain(
@@ -210,94 +237,64 @@ def _dense_backward(  # type: ignore[no-untyped-def]
                 grad_weight[e] = dot
 
 
-def _forward_places(batch: GraphBatch) -> tuple[Any, ...]:
-    return batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
+# The same on arrays, for ops that aggregate among other things. ``terms`` is empty, (term,) or
+# (attribute, slope, offset).
 
 
-def _backward_places(batch: GraphBatch) -> tuple[Any, ...]:
+def aggregate_rows(batch: GraphBatch, own: bool, weight: Any, x: Any, *terms: Any) -> Any:
+    """What :func:`aggregate` returns, [N, h]."""
+    out = empty(*x.shape)
+    places = batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
+    if weight is None:
+        weight = np.ones(batch.num_edges, np.float32)
+    kernels = {0: _plain_forward, 1: _dense_forward, 3: _scalar_forward}
+    split(kernels[len(terms)], *places, weight, x, *terms, own, out)
+    return out
+
+
+def aggregate_rows_backward(
+    batch: GraphBatch, own: bool, needs: Sequence[bool], grad: Any, weight: Any, x: Any, *terms: Any
+) -> tuple[Any, ...]:
+    """Gradients of weight, x and terms; None where ``needs`` says that nobody asks.
+
+    A gradient of length 0 tells a kernel not to bother.
+    """
     places = (batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst)
-    return tuple(place.numpy() for place in places)
+    if weight is None:
+        weight = np.ones(batch.num_edges, np.float32)
+    nothing = np.empty(0, np.float32)
+    grad_x = empty(*x.shape)
+    grad_weight = empty(*weight.shape) if needs[0] else nothing
+    arguments = [*(place.numpy() for place in places), weight, x, *terms, own, grad, grad_x]
+    if not terms:
+        split(_plain_backward, *arguments, grad_weight)
+        to_terms: tuple[Any, ...] = ()
+    elif len(terms) == 1:
+        grad_term = empty(*terms[0].shape)
+        split(_dense_backward, *arguments, grad_weight, grad_term)
+        to_terms = (grad_term,)
+    else:
+        grad_attribute = empty(*terms[0].shape) if needs[2] else nothing
+        slopes, offsets = np.empty((2, batch.num_graphs, x.shape[1]), np.float32)
+        split(_scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets)
+        to_terms = (grad_attribute if needs[2] else None, slopes.sum(0), offsets.sum(0))
+    return (grad_weight if needs[0] else None, grad_x, *to_terms)
 
 
-def _arrays(*tensors: Tensor) -> tuple[Any, ...]:
-    return tuple(array(t) for t in tensors)
-
-
-def _wanted(like: Tensor, needed: bool) -> Tensor:
-    """Room for a gradient; of length 0, which a kernel takes as "don't", when nobody asks."""
-    return torch.empty(like.shape) if needed else torch.empty(0)
-
-
-class _Plain(torch.autograd.Function):
+class _Aggregate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, batch: GraphBatch, own: bool) -> Tensor:
-        ctx.save_for_backward(x, weight)
+    def forward(ctx: Any, batch: GraphBatch, own: bool, x: Tensor, *rest: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, *rest)
         ctx.batch, ctx.own = batch, own
-        out = torch.empty(x.shape)
-        split(_plain_forward, *_forward_places(batch), *_arrays(weight, x), own, out.numpy())
-        return out
+        weight, *terms = (None if t is None else array(t) for t in rest)
+        return torch.from_numpy(aggregate_rows(batch, own, weight, array(x), *terms))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        grads = torch.empty(x.shape), _wanted(weight, ctx.needs_input_grad[1])
-        places = _backward_places(ctx.batch)
-        split(_plain_backward, *places, *_arrays(weight, x), ctx.own, *_arrays(grad, *grads))
-        return *_asked(ctx, grads), None, None
-
-
-class _Scalar(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, attribute: Tensor, slope: Tensor, offset: Tensor,
-        batch: GraphBatch, own: bool,
-    ) -> Tensor:  # fmt: skip
-        ctx.save_for_backward(x, weight, attribute, slope, offset)
-        ctx.batch, ctx.own = batch, own
-        out = torch.empty(x.shape)
-        arrays = _arrays(weight, x, attribute, slope, offset)
-        split(_scalar_forward, *_forward_places(batch), *arrays, own, out.numpy())
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, attribute, slope, offset = ctx.saved_tensors
-        needs = ctx.needs_input_grad
-        grads = (torch.empty(x.shape), _wanted(weight, needs[1]), _wanted(attribute, needs[2]))
-        slopes, offsets = (torch.empty(ctx.batch.num_graphs, x.shape[1]) for _ in range(2))
-        arrays = _arrays(weight, x, attribute, slope, offset)
-        outs = _arrays(grad, *grads, slopes, offsets)
-        split(_scalar_backward, *_backward_places(ctx.batch), *arrays, ctx.own, *outs)
-        return *_asked(ctx, grads), slopes.sum(0), offsets.sum(0), None, None
-
-
-class _Dense(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, term: Tensor, batch: GraphBatch, own: bool
-    ) -> Tensor:
-        ctx.save_for_backward(x, weight, term)
-        ctx.batch, ctx.own = batch, own
-        out = torch.empty(x.shape)
-        split(_dense_forward, *_forward_places(batch), *_arrays(weight, x, term), own, out.numpy())
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, term = ctx.saved_tensors
-        grads = (
-            torch.empty(x.shape),
-            _wanted(weight, ctx.needs_input_grad[1]),
-            torch.empty(term.shape),
-        )
-        places, arrays = _backward_places(ctx.batch), _arrays(weight, x, term)
-        split(_dense_backward, *places, *arrays, ctx.own, *_arrays(grad, *grads))
-        return *_asked(ctx, grads), None, None
-
-
-def _asked(ctx: Any, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    needs = ctx.needs_input_grad
-    return tuple(g if needed else None for g, needed in zip(grads, needs, strict=False))
+        x, weight, *terms = (None if t is None else array(t) for t in ctx.saved_tensors)
+        _, _, of_x, *of_rest = ctx.needs_input_grad
+        needs = (of_rest[0], of_x, *of_rest[1:])
+        made = aggregate_rows_backward(ctx.batch, ctx.own, needs, array(grad), weight, x, *terms)
+        to_weight, to_x, *to_terms = (None if g is None else torch.from_numpy(g) for g in made)
+        return None, None, to_x, to_weight, *to_terms

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.engine import chunks, compiled, kernel, split
+from gsat.ops.engine import array, chunks, compiled, kernel, split
 from gsat.ops.pool import segment_sums
 
 
@@ -34,11 +34,11 @@ def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
     if not compiled(z, bias) or len(z) < 2:
         return torch.relu(norm(z + bias))
     y, mean, variance = _BatchNorm.apply(z, norm.weight, norm.bias, norm.eps)
-    _update_running(norm, mean + bias.detach(), variance, len(z))
+    update_running(norm, mean + bias.detach(), variance, len(z))
     return y
 
 
-def _update_running(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: int) -> None:
+def update_running(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: int) -> None:
     if norm.running_mean is None or norm.running_var is None:
         return
     assert norm.num_batches_tracked is not None
@@ -67,17 +67,17 @@ def _chunk_squares(first, last, ptr, z, mean, sums):  # type: ignore[no-untyped-
 
 
 @kernel
-def _normalise(first, last, ptr, z, scale, shift, y):  # type: ignore[no-untyped-def]
+def normalise_rows(first, last, ptr, z, mean, scale, bias, y):  # type: ignore[no-untyped-def]
     h = z.shape[1]
     for i in range(ptr[first], ptr[last]):
         for j in range(h):
-            value = z[i, j] * scale[j] + shift[j]
+            value = (z[i, j] - mean[j]) * scale[j] + bias[j]
             # Cut where it is <= 0, not kept where it is > 0: a NaN gets through, as in torch.
             y[i, j] = np.float32(0.0) if value <= np.float32(0.0) else value
 
 
 @kernel
-def _backward_sums(first, last, ptr, z, y, mean, inverse, grad, total, along):  # type: ignore[no-untyped-def]
+def gradient_sums(first, last, ptr, z, y, mean, inverse, grad, total, along):  # type: ignore[no-untyped-def]
     h = z.shape[1]
     row = np.empty(h, np.float32)
     for c in range(first, last):
@@ -97,7 +97,7 @@ def _backward_sums(first, last, ptr, z, y, mean, inverse, grad, total, along):  
 
 
 @kernel
-def _backward(first, last, ptr, z, y, mean, inverse, scale, total, along, grad, grad_z):  # type: ignore[no-untyped-def]
+def gradient_of_rows(first, last, ptr, z, y, mean, inverse, scale, total, along, grad, grad_z):  # type: ignore[no-untyped-def]
     h = z.shape[1]
     for i in range(ptr[first], ptr[last]):
         for j in range(h):
@@ -120,9 +120,9 @@ class _BatchNorm(torch.autograd.Function):
         variance = sums.sum(0) / len(z)
         inverse = torch.rsqrt(variance + eps)
         scale = weight.detach() * inverse
-        shift = bias.detach() - mean * scale
         y = torch.empty_like(z)
-        split(_normalise, ptr, rows, scale.numpy(), shift.numpy(), y.numpy())
+        numbers = mean.numpy(), scale.numpy(), array(bias)
+        split(normalise_rows, ptr, rows, *numbers, y.numpy())
         ctx.save_for_backward(z, y, mean, inverse, scale)
         ctx.mark_non_differentiable(mean, variance)
         return y, mean, variance
@@ -138,11 +138,11 @@ class _BatchNorm(torch.autograd.Function):
             torch.empty(len(ptr) - 1, z.shape[1]),
             torch.empty(len(ptr) - 1, z.shape[1]),
         )
-        split(_backward_sums, ptr, *common, grad.numpy(), totals.numpy(), alongs.numpy())
+        split(gradient_sums, ptr, *common, grad.numpy(), totals.numpy(), alongs.numpy())
         total, along = totals.sum(0), alongs.sum(0)
         grad_z = torch.empty_like(z)
         split(
-            _backward, ptr, *common, scale.numpy(), (total / len(z)).numpy(),
+            gradient_of_rows, ptr, *common, scale.numpy(), (total / len(z)).numpy(),
             (along / len(z)).numpy(), grad.numpy(), grad_z.numpy(),
         )  # fmt: skip
         return grad_z, along, total, None

@@ -31,6 +31,7 @@ from gsat.errors import GSATError
 CHUNK = 256  # rows whose sum is taken in one go
 _SMALLEST = 1024  # rows per thread below which a second thread costs more than it gives
 _pools: dict[int, ThreadPoolExecutor] = {}
+_ready: set[Any] = set()  # kernels that have run in this process
 _announced = threading.Event()
 
 
@@ -68,6 +69,12 @@ def array(tensor: Tensor) -> Any:
     return (plain if plain.is_contiguous() else plain.contiguous()).numpy()
 
 
+def empty(*shape: int) -> Any:
+    """A float32 array that begins where torch's tensors do, at a multiple of 64 bytes: the bits of
+    a matrix product depend on it."""
+    return torch.empty(shape).numpy()
+
+
 def keep_freed_memory() -> None:
     """Let freed tensors be used again instead of going back to the system.
 
@@ -94,21 +101,27 @@ def split(run: Any, ptr: Any, *args: Any) -> None:
     Segments never straddle a range, so threads write to different places and the result does not
     depend on how many there are.
     """
-    if not run.signatures:
-        with _announcing():
-            run(0, 0, ptr, *args)  # an empty range: compiles, or reads the code from disk
     segments, rows = len(ptr) - 1, int(ptr[-1])
     threads = min(torch.get_num_threads(), max(1, rows // _SMALLEST), max(1, segments))
-    if threads == 1:
-        run(0, segments, ptr, *args)
-        return
     bounds = [int(ptr.searchsorted(rows * i // threads)) for i in range(1, threads)]
-    bounds = [0, *(min(b, segments) for b in bounds), segments]
+    launch(run, [0, *(min(b, segments) for b in bounds), segments], ptr, *args)
+
+
+def launch(run: Any, bounds: list[int], *args: Any) -> None:
+    """Call ``run(first, last, *args)`` for each two neighbours in ``bounds``, at the same time."""
+    if run not in _ready:
+        with _announcing():
+            run(0, 0, *args)  # an empty range: compiles, or reads the code from disk
+        _ready.add(run)
+    threads = len(bounds) - 1
+    if threads == 1:
+        run(bounds[0], bounds[1], *args)
+        return
     pool = _pools.get(threads)
     if pool is None:
         pool = _pools.setdefault(threads, ThreadPoolExecutor(threads - 1, "gsat-ops"))
-    others = [pool.submit(run, bounds[i], bounds[i + 1], ptr, *args) for i in range(1, threads)]
-    run(bounds[0], bounds[1], ptr, *args)
+    others = [pool.submit(run, bounds[i], bounds[i + 1], *args) for i in range(1, threads)]
+    run(bounds[0], bounds[1], *args)
     for other in others:
         other.result()
 

@@ -140,10 +140,16 @@ def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
+def normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
+    _statistics(first, last, ptr, z, mean, scale)
+    normalise_again(first, last, ptr, z, rows, key, below, grow, mean, scale, y)
+
+
+@kernel
+def normalise_again(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
+    """The result, from statistics that are known."""
     d = z.shape[1]
     offsets = column_offsets_numba(d)
-    _statistics(first, last, ptr, z, mean, scale)
     for g in range(first, last):
         for i in range(ptr[g], ptr[g + 1]):
             low, high = row_words_numba(key, rows[i])
@@ -183,7 +189,7 @@ def _gradient_sums(lo, hi, y, grad, grow, total, along):  # type: ignore[no-unty
 
 
 @kernel
-def _normalise_backward(first, last, ptr, z, y, mean, scale, grow, grad, grad_z):  # type: ignore[no-untyped-def]
+def normalise_backward(first, last, ptr, z, y, mean, scale, grow, grad, grad_z):  # type: ignore[no-untyped-def]
     d = z.shape[1]
     total, along = np.empty(d, np.float32), np.empty(d, np.float32)
     for g in range(first, last):
@@ -198,16 +204,23 @@ def _normalise_backward(first, last, ptr, z, y, mean, scale, grow, grad, grad_z)
 
 
 @kernel
-def _gather_forward(  # type: ignore[no-untyped-def]
+def gather_forward(  # type: ignore[no-untyped-def]
     first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y
 ):
     d = a.shape[1]
-    offsets = column_offsets_numba(d)
     for i in range(ptr[first], ptr[last]):
         u, v = src[i], dst[i]
         for j in range(d):
             y[i, j] = a[u, j] + b[v, j]
     _statistics(first, last, ptr, y, mean, scale)
+    gather_again(first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y)
+
+
+@kernel
+def gather_again(first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
+    """The result, from statistics that are known."""
+    d = a.shape[1]
+    offsets = column_offsets_numba(d)
     for g in range(first, last):
         for i in range(ptr[g], ptr[g + 1]):
             u, v = src[i], dst[i]
@@ -220,7 +233,7 @@ def _gather_forward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gather_backward(  # type: ignore[no-untyped-def]
+def gather_backward(  # type: ignore[no-untyped-def]
     first, last, ptr, src, dst, node_ptr, a, b, y, mean, scale, grow, grad, grad_a, grad_b
 ):
     d = a.shape[1]
@@ -246,7 +259,7 @@ def _gather_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _relu_forward(first, last, ptr, z, bias, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
+def relu_forward(first, last, ptr, z, bias, rows, key, below, grow, y):  # type: ignore[no-untyped-def]
     d = z.shape[1]
     offsets = column_offsets_numba(d)
     for i in range(ptr[first], ptr[last]):
@@ -258,7 +271,7 @@ def _relu_forward(first, last, ptr, z, bias, rows, key, below, grow, y):  # type
 
 
 @kernel
-def _relu_backward(first, last, ptr, y, grow, grad, grad_z, sums):  # type: ignore[no-untyped-def]
+def relu_backward(first, last, ptr, y, grow, grad, grad_z, sums):  # type: ignore[no-untyped-def]
     d = y.shape[1]
     for c in range(first, last):
         for j in range(d):
@@ -270,7 +283,7 @@ def _relu_backward(first, last, ptr, y, grow, grad, grad_z, sums):  # type: igno
                 sums[c, j] += g
 
 
-def _dropout(drop: float, key: int) -> tuple[Any, ...]:
+def dropout_numbers(drop: float, key: int) -> tuple[Any, ...]:
     return np.uint64(key), np.uint32(threshold(drop)), np.float32(1.0 / (1.0 - drop))
 
 
@@ -279,9 +292,9 @@ class _Normalise(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor, ptr: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
         y = torch.empty(z.shape)
         mean, scale = torch.empty(len(ptr) - 1, z.shape[1]), torch.empty(len(ptr) - 1, z.shape[1])
-        numbers = _dropout(drop, key)
+        numbers = dropout_numbers(drop, key)
         split(
-            _normalise_forward, ptr.numpy(), array(z), rows.numpy(), *numbers,
+            normalise_forward, ptr.numpy(), array(z), rows.numpy(), *numbers,
             mean.numpy(), scale.numpy(), y.numpy(),
         )  # fmt: skip
         ctx.save_for_backward(z, y, mean, scale, ptr)
@@ -294,7 +307,7 @@ class _Normalise(torch.autograd.Function):
         z, y, mean, scale, ptr = ctx.saved_tensors
         grad_z = torch.empty(z.shape)
         split(
-            _normalise_backward, ptr.numpy(), array(z), array(y), mean.numpy(), scale.numpy(),
+            normalise_backward, ptr.numpy(), array(z), array(y), mean.numpy(), scale.numpy(),
             ctx.grow, array(grad), grad_z.numpy(),
         )  # fmt: skip
         return grad_z, None, None, None, None
@@ -305,9 +318,9 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, drop: float, key: int) -> Tensor:
         y = torch.empty(batch.num_edges, a.shape[1])
         mean, scale = (torch.empty(batch.num_graphs, a.shape[1]) for _ in range(2))
-        numbers = _dropout(drop, key)
+        numbers = dropout_numbers(drop, key)
         split(
-            _gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
+            gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
             array(a), array(b), batch.edge_id.numpy(), *numbers,
             mean.numpy(), scale.numpy(), y.numpy(),
         )  # fmt: skip
@@ -322,7 +335,7 @@ class _Gather(torch.autograd.Function):
         batch = ctx.batch
         grad_a, grad_b = torch.empty(a.shape), torch.empty(b.shape)
         split(
-            _gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
+            gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
             batch.node_ptr.numpy(), array(a), array(b), array(y), mean.numpy(), scale.numpy(),
             ctx.grow, array(grad), grad_a.numpy(), grad_b.numpy(),
         )  # fmt: skip
@@ -333,9 +346,9 @@ class _Relu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, bias: Tensor, rows: Tensor, drop: float, key: int) -> Tensor:
         y = torch.empty(z.shape)
-        numbers = _dropout(drop, key)
+        numbers = dropout_numbers(drop, key)
         arrays = (array(z), array(bias), rows.numpy())
-        split(_relu_forward, chunks(len(z)), *arrays, *numbers, y.numpy())
+        split(relu_forward, chunks(len(z)), *arrays, *numbers, y.numpy())
         ctx.save_for_backward(y)
         ctx.grow = numbers[-1]
         return y
@@ -347,5 +360,5 @@ class _Relu(torch.autograd.Function):
         ptr, grad_z = chunks(len(y)), torch.empty(y.shape)
         sums = torch.empty(len(ptr) - 1, y.shape[1])
         arrays = (array(y), ctx.grow, array(grad), grad_z.numpy(), sums.numpy())
-        split(_relu_backward, ptr, *arrays)
+        split(relu_backward, ptr, *arrays)
         return grad_z, sums.sum(0) if ctx.needs_input_grad[1] else None, None, None, None

@@ -1,0 +1,137 @@
+"""Matrix products called from compiled kernels."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gsat.ops import products
+from gsat.ops.products import (
+    add_transposed_times,
+    aligned,
+    blas,
+    blocks,
+    fused,
+    spread,
+    sum_blocks,
+    times,
+    times_transposed,
+)
+
+engine_module = importlib.import_module("gsat.ops.engine")
+
+
+@pytest.fixture
+def matrices(normal: Callable[..., Tensor]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x [m, k], w [n, k] (columns of a wider one) and y [m, n]."""
+    x, w, y = normal(1, 37, 6), normal(2, 5, 14)[:, 4:10], normal(3, 37, 5)
+    return x.numpy(), w.numpy(), y.numpy()
+
+
+def test_torch_brings_its_products_here() -> None:
+    assert torch.backends.mkl.is_available() == (blas() != 0)
+
+
+@pytest.mark.skipif(not blas(), reason="torch's BLAS is not MKL here")
+class TestProducts:
+    def test_forward(self, matrices: tuple[np.ndarray, ...]) -> None:
+        x, w, _ = matrices
+        out = np.full((37, 5), np.nan, np.float32)
+        times_transposed(blas(), x, w, out)
+        np.testing.assert_allclose(out, x @ w.T, rtol=0, atol=1e-5)
+
+    @pytest.mark.parametrize("add", [False, True])
+    def test_gradient_of_rows(self, add: bool, matrices: tuple[np.ndarray, ...]) -> None:
+        _, w, y = matrices
+        out = np.full((37, 6), 2.0 if add else np.nan, np.float32)
+        times(blas(), y, w, add, out)
+        np.testing.assert_allclose(out, y @ w + (2.0 if add else 0.0), rtol=0, atol=1e-5)
+
+    def test_gradient_of_weights_goes_into_columns(self, matrices: tuple[np.ndarray, ...]) -> None:
+        x, _, y = matrices
+        out = np.ones((5, 13), np.float32)
+        add_transposed_times(blas(), y, x, out[:, 3:9])
+        np.testing.assert_allclose(out[:, 3:9], y.T @ x + 1, rtol=0, atol=1e-5)
+        assert (out[:, :3] == 1).all()
+        assert (out[:, 9:] == 1).all()
+
+    @pytest.mark.parametrize("rows", [0, 1])
+    def test_few_rows(self, rows: int, matrices: tuple[np.ndarray, ...]) -> None:
+        x, w, y = (m[:rows] if len(m) == 37 else m for m in matrices)
+        out = np.ones((rows, 5), np.float32)
+        times_transposed(blas(), x, w, out)
+        np.testing.assert_allclose(out, x @ w.T, rtol=0, atol=1e-5)
+        total = np.ones((5, 6), np.float32)
+        add_transposed_times(blas(), y, x, total)
+        np.testing.assert_allclose(total, y.T @ x + 1, rtol=0, atol=1e-5)
+
+    def test_torchs_own_products_keep_their_threads(self) -> None:
+        library = products._library()
+        torch.set_num_threads(2)
+        try:
+            before = library.MKL_Get_Max_Threads()
+            inside = []
+
+            class Run:
+                def __call__(self, *_: object) -> None:
+                    inside.append(library.MKL_Get_Max_Threads())
+
+            spread(Run(), np.array([0, 300]))
+            assert set(inside) == {1}
+            assert library.MKL_Get_Max_Threads() == before == 2
+        finally:
+            torch.set_num_threads(1)
+
+
+def test_without_such_a_blas_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fused(torch.ones(1)) == (blas() != 0)
+    monkeypatch.setattr(products, "blas", lambda: 0)
+    assert not fused(torch.ones(1))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 700, 2697, 10**6])
+def test_blocks_cover_all_rows(rows: int) -> None:
+    ptr = blocks(rows)
+    assert ptr[0] == 0
+    assert ptr[-1] == rows
+    sizes = np.diff(ptr)
+    assert len(sizes) <= 8
+    assert len(sizes)
+    if rows:
+        assert sizes.max() - sizes.min() <= 1
+        assert sizes.min() >= min(rows, 100)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[0], [0, 0], [0, 3, 0], [900, 0, 0], [0, 0, 900], [300] * 7, [1] * 2000]
+)
+def test_blocks_take_whole_graphs_and_all_of_them(sizes: list[int]) -> None:
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    bounds = blocks(int(ptr[-1]), ptr)
+    assert bounds[0] == 0
+    assert bounds[-1] == len(sizes)
+    assert (np.diff(bounds) > 0).all()
+    if sizes == [1] * 2000:
+        assert np.diff(bounds).tolist() == [250] * 8
+
+
+def test_no_graph_is_one_empty_block() -> None:
+    assert blocks(0, np.zeros(1, np.int64)).tolist() == [0, 0]
+
+
+def test_room_inside_a_kernel_begins_where_torchs_tensors_do() -> None:
+    for rows in range(1, 60):
+        room = aligned(rows, 7)
+        assert room.shape == (rows, 7)
+        assert room.ctypes.data % 64 == 0
+        assert engine_module.empty(rows, 3).ctypes.data % 64 == 0
+
+
+def test_blocks_are_added(normal: Callable[..., Tensor]) -> None:
+    parts = normal(4, 5, 3, 2).numpy()
+    np.testing.assert_allclose(sum_blocks(parts), parts.sum(0), rtol=0, atol=1e-5)
