@@ -73,7 +73,7 @@ def _sources(entry: Entry) -> list[dict[str, Any]]:
 def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Json = False) -> None:
     """Measure a run's predictions and explanations.
 
-    Accuracy or ROC AUC; explanation AUC and precision@5 where the truth is known.
+    Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the truth is known.
     """
     import gsat
     from gsat.training.evaluate import evaluate_model
