@@ -160,7 +160,7 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
     ("asked", "said"),
     [
         ({"method": "gsatt"}, "there is no method 'gsatt': there are gsat"),
-        ({"backbone": "gcn"}, "'backbone.name': input should be 'gin'"),
+        ({"backbone": "gcn"}, "there is no backbone 'gcn': there are gin, pna, leconv"),
         ({"dataset": "ba2motif"}, "did you mean 'ba2motifs'?"),
         ({"seed": -1}, "'seed': input should be greater than or equal to 0, not -1"),
         ({"seed": 1.5}, "'seed': input should be a valid integer"),

@@ -65,7 +65,8 @@ class Method(ABC):
 
     Attributes:
         name: as users type it. title: as papers print it. reports: which epoch is reported.
-        Settings: the type of its settings.
+        Settings: the type of its settings. based_on: the method whose settings in a recipe file
+            hold for this one, too, unless its own table says otherwise.
         model: what is trained, saved and loaded.
     """
 
@@ -73,6 +74,7 @@ class Method(ABC):
     title: ClassVar[str]
     reports: ClassVar[Literal["best", "last"]] = "best"
     Settings: ClassVar[type[MethodSettings]]
+    based_on: ClassVar[str | None] = None
     model: InterpretableModel
 
     @classmethod
