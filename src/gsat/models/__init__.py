@@ -1,6 +1,6 @@
 """Backbones, and what every interpretable model can do: predict and explain."""
 
-from gsat.models.backbone import Backbone, seeded
+from gsat.models.backbone import Backbone, load_weights, seeded
 from gsat.models.gin import GIN
 from gsat.models.interpretable import Attended, InterpretableModel, Predictions
 from gsat.models.leconv import LEConvNet
@@ -17,5 +17,6 @@ __all__ = [
     "InterpretableModel",
     "LEConvNet",
     "Predictions",
+    "load_weights",
     "seeded",
 ]

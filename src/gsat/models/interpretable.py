@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
+from gsat.models.backbone import Backbone
 from gsat.tasks import Task
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
@@ -46,10 +47,14 @@ class InterpretableModel(nn.Module, ABC):
     """A model that predicts and says which edges it used.
 
     Attributes:
-        task: what it predicts. on: whether it attends to ``edge`` or ``node``.
+        backbone: the network inside. task: what it predicts.
+        on: whether it attends to ``edge`` or ``node``.
         r: the prior its probabilities were pulled to, or None.
+        explains: whether its edge scores say anything; without, they have no metrics.
     """
 
+    explains: ClassVar[bool] = True
+    backbone: Backbone
     task: Task
     on: str
     r: float | None

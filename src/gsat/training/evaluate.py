@@ -19,11 +19,14 @@ from gsat.tasks import Task
 Score = Callable[[GraphBatch], tuple[Attended, dict[str, Tensor]]]
 
 
-def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> dict[str, Any]:
+def evaluate(
+    store: GraphStore, task: Task, score: Score, batch_size: int, explains: bool = True
+) -> dict[str, Any]:
     """All metrics of a split, as fractions; None where one is undefined.
 
     Args:
         score: gives what the model says of a batch and the losses to average over batches.
+        explains: whether its edge scores mean anything.
 
     Raises:
         FloatingPointError: the model says something that is not a finite number.
@@ -51,17 +54,17 @@ def evaluate(store: GraphStore, task: Task, score: Score, batch_size: int) -> di
         for name in losses[0]
     }
     out[task.metric] = task.score(torch.cat(logits), y)
-    out.update(explanation_metrics(store, torch.cat(weights).numpy()))
+    out.update(explanation_metrics(store, torch.cat(weights).numpy() if explains else None))
     return out
 
 
-def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
+def explanation_metrics(store: GraphStore, scores: NDArray[Any] | None) -> dict[str, float | None]:
     """How well edge scores [E] (stored order) find the true edges of a split.
 
     Where graphs say whether they are ``annotated``, only those that are count.
     """
     names = ("explanation_auc", "mean_graph_auc", "precision_at_5")
-    if not store.has("edge_truth"):
+    if scores is None or not store.has("edge_truth"):
         return dict.fromkeys(names)
     counts = store.edge_counts
     used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
@@ -92,7 +95,7 @@ def evaluate_model(
     model.check_fits(store)
     with model.evaluating():
         try:
-            return evaluate(store, model.task, score, batch_size)
+            return evaluate(store, model.task, score, batch_size, model.explains)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; look for NaN in the features") from None
 
