@@ -46,9 +46,10 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for what, names in (("missing", own.keys() - weights), ("unknown", weights.keys() - own)):
         problems += [f"'{name}' is {what}" for name in sorted(names)]
     if problems:
-        more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        said = ", ".join(problems[:3])
+        said += f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
         raise GSATError(
-            f"the weights do not fit this {type(network).__name__}: {', '.join(problems[:3])}{more}; "
+            f"the weights do not fit this {type(network).__name__}: {said}; "
             f"make the network with the settings it was trained with"
         )
     network.load_state_dict(dict(weights))
