@@ -180,6 +180,22 @@ def test_attention_of_ones_is_no_attention(
 
 
 @pytest.mark.parametrize("edges", EDGES)
+def test_both_engines_train_alike(edges: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, found = batch_of(edges), []
+    for engine in ("numba", "torch"):
+        monkeypatch.setenv("GSAT_OPS", engine)
+        model = gsat.GSAT(make(EDGES[edges], scalers=CLASSIC).train())
+        said = model(batch, Draws(7))
+        said.logits.square().sum().backward()
+        # Compiled, a bias before a norm gets no gradient instead of rounding errors.
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        found.append([said.logits, *grads])
+    scale = max(float(grad.abs().max()) for grad in found[1])
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours - theirs).abs().max() < 1e-4 * scale
+
+
+@pytest.mark.parametrize("edges", EDGES)
 def test_attention_of_zeros_hides_all_neighbours(edges: str) -> None:
     batch, pna = batch_of(edges), make(EDGES[edges])
     x = batch.x.clone().requires_grad_()

@@ -181,7 +181,6 @@ class PNA(Backbone):
             "dropout": dropout,
             "aggregators": list(aggregators),
             "scalers": list(scalers),
-            "mean_log_degree": mean_log_degree,
         }
         parts = 3 if edge_features else 2
         with seeded(seed, "pna"):
@@ -198,7 +197,7 @@ class PNA(Backbone):
                 nn.Linear(quarter, task.num_logits),
             )  # fmt: skip
         if self.scalers:
-            # Saved with the weights: a model fine-tuned on other data keeps its own.
+            # Saved with the weights, not in the config: the model keeps it on any data.
             self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
 
     @classmethod
