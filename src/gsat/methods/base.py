@@ -71,7 +71,7 @@ class Method(ABC):
         name: as users type it. title: as papers print it. reports: which epoch is reported.
         Settings: the type of its settings. based_on: the method whose settings in a recipe file
             hold for this one, too, unless its own table says otherwise.
-        Model: the type of the model, to load it again.
+        Model: the type of the model, whose ``from_config`` makes it again.
         model: what is trained, saved and loaded.
     """
 
@@ -80,7 +80,7 @@ class Method(ABC):
     reports: ClassVar[Literal["best", "last"]] = "best"
     Settings: ClassVar[type[MethodSettings]]
     based_on: ClassVar[str | None] = None
-    Model: ClassVar[type[GSAT] | type[Any]] = GSAT
+    Model: ClassVar[Any] = GSAT
     model: InterpretableModel
 
     @classmethod
