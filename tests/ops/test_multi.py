@@ -10,8 +10,14 @@ from torch import Tensor
 from torch_geometric.nn.aggr import MultiAggregation
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.ops import Aggregator, centre_aggregate, multi_aggregate
-from gsat.ops.multi import edge_aggregate, reduce_messages, weight_statistics
+from gsat.ops import (
+    Aggregator,
+    centre_aggregate,
+    edge_aggregate,
+    multi_aggregate,
+    weight_statistics,
+)
+from gsat.ops.multi import reduce_messages
 from reference import random_graphs
 
 ALL: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gsat.ops import Draws
-from gsat.ops.residual import add_dropout
+from gsat.ops import Draws, add_dropout
 
 
 @pytest.mark.parametrize("rows", [0, 1, 700])

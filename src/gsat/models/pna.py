@@ -20,9 +20,18 @@ from torch import Tensor, nn
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, check_dropout, seeded
-from gsat.ops import Aggregator, Draws, batch_norm_relu, centre_aggregate, multi_aggregate, pool
-from gsat.ops.multi import AGGREGATORS, EPS, edge_aggregate, weight_statistics
-from gsat.ops.residual import add_dropout
+from gsat.ops import (
+    Aggregator,
+    Draws,
+    add_dropout,
+    batch_norm_relu,
+    centre_aggregate,
+    edge_aggregate,
+    multi_aggregate,
+    pool,
+    weight_statistics,
+)
+from gsat.ops.multi import AGGREGATORS, EPS
 from gsat.tasks import Task
 
 if TYPE_CHECKING:

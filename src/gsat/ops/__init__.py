@@ -2,9 +2,10 @@
 
 from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate
 from gsat.ops.batchnorm import batch_norm_relu
+from gsat.ops.centre import centre_aggregate, weight_statistics
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
-from gsat.ops.multi import Aggregator, centre_aggregate, multi_aggregate
+from gsat.ops.multi import Aggregator, edge_aggregate, multi_aggregate
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
@@ -12,17 +13,20 @@ from gsat.ops.normalise import (
 )
 from gsat.ops.pool import pool
 from gsat.ops.random import Draws
+from gsat.ops.residual import add_dropout
 
 __all__ = [
     "Aggregator",
     "Draws",
     "EdgeTerm",
     "ScalarTerm",
+    "add_dropout",
     "aggregate",
     "batch_norm_relu",
     "bernoulli_kl",
     "centre_aggregate",
     "concrete",
+    "edge_aggregate",
     "engine",
     "gather_normalise_relu_dropout",
     "keep_freed_memory",
@@ -30,4 +34,5 @@ __all__ = [
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",
+    "weight_statistics",
 ]
