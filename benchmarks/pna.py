@@ -23,7 +23,7 @@ def products(model: Any, batch: GraphBatch) -> list[Product]:
     n, h, blocks = batch.num_nodes, pna.hidden, len(pna.aggregators)
     edges = pna.edge_encoder is not None
     out = []
-    for run, centre in (("first run", 2), ("second run", blocks)):
+    for run, centre in (("first run", 1 + ("sum" in pna.aggregators)), ("second run", blocks)):
         out.append(Product(f"{run}: encoder", n, pna.encoder.in_features, h, input_grad=False))
         for i in range(len(pna.layers)):
             out.append(Product(f"{run}: layer {i} source", n, blocks * h, h))

@@ -9,19 +9,23 @@ from torch.utils.flop_counter import FlopCounterMode
 from gsat.graphs import from_pyg
 from gsat.gsat import GSAT
 from gsat.models import PNA
-from gsat.ops import Draws
+from gsat.ops import Aggregator, Draws
 from gsat.tasks import Task
 from reference import random_graphs
 
 
 @pytest.mark.parametrize("edge_features", [0, 1])
-def test_the_products_of_a_step_are_all_there(edge_features: int) -> None:
+@pytest.mark.parametrize("aggregators", [("mean", "min", "max", "std", "sum"), ("mean", "std")])
+def test_the_products_of_a_step_are_all_there(
+    edge_features: int, aggregators: tuple[Aggregator, ...]
+) -> None:
     graphs = random_graphs(1, 60, edge_features=edge_features)
     for graph in graphs:
         if edge_features:
             graph.edge_attr.fill_(1.0)
     batch = from_pyg(graphs).batch()
-    model = GSAT(PNA(4, Task("binary"), edge_features=edge_features))
+    pna = PNA(4, Task("binary"), edge_features=edge_features, aggregators=aggregators)
+    model = GSAT(pna)
     with FlopCounterMode(display=False) as counter:
         model(batch, Draws(0)).logits.sum().backward()
     listed = sum(2 * p.m * p.k * p.n * (3 if p.input_grad else 2) for p in products(model, batch))

@@ -86,7 +86,9 @@ class PNALayer(nn.Module):
         if run.statistics is None:
             level, total, offset = self._collapsed(centre)
             arrives, degree = run.counts.split(1, dim=1)
-            z = torch.addmm(torch.addmm(z, x * arrives, level.T), x * degree, total.T)
+            z = torch.addmm(z, x * arrives, level.T)
+            if "sum" in self.aggregators:
+                z = torch.addmm(z, x * degree, total.T)
         else:
             own = centre_aggregate(x, run.statistics, self.aggregators)
             z = torch.addmm(z, own.flatten(1), centre.flatten(1).T)
