@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import explain, growth, seeds, steps
+from benchmarks import explain, growth, pna, seeds, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
 from gsat.training.rundir import environment
 
@@ -36,6 +36,22 @@ def floor_part(rounds: int) -> list[dict[str, Any]]:
                     f"  {dataset:<12} {threads} thread(s): step {row['step_ms']:.1f} ms, floor "
                     f"{row['floor_ms']:.1f} ms, {row['ratio']:.2f} x; gathering the batch "
                     f"{100 * row['batch_share']:.1f} % of the step"
+                )
+    return rows
+
+
+def pna_part(rounds: int) -> list[dict[str, Any]]:
+    """(b) the same on PNA."""
+    print("step of PNA against its floor")
+    rows = []
+    for dataset in DATASETS:
+        for threads in thread_counts():
+            row = pna.step_against_floor(dataset, threads)
+            if row:
+                rows.append(row)
+                print(
+                    f"  {dataset:<12} {threads} thread(s): step {row['step_ms']:.1f} ms, floor "
+                    f"{row['floor_ms']:.1f} ms, {row['ratio']:.2f} x"
                 )
     return rows
 
@@ -112,6 +128,7 @@ def seeds_part(rounds: int) -> list[dict[str, Any]]:
 
 PARTS: dict[str, Callable[[int], Any]] = {
     "floor": floor_part,
+    "pna": pna_part,
     "epoch": epoch_part,
     "memory": memory_part,
     "explain": explain_part,

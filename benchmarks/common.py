@@ -38,9 +38,9 @@ class Case:
         return self.method.model
 
 
-def case(dataset: str) -> Case | None:
+def case(dataset: str, backbone: str = "gin") -> Case | None:
     """The case, or None when its raw files are not here."""
-    recipe = make_recipe(dataset)
+    recipe = make_recipe(dataset, backbone=backbone)
     try:
         data = load_data(recipe)
     except DataNotFoundError as error:

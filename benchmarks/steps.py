@@ -32,21 +32,26 @@ class Product(NamedTuple):
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
     """The matrix products of one GSAT step on GIN, after all exact algebra."""
-    gin, g = model.backbone, model.extractor
+    gin = model.backbone
     assert isinstance(gin, GIN)
-    n, e, h = batch.num_nodes, batch.num_edges, gin.hidden
+    n, h = batch.num_nodes, gin.hidden
     out = []
     for run in ("first run", "second run"):
         out.append(Product(f"{run}: encoder", n, gin.encoder.in_features, h, input_grad=False))
         for i in range(len(gin.layers)):
             out += [Product(f"{run}: layer {i} {part}", n, h, h) for part in ("inner", "outer")]
     out.append(Product("head", batch.num_graphs, h, gin.task.num_logits))
-    wide = g.first.out_features
+    return out + extractor_products(model.extractor, batch)
+
+
+def extractor_products(g: Any, batch: GraphBatch) -> list[Product]:
+    """Those of the extractor."""
+    n, h, wide = batch.num_nodes, g.hidden, g.first.out_features
     if g.on == "edge":
-        out += [Product(f"extractor first, {end}", n, h, wide) for end in ("source", "target")]
-        rows = e
+        out = [Product(f"extractor first, {end}", n, h, wide) for end in ("source", "target")]
+        rows = batch.num_edges
     else:
-        out.append(Product("extractor first", n, h, wide))
+        out = [Product("extractor first", n, h, wide)]
         rows = n
     return [*out, Product("extractor second", rows, wide, h), Product("extractor last", rows, h, 1)]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gsat.errors import GSATError
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
-    from gsat.models import GIN
+    from gsat.models import GIN, PNA, LEConvNet
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
 
@@ -24,6 +24,8 @@ _HOMES = {
     "GraphStore": "gsat.graphs",
     "GSAT": "gsat.gsat",
     "GIN": "gsat.models",
+    "LEConvNet": "gsat.models",
+    "PNA": "gsat.models",
     "Task": "gsat.tasks",
     "Run": "gsat.training.train",
     "fit": "gsat.training.train",
@@ -35,11 +37,13 @@ _HOMES = {
 __all__ = [
     "GIN",
     "GSAT",
+    "PNA",
     "Dataset",
     "Explanation",
     "GSATError",
     "GraphBatch",
     "GraphStore",
+    "LEConvNet",
     "Run",
     "Task",
     "fit",

@@ -8,15 +8,17 @@ probability to r, so only edges that the prediction needs stay certain: they are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gsat.attention import Extractor, On, Sampling, edge_weights, sample
-from gsat.errors import DataError, GSATError
+from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
+from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel, load_weights
 from gsat.ops import Draws
 
 
@@ -84,6 +86,42 @@ class GSAT(InterpretableModel):
     def _on(self) -> On:
         return self.extractor.on
 
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: Backbone | Mapping[str, Tensor] | str | Path,
+        attention: On = "edge",
+        *,
+        backbone: Backbone | None = None,
+        **settings: Any,
+    ) -> GSAT:
+        """GSAT on a network that is trained already, to be fine-tuned by :func:`gsat.fit`.
+
+        Args:
+            source: a backbone (it goes into the model as it is, not as a copy), the directory of a
+                run, or a state dict.
+            attention, settings: as in the constructor; of a run nothing but the backbone is taken.
+            backbone: the network a state dict is loaded into.
+        """
+        if isinstance(source, Mapping):
+            if backbone is None:
+                raise GSATError("a state dict needs a network to go into: give backbone=…")
+            load_weights(backbone, source)
+            return cls(backbone, attention, **settings)
+        if backbone is not None:
+            raise GSATError("backbone=… is for state dicts; a backbone or a run brings its own")
+        if isinstance(source, str | Path):
+            # A run is a matter of training, which stands below this module.
+            from gsat.training.train import load
+
+            source = load(source).backbone
+        if not isinstance(source, Backbone):
+            raise GSATError(
+                f"a backbone, the directory of a run or a state dict was needed, not a "
+                f"{type(source).__name__}; wrap a PyG network by gsat.wrap first"
+            )
+        return cls(source, attention, **settings)
+
     @property
     def config(self) -> dict[str, Any]:
         """Plain values from which :meth:`from_config` builds the same model."""
@@ -107,16 +145,4 @@ class GSAT(InterpretableModel):
 
     def check_fits(self, store: GraphStore) -> None:
         """Raise a :class:`DataError` when the graphs have other features than the model knows."""
-        if len(store) == 0:
-            return
-        needed, came = self.backbone.config.get("in_features"), max(store.num_features, 1)
-        if needed is not None and needed != came:
-            raise DataError(
-                f"the model was trained on graphs with {needed} node features, these have {came}"
-            )
-        needed = self.backbone.config.get("edge_features")
-        if needed and needed != store.num_edge_features and store.num_edges:
-            raise DataError(
-                f"the model was trained on graphs with {needed} edge features, these have "
-                f"{store.num_edge_features}"
-            )
+        self.backbone.check_fits(store)

@@ -37,7 +37,8 @@ def attributes(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(params=sorted(BACKBONES))
 def backbone(request: pytest.FixtureRequest, attributes: int) -> Backbone:
     network = BACKBONES[request.param]
-    return network(3, TASK, edge_features=attributes, hidden=8, dropout=0.0).eval()  # type: ignore[call-arg]
+    known = min(attributes, 1) if request.param == "leconv" else attributes  # it knows one at most
+    return network(3, TASK, edge_features=known, hidden=8, dropout=0.0).eval()  # type: ignore[call-arg]
 
 
 def test_a_weight_does_what_attention_does(backbone: Backbone, attributes: int) -> None:

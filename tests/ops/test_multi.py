@@ -10,7 +10,13 @@ from torch import Tensor
 from torch_geometric.nn.aggr import MultiAggregation
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.ops import Aggregator, centre_aggregate, multi_aggregate
+from gsat.ops import (
+    Aggregator,
+    centre_aggregate,
+    edge_aggregate,
+    multi_aggregate,
+    weight_statistics,
+)
 from gsat.ops.multi import reduce_messages
 from reference import random_graphs
 
@@ -21,6 +27,12 @@ def op(
     batch: GraphBatch, kinds: tuple[Aggregator, ...] = ALL
 ) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda x, weight: multi_aggregate(x, batch, weight, kinds)
+
+
+def centre(
+    batch: GraphBatch, kinds: tuple[Aggregator, ...] = ALL
+) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, weight: centre_aggregate(x, weight_statistics(weight, batch), kinds)
 
 
 def test_the_compiled_form_agrees_with_the_plain_one(
@@ -73,7 +85,7 @@ def test_finite_differences(small: GraphBatch, normal: Callable[..., Tensor]) ->
     weight = normal(2, small.num_edges).sigmoid().double().requires_grad_()
     smooth: tuple[Aggregator, ...] = ("mean", "sum", "min", "max")
     assert torch.autograd.gradcheck(op(small, smooth), (x, weight))
-    assert torch.autograd.gradcheck(lambda x, w: centre_aggregate(x, small, w, smooth), (x, weight))
+    assert torch.autograd.gradcheck(centre(small, smooth), (x, weight))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,7 +99,7 @@ def test_the_centre_by_algebra_equals_messages_that_carry_it(
         x = x.double().requires_grad_()
         whole = x.expand(batch.num_nodes, -1)
         by_messages = reduce_messages(whole[batch.dst] * weight[:, None], batch, ALL)
-        by_algebra = centre_aggregate(x, batch, weight, ALL)
+        by_algebra = centre(batch)(x, weight)
         torch.testing.assert_close(by_algebra, by_messages)
         probe = torch.randn_like(by_messages)
         for found, expected in zip(
@@ -96,3 +108,53 @@ def test_the_centre_by_algebra_equals_messages_that_carry_it(
             strict=True,
         ):
             torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kinds", [("min",), ("std",), ("sum", "max"), ("mean", "std", "min")])
+def test_the_compiled_form_agrees_on_some_of_them(
+    kinds: tuple[Aggregator, ...],
+    mixed: GraphBatch,
+    normal: Callable[..., Tensor],
+    agree: Callable[..., None],
+) -> None:
+    x, weight = normal(1, mixed.num_nodes, 8), normal(2, mixed.num_edges).sigmoid()
+    agree(op(mixed, kinds), x, weight)
+    agree(centre(mixed, kinds), x, weight)
+
+
+def test_the_compiled_form_agrees_on_edges_and_centres(
+    batch: GraphBatch, normal: Callable[..., Tensor], agree: Callable[..., None]
+) -> None:
+    weight = normal(2, batch.num_edges).sigmoid()
+    agree(lambda e, w: edge_aggregate(e, batch, w, ALL), normal(1, batch.num_edges, 8), weight)
+    agree(centre(batch), normal(1, batch.num_nodes, 8), weight)
+    agree(centre(batch), normal(1, 1, 8), weight)
+    agree(lambda w: weight_statistics(w, batch), weight)
+
+
+def test_equal_weights_share_the_gradient(mixed: GraphBatch, agree: Callable[..., None]) -> None:
+    x = torch.arange(mixed.num_nodes).remainder(3).float()[:, None].expand(-1, 3) - 1
+    weight = 0.5 + torch.arange(mixed.num_edges).remainder(2).float()
+    agree(centre(mixed, ("min", "max")), x.contiguous(), weight)
+
+
+def test_an_edge_aggregation_is_that_of_its_messages(
+    mixed: GraphBatch, normal: Callable[..., Tensor]
+) -> None:
+    e, ones = normal(1, mixed.num_edges, 5), torch.ones(mixed.num_edges)
+    found = edge_aggregate(e, mixed, None, ALL)
+    torch.testing.assert_close(found, reduce_messages(e, mixed, ALL), rtol=1e-4, atol=1e-3)
+    assert torch.equal(found, edge_aggregate(e, mixed, ones, ALL))
+
+
+def test_threads_do_not_matter(normal: Callable[..., Tensor]) -> None:
+    batch = from_pyg(random_graphs(5, 500)).batch()
+    x, weight = normal(1, batch.num_nodes, 8), normal(2, batch.num_edges).sigmoid()
+    found = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        value = op(batch)(*leaves) + centre(batch)(*leaves)
+        found.append([value, *torch.autograd.grad(value.square().sum(), leaves)])
+    assert batch.num_nodes > 3 * 1024  # enough work for three
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))

@@ -40,6 +40,79 @@ def test_shipped_recipes_are_the_published_ones(name: str) -> None:
     assert recipe.data.split_seed is None
 
 
+# The same for other backbones.
+PUBLISHED_PNA = {
+    "ba2motifs": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+    "houses": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+    "mutag": ("node", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+    "spmotif-0.5": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
+    "spmotif-0.9": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
+}
+PUBLISHED_LECONV = {
+    "spmotif-0.5": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
+    "spmotif-0.9": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
+}
+OTHERS = [
+    *(("pna", name, row) for name, row in PUBLISHED_PNA.items()),
+    *(("leconv", name, row) for name, row in PUBLISHED_LECONV.items()),
+]
+
+
+@pytest.mark.parametrize("method", ["gsat", "gsat-star"])
+@pytest.mark.parametrize(("backbone", "name", "row"), OTHERS)
+def test_recipes_of_other_backbones(
+    backbone: str, name: str, row: tuple[Any, ...], method: str
+) -> None:
+    recipe = make_recipe(name, backbone=backbone, method=method)
+    net, training, own = recipe.backbone, recipe.training, recipe.settings
+    assert (
+        own.attention, net.hidden, net.layers, net.dropout, training.batch_size, training.epochs,
+        training.lr, training.weight_decay, own.r_interval, own.r_final,
+    ) == row[:-1]  # fmt: skip
+    assert max(11, own.schedule.settled) == row[-1]
+    assert net.name == backbone
+    if backbone == "pna":
+        assert set(net.aggregators) == {"mean", "min", "max", "std", "sum"}
+        assert net.scalers == []
+    assert from_tables(tomllib.loads(recipe.toml())) == recipe
+
+
+def test_gsat_star_takes_the_settings_of_gsat_unless_it_has_its_own(tmp_path: Path) -> None:
+    shipped = make_recipe("ba2motifs", method="gsat-star").settings
+    assert (shipped.r_final, shipped.pretrain_ckpt, shipped.pretrain_epochs) == (0.5, "last", None)
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "[method.gsat]\nr_final = 0.6\ninfo_coef = 0.1\n"
+        '[method.gsat-star]\ninfo_coef = 0.2\npretrain_ckpt = "best"\n'
+    )
+    own = make_recipe(
+        "ba2motifs", method="gsat-star", file=file, settings=["pretrain_epochs=7"]
+    ).settings
+    assert (own.r_final, own.info_coef) == (0.6, 0.2)
+    assert (own.pretrain_ckpt, own.pretrain_epochs) == ("best", 7)
+    assert make_recipe("ba2motifs", file=file).settings.info_coef == 0.1
+    with pytest.raises(RecipeError, match="no setting 'pretrain_epochs'"):
+        make_recipe("ba2motifs", settings=["pretrain_epochs=7"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('aggregators=["mean", "median"]', "'backbone.aggregators.1'"),
+        ("aggregators=[]", "'backbone.aggregators'"),
+        ('scalers=["linear"]', "'backbone.scalers.0'"),
+        ("dropout=1.0", "'backbone.dropout'"),
+    ],
+)
+def test_a_wrong_setting_of_pna_is_named(setting: str, said: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        make_recipe("ba2motifs", backbone="pna", settings=[setting])
+    assert said in one_line(caught.value)
+    if "drop" not in setting:
+        with pytest.raises(RecipeError, match="there is no setting"):
+            make_recipe("ba2motifs", settings=[setting])
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_reading_is_the_default(name: str) -> None:
     own = make_recipe(name).settings
@@ -160,7 +233,7 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
     ("asked", "said"),
     [
         ({"method": "gsatt"}, "there is no method 'gsatt': there are gsat"),
-        ({"backbone": "gcn"}, "'backbone.name': input should be 'gin'"),
+        ({"backbone": "gcn"}, "there is no backbone 'gcn': there are gin, pna, leconv"),
         ({"dataset": "ba2motif"}, "did you mean 'ba2motifs'?"),
         ({"seed": -1}, "'seed': input should be greater than or equal to 0, not -1"),
         ({"seed": 1.5}, "'seed': input should be a valid integer"),

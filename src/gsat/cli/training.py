@@ -24,8 +24,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 @app.command()
 def train(
     dataset: Annotated[str, typer.Argument(help="A data set; see: gsat datasets")],
-    backbone: Annotated[str, typer.Option(help="The network: gin.")] = "gin",
-    method: Annotated[str, typer.Option(help="How to train it: gsat.")] = "gsat",
+    backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
+    method: Annotated[str, typer.Option(help="How to train it: gsat, gsat-star, erm.")] = "gsat",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Decides the split and the training (0).")
     ] = None,
@@ -199,6 +199,10 @@ def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result))
         return
+    if "pretrained" in result:
+        before = result["pretrained"]["test"]
+        known = {name: value for name, value in before.items() if value is not None}
+        show_metrics("before fine-tuning:", known)
     show_metrics("test", result["test"])
     epoch = f"best epoch {result['best_epoch']}"
     if result["selected"] == "last":

@@ -8,6 +8,7 @@ declare its settings, list it in ``METHODS``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gsat.graphs import GraphBatch
+from gsat.gsat import GSAT
 from gsat.models import Attended, Backbone, InterpretableModel
 from gsat.ops import Draws
 
@@ -44,11 +46,13 @@ class Phase:
     Attributes:
         name: for logs and random draws. epochs: how many.
         selectable_from: the first epoch that may be chosen as the best; None for none of them.
+        explains: whether edges are scored in it; without, explanation metrics are None.
     """
 
     name: str
     epochs: int
     selectable_from: int | None = 0
+    explains: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,9 @@ class Method(ABC):
 
     Attributes:
         name: as users type it. title: as papers print it. reports: which epoch is reported.
-        Settings: the type of its settings.
+        Settings: the type of its settings. based_on: the method whose settings in a recipe file
+            hold for this one, too, unless its own table says otherwise.
+        Model: the type of the model, whose ``from_config`` makes it again.
         model: what is trained, saved and loaded.
     """
 
@@ -73,6 +79,8 @@ class Method(ABC):
     title: ClassVar[str]
     reports: ClassVar[Literal["best", "last"]] = "best"
     Settings: ClassVar[type[MethodSettings]]
+    based_on: ClassVar[str | None] = None
+    Model: ClassVar[Any] = GSAT
     model: InterpretableModel
 
     @classmethod
@@ -97,6 +105,15 @@ class Method(ABC):
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:  # noqa: B027
         """Called after validation; the place for learning-rate schedules."""
+
+    def finish_phase(  # noqa: B027
+        self, context: Context, measure: Callable[[str], dict[str, Any]]
+    ) -> None:
+        """Called after a phase's last epoch; ``measure("test")`` gives the metrics of a split."""
+
+    def report(self) -> dict[str, Any]:
+        """More for ``result.json``, as plain values."""
+        return {}
 
     @abstractmethod
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:

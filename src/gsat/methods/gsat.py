@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, PositiveInt
@@ -56,8 +56,9 @@ class GSATMethod(Method):
 
     name = "gsat"
     title = "GSAT"
-    Settings = GSATSettings
+    Settings: ClassVar[type[MethodSettings]] = GSATSettings
     model: GSAT
+    settings: GSATSettings
 
     def __init__(self, model: GSAT, settings: GSATSettings, training: TrainingSettings) -> None:
         self.model, self.settings, self.training = model, settings, training

@@ -1,17 +1,22 @@
 """Backbones, and what every interpretable model can do: predict and explain."""
 
-from gsat.models.backbone import Backbone, seeded
+from gsat.models.backbone import Backbone, load_weights, seeded
 from gsat.models.gin import GIN
 from gsat.models.interpretable import Attended, InterpretableModel, Predictions
+from gsat.models.leconv import LEConvNet
+from gsat.models.pna import PNA
 
-BACKBONES: dict[str, type[Backbone]] = {"gin": GIN}
+BACKBONES: dict[str, type[Backbone]] = {"gin": GIN, "pna": PNA, "leconv": LEConvNet}
 
 __all__ = [
     "BACKBONES",
     "GIN",
+    "PNA",
     "Attended",
     "Backbone",
     "InterpretableModel",
+    "LEConvNet",
     "Predictions",
+    "load_weights",
     "seeded",
 ]

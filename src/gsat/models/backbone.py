@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from gsat.errors import GSATError
-from gsat.graphs import GraphBatch
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, GraphStore
 from gsat.ops import Draws, pool
 from gsat.tasks import Task
 
@@ -32,6 +32,27 @@ def check_dropout(share: float) -> None:
     """Raise unless ``share`` can be dropped."""
     if not 0 <= share < 1:
         raise GSATError(f"a dropout lies between 0 and 1 (not 1 itself), not at {share}")
+
+
+def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Load a state dict whose names and shapes are exactly the network's, or change nothing."""
+    own = network.state_dict()
+    problems = [
+        f"'{name}' is [{', '.join(map(str, weights[name].shape))}] and has to be "
+        f"[{', '.join(map(str, tensor.shape))}]"
+        for name, tensor in own.items()
+        if name in weights and weights[name].shape != tensor.shape
+    ]
+    for what, names in (("missing", own.keys() - weights), ("unknown", weights.keys() - own)):
+        problems += [f"'{name}' is {what}" for name in sorted(names)]
+    if problems:
+        said = ", ".join(problems[:3])
+        said += f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
+        raise GSATError(
+            f"the weights do not fit this {type(network).__name__}: {said}; "
+            f"make the network with the settings it was trained with"
+        )
+    network.load_state_dict(dict(weights))
 
 
 class Backbone(nn.Module, ABC):
@@ -89,6 +110,22 @@ class Backbone(nn.Module, ABC):
     ) -> Tensor:
         """Logits [B, num_logits] ([M, num_logits] at node level); arguments as in :meth:`embed`."""
         return self.read_out(self.embed(batch, attention, draws), batch)
+
+    def check_fits(self, store: GraphStore) -> None:
+        """Raise a :class:`DataError` when the graphs have other features than the network knows."""
+        if len(store) == 0:
+            return
+        needed, came = self.config.get("in_features"), max(store.num_features, 1)
+        if needed is not None and needed != came:
+            raise DataError(
+                f"the model was trained on graphs with {needed} node features, these have {came}"
+            )
+        needed = self.config.get("edge_features")
+        if needed and needed != store.num_edge_features and store.num_edges:
+            raise DataError(
+                f"the model was trained on graphs with {needed} edge features, these have "
+                f"{store.num_edge_features}"
+            )
 
     @classmethod
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -50,13 +50,15 @@ class InterpretableModel(nn.Module, ABC):
     """A model that predicts and says which edges it used.
 
     Attributes:
-        task: what it predicts. backbone: the network inside.
+        backbone: the network inside. task: what it predicts.
         on: whether it attends to ``edge`` or ``node``.
         r: the prior its probabilities were pulled to, or None.
+        explains: whether its edge scores say anything; without, they have no metrics.
     """
 
-    task: Task
+    explains: ClassVar[bool] = True
     backbone: Backbone
+    task: Task
     on: str
     r: float | None
 

@@ -2,11 +2,12 @@
 
 from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate, scalar_term
 from gsat.ops.batchnorm import batch_norm_relu
+from gsat.ops.centre import centre_aggregate, weight_statistics
 from gsat.ops.concrete import bernoulli_kl, concrete
 from gsat.ops.engine import engine, keep_freed_memory
 from gsat.ops.extractor import extractor
 from gsat.ops.gin import gin_layer
-from gsat.ops.multi import Aggregator, centre_aggregate, multi_aggregate
+from gsat.ops.multi import Aggregator, edge_aggregate, multi_aggregate
 from gsat.ops.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
@@ -14,17 +15,20 @@ from gsat.ops.normalise import (
 )
 from gsat.ops.pool import pool
 from gsat.ops.random import Draws
+from gsat.ops.residual import add_dropout
 
 __all__ = [
     "Aggregator",
     "Draws",
     "EdgeTerm",
     "ScalarTerm",
+    "add_dropout",
     "aggregate",
     "batch_norm_relu",
     "bernoulli_kl",
     "centre_aggregate",
     "concrete",
+    "edge_aggregate",
     "engine",
     "extractor",
     "gather_normalise_relu_dropout",
@@ -35,4 +39,5 @@ __all__ = [
     "pool",
     "relu_dropout",
     "scalar_term",
+    "weight_statistics",
 ]

@@ -1,14 +1,10 @@
 """Several aggregations of weighted messages in one pass, as PNA wants them.
 
     multi_aggregate(x):   m_uv = w_uv · x_u          from the source
-    centre_aggregate(x):  m_uv = w_uv · x_v          from the node itself
+    edge_aggregate(e):    m_uv = w_uv · e_uv         from the edge
 
 Both are reduced over the edges u → v by mean, min, max, std and sum, in the order asked for. With
 no edge arriving the results are 0, but √1e-5 for std, that is √(ReLU(mean(m²) − mean(m)²) + 1e-5).
-
-The second needs no message at all: x_v does not depend on u, so its aggregations are x_v times
-statistics of the weights alone (for min and max, which of the two depends on the sign of x_v). The
-same holds for an edge attribute that is the same on all edges.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -25,6 +22,7 @@ from gsat.graphs.batch import GraphBatch
 from gsat.ops.engine import array, compiled, kernel, split
 
 Aggregator = Literal["mean", "min", "max", "std", "sum"]
+AGGREGATORS: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
 EPS = 1e-5
 
 
@@ -39,19 +37,28 @@ def multi_aggregate(
     Returns:
         [N, A, h] for A aggregators.
     """
-    if not compiled(x, weight):
-        return multi_aggregate_plain(x, batch, weight, aggregators)
-    if weight is None:
-        weight = torch.ones(batch.num_edges)
-    parts = dict(zip(_ORDER, _Multi.apply(x, weight, batch), strict=True))
-    return torch.stack([parts[name] for name in aggregators], dim=1)
+    return _aggregate(x, batch.src, batch, weight, aggregators)
 
 
-def multi_aggregate_plain(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
+def edge_aggregate(
+    e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
-    """The meaning of :func:`multi_aggregate`, in plain torch."""
-    message = x[batch.src] if weight is None else x[batch.src] * weight[:, None]
+    """All aggregations of w_uv · e_uv for e [E, h]; otherwise as :func:`multi_aggregate`."""
+    return _aggregate(e, torch.arange(len(e), device=e.device), batch, weight, aggregators)
+
+
+def _aggregate(
+    x: Tensor,
+    rows: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    aggregators: Sequence[Aggregator],
+) -> Tensor:
+    """The message of edge e is weight[e] · x[rows[e]]."""
+    if compiled(x, weight):
+        ones = torch.ones(batch.num_edges) if weight is None else weight
+        return _Multi.apply(x, ones, rows, batch, slots_of(aggregators), len(aggregators))
+    message = x[rows] if weight is None else x[rows] * weight[:, None]
     return reduce_messages(message, batch, aggregators)
 
 
@@ -81,115 +88,154 @@ def reduce_messages(
     return torch.stack(out, dim=1)
 
 
-def centre_aggregate(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
-) -> Tensor:
-    """All aggregations of w_uv · x_v, without a message per edge.
-
-    Args:
-        x: [N, h], or [1, h] for an edge attribute that is the same on all edges.
-        weight: [E], or None for all ones.
-
-    Returns:
-        [N, A, h].
-    """
-    ones = x.new_ones(batch.num_edges) if weight is None else weight
-    kinds: tuple[Aggregator, ...] = ("mean", "min", "max", "sum")
-    stats = dict(zip(kinds, reduce_messages(ones[:, None], batch, kinds).unbind(1), strict=True))
-    out = []
-    for name in aggregators:
-        if name == "std":
-            degree = batch.dst_ptr.diff().clamp(min=1).to(x.dtype)[:, None]
-            zeros = x.new_zeros(batch.num_nodes, 1)
-            square = zeros.index_add(0, batch.dst, (ones * ones)[:, None]) / degree
-            variance = torch.relu(square - stats["mean"] ** 2)
-            out.append((variance * x * x + EPS).sqrt())
-        elif name in ("min", "max"):
-            # A negative x_v turns the order of w · x_v around.
-            other = stats["max" if name == "min" else "min"]
-            out.append(torch.where(x >= 0, stats[name], other) * x)
-        else:
-            out.append(stats[name] * x)
-    return torch.stack([part.expand(batch.num_nodes, -1) for part in out], dim=1)
-
-
 # -- compiled form ------------------------------------------------------------------------------
+# Results go straight to their places in [N, A, h], which a matrix product then takes as it is.
+# Backward walks the edges into each node, too: an edge never leaves its graph and a thread has
+# whole graphs, so no two threads add to the same row.
 
-_ORDER: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
+
+def slots_of(aggregators: Sequence[Aggregator]) -> NDArray[np.int64]:
+    """Where each of ``AGGREGATORS`` stands among those asked for, −1 for nowhere."""
+    listed = list(aggregators)
+    return np.array([listed.index(a) if a in listed else -1 for a in AGGREGATORS])
 
 
 @kernel
-def _forward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, dst_ptr, src, weight, x, mean, low, high, std, total, lows, highs
-):
+def _forward(first, last, node_ptr, dst_ptr, rows, weight, x, slots, out):  # type: ignore[no-untyped-def]
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
-    square = np.empty(h, np.float32)
+    total, mean = np.empty(h, np.float32), np.empty(h, np.float32)
+    low, high, square = (
+        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+    )  # fmt: skip
+    at_mean, at_low, at_high, at_std, at_sum = slots
     for v in range(node_ptr[first], node_ptr[last]):
         begin, end = dst_ptr[v], dst_ptr[v + 1]
-        for j in range(h):
-            total[v, j] = zero
-            square[j] = zero
-            low[v, j] = zero
-            high[v, j] = zero
-        for e in range(begin, end):
-            u, w = src[e], weight[e]
-            for j in range(h):
-                total[v, j] += w * x[u, j]
         inverse = one / np.float32(max(end - begin, 1))
         for j in range(h):
-            mean[v, j] = total[v, j] * inverse
+            total[j] = zero
+            low[j] = zero
+            high[j] = zero
+            square[j] = zero
         for e in range(begin, end):
-            u, w = src[e], weight[e]
+            u, w = rows[e], weight[e]
             for j in range(h):
-                centred = w * x[u, j] - mean[v, j]
-                square[j] += centred * centred
+                total[j] += w * x[u, j]
             if e == begin:
                 for j in range(h):
-                    low[v, j] = w * x[u, j]
-                    high[v, j] = w * x[u, j]
+                    low[j] = w * x[u, j]
+                    high[j] = w * x[u, j]
             else:
                 for j in range(h):
-                    low[v, j] = min(low[v, j], w * x[u, j])
+                    low[j] = min(low[j], w * x[u, j])
+                    high[j] = max(high[j], w * x[u, j])
+        for j in range(h):
+            mean[j] = total[j] * inverse
+        if at_std >= 0 and end - begin > 1:
+            for e in range(begin, end):
+                u, w = rows[e], weight[e]
                 for j in range(h):
-                    high[v, j] = max(high[v, j], w * x[u, j])
-        for j in range(h):
-            std[v, j] = np.sqrt(square[j] * inverse + np.float32(EPS))
-        # How many messages share the extreme: they share its gradient, as in torch.
-        for j in range(h):
-            lows[v, j] = zero
-            highs[v, j] = zero
-        for e in range(begin, end):
-            u, w = src[e], weight[e]
+                    centred = w * x[u, j] - mean[j]
+                    square[j] += centred * centred
+        if at_mean >= 0:
             for j in range(h):
-                lows[v, j] += one if w * x[u, j] == low[v, j] else zero
+                out[v, at_mean, j] = mean[j]
+        if at_low >= 0:
             for j in range(h):
-                highs[v, j] += one if w * x[u, j] == high[v, j] else zero
+                out[v, at_low, j] = low[j]
+        if at_high >= 0:
+            for j in range(h):
+                out[v, at_high, j] = high[j]
+        if at_std >= 0:
+            for j in range(h):
+                out[v, at_std, j] = np.sqrt(square[j] * inverse + np.float32(EPS))
+        if at_sum >= 0:
+            for j in range(h):
+                out[v, at_sum, j] = total[j]
 
 
 @kernel
 def _backward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, src_ptr, by_src, dst, weight, x, base, slope, low, grad_low, high,
-    grad_high, grad_x, grad_weight,
-):  # fmt: skip
+    first, last, node_ptr, dst_ptr, rows, weight, x, slots, out, grad, grad_x, grad_weight
+):
+    """A message m gets base + slope · (m − mean), and the gradient of an extreme where it is one,
+    shared among equals as in torch."""
     h = x.shape[1]
-    zero = np.float32(0.0)
+    zero, one = np.float32(0.0), np.float32(1.0)
     weighted = len(grad_weight) > 0
-    row, message = np.empty(h, np.float32), np.empty(h, np.float32)
-    for u in range(node_ptr[first], node_ptr[last]):
+    base, slope, mean = (
+        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+    )  # fmt: skip
+    for_low, for_high, row = (
+        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+    )  # fmt: skip
+    at_mean, at_low, at_high, at_std, at_sum = slots
+    for v in range(node_ptr[first], node_ptr[last]):
+        begin, end = dst_ptr[v], dst_ptr[v + 1]
+        if begin == end:
+            continue
+        inverse = one / np.float32(end - begin)
+        several = end - begin > 1
         for j in range(h):
-            grad_x[u, j] = zero
-        for k in range(src_ptr[u], src_ptr[u + 1]):
-            e = by_src[k]
-            v, w = dst[e], weight[e]
+            base[j] = zero
+        if at_mean >= 0:
             for j in range(h):
-                message[j] = w * x[u, j]
+                base[j] += grad[v, at_mean, j] * inverse
+        if at_sum >= 0:
             for j in range(h):
-                row[j] = base[v, j] + slope[v, j] * message[j]
+                base[j] += grad[v, at_sum, j]
+        if not several:
+            # One message is every extreme, and has no variance.
+            if at_low >= 0:
+                for j in range(h):
+                    base[j] += grad[v, at_low, j]
+            if at_high >= 0:
+                for j in range(h):
+                    base[j] += grad[v, at_high, j]
+        else:
+            if at_std >= 0:
+                for j in range(h):
+                    mean[j] = zero
+                for e in range(begin, end):
+                    u, w = rows[e], weight[e]
+                    for j in range(h):
+                        mean[j] += w * x[u, j]
+                for j in range(h):
+                    mean[j] *= inverse
+                for j in range(h):
+                    slope[j] = grad[v, at_std, j] * inverse / out[v, at_std, j]
+            if at_low >= 0:
+                for j in range(h):
+                    for_low[j] = zero
+                for e in range(begin, end):
+                    u, w = rows[e], weight[e]
+                    for j in range(h):
+                        for_low[j] += one if w * x[u, j] == out[v, at_low, j] else zero
+                for j in range(h):
+                    for_low[j] = grad[v, at_low, j] / for_low[j]
+            if at_high >= 0:
+                for j in range(h):
+                    for_high[j] = zero
+                for e in range(begin, end):
+                    u, w = rows[e], weight[e]
+                    for j in range(h):
+                        for_high[j] += one if w * x[u, j] == out[v, at_high, j] else zero
+                for j in range(h):
+                    for_high[j] = grad[v, at_high, j] / for_high[j]
+        for e in range(begin, end):
+            u, w = rows[e], weight[e]
             for j in range(h):
-                row[j] += grad_low[v, j] if message[j] == low[v, j] else zero
-            for j in range(h):
-                row[j] += grad_high[v, j] if message[j] == high[v, j] else zero
+                row[j] = base[j]
+            if several:
+                if at_std >= 0:
+                    for j in range(h):
+                        row[j] += slope[j] * (w * x[u, j] - mean[j])
+                if at_low >= 0:
+                    for j in range(h):
+                        row[j] += for_low[j] if w * x[u, j] == out[v, at_low, j] else zero
+                if at_high >= 0:
+                    for j in range(h):
+                        row[j] += for_high[j] if w * x[u, j] == out[v, at_high, j] else zero
             for j in range(h):
                 grad_x[u, j] += w * row[j]
             if weighted:
@@ -201,34 +247,27 @@ def _backward(  # type: ignore[no-untyped-def]
 
 class _Multi(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, batch: GraphBatch) -> tuple[Tensor, ...]:
-        mean, low, high, std, total, lows, highs = (torch.empty(x.shape) for _ in range(7))
-        outs = [t.numpy() for t in (mean, low, high, std, total, lows, highs)]
-        places = (batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy())
-        split(_forward, *places, array(weight), array(x), *outs)
-        ctx.save_for_backward(x, weight, mean, low, high, std, lows, highs)
-        ctx.batch = batch
-        return mean, low, high, std, total
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, rows: Tensor, batch: GraphBatch, slots: Any, count: int
+    ) -> Tensor:
+        out = torch.empty(batch.num_nodes, count, x.shape[1])
+        split(_forward, *_places(batch, rows), array(weight), array(x), slots, out.numpy())
+        ctx.save_for_backward(x, weight, rows, out)
+        ctx.batch, ctx.slots = batch, slots
+        return out
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, g_mean: Tensor, g_low: Tensor, g_high: Tensor, g_std: Tensor, g_total: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        x, weight, mean, low, high, std, lows, highs = ctx.saved_tensors
-        batch = ctx.batch
-        degree = batch.dst_ptr.diff().clamp(min=1).to(x.dtype)[:, None]
-        # A message m reaches mean, std and sum by base + slope · m, the extremes where it is one.
-        slope = g_std / (std * degree)
-        # Where all messages are equal, ReLU'(0) = 0 keeps the gradient of the variance out.
-        slope = torch.where(std * std > EPS * (1 + 1e-6), slope, torch.zeros(()))
-        base = g_total + g_mean / degree - slope * mean
-        grad_x = torch.empty(x.shape)
-        grad_weight = torch.empty(weight.shape if ctx.needs_input_grad[1] else 0)
-        tensors = (
-            weight, x, base, slope, low, g_low / lows.clamp(min=1), high,
-            g_high / highs.clamp(min=1), grad_x, grad_weight,
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, rows, out = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1]
+        grad_x, grad_weight = torch.zeros(x.shape), torch.empty(weight.shape if wanted else 0)
+        split(
+            _backward, *_places(ctx.batch, rows), array(weight), array(x), ctx.slots, array(out),
+            array(grad), grad_x.numpy(), grad_weight.numpy(),
         )  # fmt: skip
-        places = (batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst)
-        split(_backward, *(p.numpy() for p in places), *(array(t) for t in tensors))
-        return grad_x, grad_weight if ctx.needs_input_grad[1] else None, None
+        return grad_x, grad_weight if wanted else None, None, None, None, None
+
+
+def _places(batch: GraphBatch, rows: Tensor) -> tuple[Any, ...]:
+    return batch.node_ptr.numpy(), batch.dst_ptr.numpy(), rows.numpy()

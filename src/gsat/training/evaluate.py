@@ -24,13 +24,19 @@ Score = Callable[[GraphBatch], tuple[Attended, dict[str, Tensor]]]
 
 
 def evaluate(
-    store: GraphStore, task: Task, score: Score, batch_size: int, hops: int | None = None
+    store: GraphStore,
+    task: Task,
+    score: Score,
+    batch_size: int,
+    hops: int | None = None,
+    explains: bool = True,
 ) -> dict[str, Any]:
     """All metrics of a split, as fractions; None where one is undefined.
 
     Args:
         score: gives what the model says of a batch and the losses to average over batches.
         hops: how far away an answer looks; needed at node level.
+        explains: whether its edge scores mean anything.
 
     Raises:
         FloatingPointError: the model says something that is not a finite number.
@@ -57,7 +63,9 @@ def evaluate(
     }
     out.update(task.scores(torch.cat(logits), y))
     edge_scores = torch.cat(weights).numpy()
-    if task.level == "node":
+    if not explains:
+        out.update(dict.fromkeys(_EXPLANATION))
+    elif task.level == "node":
         assert hops is not None
         out.update(node_explanation_metrics(store, edge_scores, hops))
     else:
@@ -134,7 +142,8 @@ def evaluate_model(
     model.check_fits(store)
     with model.evaluating():
         try:
-            return evaluate(store, model.task, score, batch_size, hops_of(model))
+            hops, explains = hops_of(model), model.explains
+            return evaluate(store, model.task, score, batch_size, hops, explains)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; look for NaN in the features") from None
 

@@ -177,6 +177,8 @@ class Loop:
             self._select(self.done, valid, context)
             assert self.best is not None
             line["test"] = self.best.test
+        if epoch == phase.epochs - 1:
+            self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
             self.run.log(line)
         self.progress.advance(self._status(valid))
@@ -206,10 +208,12 @@ class Loop:
 
         for network in self.method.networks().values():
             network.eval()
+        explains = {phase.name: phase.explains for phase in self.method.phases()}[context.phase]
         with torch.no_grad():
             store, model = self.splits[split], self.method.model
             try:
-                return evaluate(store, model.task, score, self.batch_size, hops_of(model))
+                hops = hops_of(model)
+                return evaluate(store, model.task, score, self.batch_size, hops, explains)
             except FloatingPointError as error:
                 raise _breakdown(context.epoch, f"{split} {error}") from None
 
@@ -251,6 +255,7 @@ class Loop:
             "valid": self.best.valid,
             "test": self.best.test,
             "seconds": round(self.spent, 3),
+            **self.method.report(),
         }
 
     # -- saving ---------------------------------------------------------------------------------

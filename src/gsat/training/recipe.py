@@ -22,6 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from gsat.datasets.registry import find_entry
 from gsat.errors import RecipeError
 from gsat.methods import METHODS, TrainingSettings
+from gsat.models.pna import Scaler
+from gsat.ops.multi import AGGREGATORS, Aggregator
 
 Tables = dict[str, Any]
 
@@ -59,6 +61,36 @@ class BackboneSettings(_Settings):
     edge_features: bool = True
 
 
+class PNASettings(_Settings):
+    """``[backbone]`` of PNA: which aggregations stand side by side, and how degrees scale them."""
+
+    name: Literal["pna"] = "pna"
+    hidden: PositiveInt = 80
+    layers: PositiveInt = 4
+    dropout: float = Field(0.3, ge=0, lt=1)
+    edge_features: bool = True
+    aggregators: list[Aggregator] = Field(list(AGGREGATORS), min_length=1)
+    scalers: list[Scaler] = []
+
+
+class LEConvSettings(_Settings):
+    """``[backbone]`` of the LEConv network."""
+
+    name: Literal["leconv"] = "leconv"
+    hidden: PositiveInt = 32
+    layers: PositiveInt = 2
+    dropout: float = Field(0.0, ge=0, lt=1)
+    edge_features: bool = True
+
+
+# One type each: a setting of one backbone is not part of another one's recipe and hash.
+BACKBONE_SETTINGS: dict[str, type[_Settings]] = {
+    "gin": BackboneSettings,
+    "pna": PNASettings,
+    "leconv": LEConvSettings,
+}
+
+
 class Recipe(_Settings):
     """Every setting of a run.
 
@@ -69,7 +101,7 @@ class Recipe(_Settings):
 
     seed: NonNegativeInt = 0
     data: DataSettings
-    backbone: BackboneSettings
+    backbone: BackboneSettings | PNASettings | LEConvSettings = Field(discriminator="name")
     training: TrainingSettings
     method: str
     settings: Any
@@ -136,9 +168,13 @@ def make_recipe(
             if name != "name" and name not in METHODS:
                 raise RecipeError(f"there is no setting 'method.{name}' in this recipe")
         _merge(tables, over if seed is None else {**over, "seed": seed})
-    # Only the chosen method's table is part of the recipe.
-    tables["method"] = {"name": method, method: _table(tables["method"], method, "method.")}
-    tables["training"] = _table(tables, "training")
+    # Only the chosen method's table is part of the recipe; one built on another takes its settings.
+    own = _table(tables["method"], method, "method.")
+    basis = METHODS[method].based_on if method in METHODS else None
+    if basis:
+        own = {**_table(tables["method"], basis, "method."), **own}
+    tables["method"] = {"name": method, method: own}
+    tables["backbone"], tables["training"] = _table(tables, "backbone"), _table(tables, "training")
     pairs = settings.items() if isinstance(settings, Mapping) else map(_parse_pair, settings)
     for key, value in pairs:
         _place(tables, key, value)
@@ -150,8 +186,9 @@ def from_tables(tables: Tables) -> Recipe:
     tables = copy.deepcopy(tables)
     chosen, data = _table(tables, "method"), _table(tables, "data")
     method = chosen.get("name", "gsat")
-    if str(method) not in METHODS:
-        raise RecipeError(f"there is no method '{method}': there are {', '.join(METHODS)}")
+    net = _table(tables, "backbone")
+    _check_known("method", method, METHODS)
+    _check_known("backbone", net.setdefault("name", "gin"), BACKBONE_SETTINGS)
     if "settings" in tables:  # a field of Recipe, not a table of the file
         raise RecipeError("there is no setting 'settings' in this recipe")
     if not isinstance(data.get("name"), str):
@@ -164,6 +201,7 @@ def from_tables(tables: Tables) -> Recipe:
             {
                 **tables,
                 "data": {**data, **entry.resolve(given)},
+                "backbone": net,
                 "method": method,
                 "settings": settings(**_table(chosen, method, "method.")),
             }
@@ -244,17 +282,26 @@ def _parse_pair(text: str) -> tuple[str, Any]:
     return key.strip(), parsed["v"] if len(parsed) == 1 else value.strip()
 
 
+def _check_known(what: str, name: Any, known: Iterable[str]) -> None:
+    if str(name) not in known:
+        raise RecipeError(f"there is no {what} '{name}': there are {', '.join(known)}")
+
+
 def _known_keys(tables: Tables) -> list[str]:
-    method = tables["method"]["name"]
-    if method not in METHODS:
-        raise RecipeError(f"there is no method '{method}': there are {', '.join(METHODS)}")
+    method, backbone = tables["method"]["name"], tables["backbone"]["name"]
+    _check_known("method", method, METHODS)
+    _check_known("backbone", backbone, BACKBONE_SETTINGS)
     entry = find_entry(tables["data"]["name"])
     return [
         "seed",
         "data.data_seed",
         "data.split_seed",
         *(f"data.{name}" for name in entry.options),
-        *(f"backbone.{name}" for name in BackboneSettings.model_fields if name != "name"),
+        *(
+            f"backbone.{name}"
+            for name in BACKBONE_SETTINGS[backbone].model_fields
+            if name != "name"
+        ),
         *(f"training.{name}" for name in TrainingSettings.model_fields),
         *(f"method.{method}.{name}" for name in METHODS[method].Settings.model_fields),
     ]
@@ -279,7 +326,10 @@ def _place(tables: Tables, key: str, value: Any) -> None:
 
 def _one_line(error: ValidationError) -> str:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
+    loc = first["loc"]
+    if loc[0] == "backbone":
+        loc = (loc[0], *loc[2:])  # pydantic names the kind of backbone in between
+    where = ".".join(str(part) for part in loc)
     if first["type"] == "extra_forbidden":
         return f"there is no setting '{where}' in this recipe"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
@@ -287,6 +337,7 @@ def _one_line(error: ValidationError) -> str:
 
 
 __all__ = [
+    "BACKBONE_SETTINGS",
     "BackboneSettings",
     "DataSettings",
     "Recipe",

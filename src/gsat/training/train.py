@@ -97,7 +97,7 @@ def fit(
         **({} if data.seed == seed else {"data.split_seed": data.seed}),
         **{
             f"backbone.{key}": model.backbone.config[key]
-            for key in ("hidden", "layers", "dropout")
+            for key in ("hidden", "layers", "dropout", "aggregators", "scalers")
             if key in model.backbone.config
         },
         "backbone.edge_features": bool(model.backbone.config.get("edge_features")),
@@ -150,7 +150,7 @@ def load(path: str | Path) -> InterpretableModel:
     weights, described = RunDirectory.open(path).read_best()
     if described.get("method") not in METHODS:
         raise RunError(f"{path} was trained by a method this version does not know")
-    model = GSAT.from_config(described["model"])
+    model = METHODS[described["method"]].Model.from_config(described["model"])
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

@@ -1,0 +1,129 @@
+"""The network of DIR on Spurious-Motif: two LEConv layers, as GSAT is compared on it.
+
+    x'_v = ReLU(W₃ x_v + b₃ + Σ_{u→v} w_uv · a_uv · (W₁ x_u + b₁ − W₂ x_v))
+
+a_uv is a scalar edge attribute, 1 where there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from torch import Tensor, nn
+
+from gsat.errors import DataError
+from gsat.graphs import GraphBatch
+from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.ops import Draws, aggregate, relu_dropout
+from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
+
+
+class LEConvLayer(nn.Module):
+    """One layer; see the module's own words. ``source``, ``centre`` and ``own`` are W₁, W₂, W₃."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.source = nn.Linear(hidden, hidden)
+        self.centre = nn.Linear(hidden, hidden, bias=False)
+        self.own = nn.Linear(hidden, hidden)
+
+    def forward(
+        self,
+        x: Tensor,
+        batch: GraphBatch,
+        weight: Tensor | None,
+        total: Tensor,
+        dropout: float = 0.0,
+        draws: Draws | None = None,
+    ) -> Tensor:
+        """[N, hidden] to [N, hidden]; ``total`` [N, 1] is the sum of the weights at each node."""
+        arrived = aggregate(self.source(x), batch, weight)
+        z = self.own(x) + arrived - total * self.centre(x)
+        return relu_dropout(z, batch.node_id, dropout, draws)
+
+
+class LEConvNet(Backbone):
+    """Linear encoder, ``layers`` of :class:`LEConvLayer`, mean pooling, two linear layers.
+
+    Args:
+        in_features: columns of ``x``. edge_features: 1 to weigh edges by ``edge_attr``, else 0.
+        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
+        seed: decides the initial weights.
+    """
+
+    name = "leconv"
+
+    def __init__(
+        self,
+        in_features: int,
+        task: Task,
+        *,
+        edge_features: int = 0,
+        hidden: int = 32,
+        layers: int = 2,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_dropout(dropout)
+        if edge_features > 1:
+            raise DataError(
+                f"an LEConv network weighs edges by one number each, and these have "
+                f"{edge_features}; leave them aside by edge_features=false or take another backbone"
+            )
+        self.hidden, self.task, self.dropout = hidden, task, dropout
+        self.config = {
+            "in_features": in_features,
+            "task": task.as_dict(),
+            "edge_features": edge_features,
+            "hidden": hidden,
+            "layers": layers,
+            "dropout": dropout,
+        }
+        with seeded(seed, "leconv"):
+            self.encoder = nn.Linear(in_features, hidden)
+            self.layers = nn.ModuleList(LEConvLayer(hidden) for _ in range(layers))
+            self.head = nn.Sequential(
+                nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
+            )
+
+    @classmethod
+    def for_data(
+        cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
+    ) -> Self:
+        """A network that fits the data; ``edge_features=False`` leaves edge attributes aside."""
+        return cls(
+            max(data.store.num_features, 1),  # graphs without features get a column of ones
+            data.task,
+            edge_features=data.store.num_edge_features if edge_features else 0,
+            seed=seed,
+            **settings,
+        )
+
+    def embed(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        x = self.encoder(batch.x.to(self.encoder.weight.dtype))
+        weight = self._weight(batch, batch.weighted(attention))
+        ones = x.new_ones(batch.num_edges) if weight is None else weight
+        total = x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
+        for number, layer in enumerate(self.layers):
+            source = draws.child("dropout", number) if draws else None
+            x = layer(x, batch, weight, total, self.dropout, source)
+        return x
+
+    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits by the head, after mean pooling or of single nodes."""
+        return self.head(self.pooled(embeddings, batch, "mean"))
+
+    def _weight(self, batch: GraphBatch, attention: Tensor | None) -> Tensor | None:
+        if not self.config["edge_features"] or batch.num_edges == 0:
+            return attention
+        if batch.edge_attr is None:
+            raise DataError("this LEConv network needs an edge feature and the graphs have none")
+        attribute = batch.edge_attr[:, 0].to(self.encoder.weight.dtype)
+        return attribute if attention is None else attribute * attention

@@ -1,0 +1,78 @@
+"""ERM: the backbone's own training, and silence about edges."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.optim import Adam
+
+import gsat
+from gsat.graphs import GraphBatch
+from gsat.methods import Context, ERMMethod, TrainingSettings
+from gsat.methods.erm import ERMSettings, Plain
+from gsat.ops import Draws
+from gsat.training.evaluate import evaluate_model
+from gsat.training.recipe import make_recipe
+from reference import one_thread, random_graphs  # noqa: F401
+
+NAMES = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+
+
+@pytest.fixture(scope="module")
+def data() -> gsat.Dataset:
+    return gsat.load_dataset("ba2motifs", graphs=60)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> gsat.Run:
+    settings = {"graphs": 60, "epochs": 4, "batch_size": 16, "hidden": 8, "layers": 1}
+    recipe = make_recipe("ba2motifs", method="erm", settings=settings)
+    return gsat.train(recipe, tmp_path_factory.mktemp("erm") / "run")
+
+
+def test_a_step_is_adam_on_the_prediction_loss(data: gsat.Dataset) -> None:
+    batch: GraphBatch = data.train.batch()
+    backbone = gsat.GIN.for_data(data, hidden=8)
+    plain = copy.deepcopy(backbone)
+    training = TrainingSettings(lr=0.02, weight_decay=0.1)
+    method = ERMMethod.create(backbone, ERMSettings(), training, seed=0)
+    method.begin("train")
+    optimiser = Adam(plain.parameters(), 0.02, weight_decay=0.1)
+    for number in range(3):
+        draws = Draws(number)
+        parts = method.step(batch, Context("train", number, draws))
+        assert batch.y is not None
+        loss = binary_cross_entropy_with_logits(plain(batch, draws=draws), batch.y)
+        assert parts.keys() == {"loss"}
+        torch.testing.assert_close(parts["loss"], loss)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    for ours, theirs in zip(backbone.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_explanation_metrics_are_undefined_and_the_rest_is_there(
+    run: gsat.Run, data: gsat.Dataset
+) -> None:
+    for measured in (run.test, run.valid, evaluate_model(run.model, data.test)):
+        assert {measured[name] for name in NAMES} == {None}
+        assert 0 <= measured["accuracy"] <= 1
+    assert run.result["selected"] == "best"  # any epoch may be
+
+
+def test_the_saved_model_is_the_backbone_and_scores_all_edges_alike(
+    run: gsat.Run, data: gsat.Dataset
+) -> None:
+    assert isinstance(run.path, Path)
+    model = gsat.load(run.path)
+    assert isinstance(model, Plain)
+    predicted = model.predict(data.test)
+    torch.testing.assert_close(predicted.logits, model.backbone(data.test.batch()))
+    assert torch.equal(model.explain(data.test[0]).edge_mask, torch.ones(data.test[0].num_edges))
+    with pytest.raises(gsat.GSATError, match="node features"):
+        model.predict(random_graphs(1, features=3))

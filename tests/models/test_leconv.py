@@ -1,0 +1,111 @@
+"""The LEConv network: PyG's layers, its parameters, and what its one edge attribute means."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import LEConv, global_mean_pool
+
+import gsat
+from gsat.datasets.load import Dataset
+from gsat.errors import DataError
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.models import BACKBONES, LEConvNet
+from gsat.ops import Draws
+from gsat.tasks import Task
+from reference import random_graphs
+
+THREE = Task("multiclass", 3)
+
+
+def make(edge_features: int = 0, **settings: float) -> LEConvNet:
+    return LEConvNet(4, THREE, edge_features=edge_features, **settings)
+
+
+def batch_of(edge_features: int = 0) -> GraphBatch:
+    return from_pyg(random_graphs(1, edge_features=edge_features, directed=True)).batch()
+
+
+def pygs(net: LEConvNet, batch: GraphBatch, weight: Tensor | None) -> Tensor:
+    """The same network from PyG's LEConv with edge weights."""
+    x = net.encoder(batch.x.to(net.encoder.weight.dtype))
+    if net.config["edge_features"]:
+        attribute = batch.edge_attr[:, 0].to(x.dtype)
+        weight = attribute if weight is None else attribute * weight
+    for layer in net.layers:
+        conv = LEConv(net.hidden, net.hidden)
+        conv.lin1, conv.lin2, conv.lin3 = layer.source, layer.centre, layer.own
+        x = torch.relu(conv(x, batch.edge_index, weight))
+    return net.head(global_mean_pool(x, batch.node_graph, batch.num_graphs))
+
+
+@pytest.mark.parametrize("edge_features", [0, 1])
+@pytest.mark.parametrize("attended", [False, True])
+def test_values_and_gradients_are_pygs(edge_features: int, attended: bool) -> None:
+    net, batch = make(edge_features), batch_of(edge_features)
+    exact = copy.deepcopy(net).double()
+    weight = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1))
+    ours = weight.clone().requires_grad_() if attended else None
+    theirs = weight.double().requires_grad_() if attended else None
+    found, expected = net(batch, ours), pygs(exact, batch, theirs)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    pairs = list(zip(net.parameters(), exact.parameters(), strict=True))
+    for p, q in [*pairs, *([(ours, theirs)] if attended else [])]:
+        assert q.grad.norm() > 1e-3
+        assert (p.grad - q.grad).norm() < 1e-4 * q.grad.norm()
+
+
+def test_attention_of_zeros_leaves_each_node_alone() -> None:
+    net, batch = make(), batch_of()
+    x = net.encoder(batch.x)
+    for layer in net.layers:
+        x = torch.relu(layer.own(x))
+    torch.testing.assert_close(net.embed(batch, torch.zeros(batch.num_edges)), x)
+    ones = torch.ones(batch.num_edges)
+    torch.testing.assert_close(net.embed(batch, ones), net.embed(batch))
+
+
+def test_dropout_follows_the_draws() -> None:
+    batch, net, draws = batch_of(), make(dropout=0.4, layers=1), Draws(0, "test")
+    kept = draws.child("dropout", 0).keep(batch.node_id, 32, 0.4)
+    torch.testing.assert_close(net.embed(batch, draws=draws), net.embed(batch) * kept / 0.6)
+    assert torch.equal(make().embed(batch, draws=draws), make().embed(batch))
+
+
+def test_construction() -> None:
+    net = make(1)
+    # 4·32 + 32; per layer W₁, b₁, W₂, W₃, b₃; a head of 32 → 64 → 3. No norms.
+    layer = 3 * 32 * 32 + 2 * 32
+    assert sum(p.numel() for p in net.parameters()) == 160 + 2 * layer + 32 * 64 + 64 + 64 * 3 + 3
+    assert not any(isinstance(module, nn.BatchNorm1d | nn.Dropout) for module in net.modules())
+    assert (net.config["dropout"], net.config["layers"], net.config["hidden"]) == (0.0, 2, 32)
+    again = LEConvNet.from_config(copy.deepcopy(net.config))
+    assert again.config == net.config
+    again.load_state_dict(net.state_dict())
+    assert torch.equal(again(batch_of(1)), net(batch_of(1)))
+    assert BACKBONES["leconv"] is LEConvNet is gsat.LEConvNet
+    assert torch.equal(make(seed=1).encoder.weight, make(seed=1).encoder.weight)
+    assert not torch.equal(make(seed=1).encoder.weight, make(seed=2).encoder.weight)
+
+
+def data_with(edge_features: int) -> Dataset:
+    store = from_pyg(random_graphs(6, edge_features=edge_features))
+    rows = np.arange(len(store))
+    return Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
+
+
+def test_one_number_per_edge_and_no_more() -> None:
+    data = data_with(1)
+    assert LEConvNet.for_data(data).config["edge_features"] == 1
+    assert LEConvNet.for_data(data, edge_features=False).config["edge_features"] == 0
+    with pytest.raises(DataError, match="one number each"):
+        LEConvNet.for_data(data_with(3))
+    assert LEConvNet.for_data(data_with(3), edge_features=False).config["edge_features"] == 0
+    with pytest.raises(DataError, match="needs an edge feature"):
+        make(1)(batch_of(0))

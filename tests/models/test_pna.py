@@ -1,0 +1,314 @@
+"""PNA: messages written out, PyG's aggregations and scalers, and the parameters of the paper."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing, global_mean_pool
+from torch_geometric.nn.aggr import Aggregation, DegreeScalerAggregation
+from torch_geometric.utils import degree as count_degrees
+from torch_geometric.utils import scatter
+
+import gsat
+from gsat.datasets.load import Dataset
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.models import BACKBONES, PNA
+from gsat.ops import Draws
+from gsat.tasks import Task
+from reference import random_graphs
+
+BINARY, THREE = Task("binary"), Task("multiclass", 3)
+CLASSIC = ("identity", "amplification", "attenuation")
+
+
+class PublishedStd(Aggregation):
+    """√(ReLU(mean(m²) − mean(m)²) + 1e-5); PyG's own cuts small values to 0."""
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        max_num_elements: int | None = None,
+    ) -> Tensor:
+        mean = scatter(x, index, dim, dim_size, "mean")
+        square = scatter(x * x, index, dim, dim_size, "mean")
+        return (torch.relu(square - mean * mean) + 1e-5).sqrt()
+
+
+class WrittenOut(MessagePassing):
+    """w · concat(x_v, x_u, e) for every edge, PyG's aggregations and scalers, one linear layer."""
+
+    def __init__(self, layer: Any, names: list[str], scalers: list[str], delta: float) -> None:
+        kinds = [PublishedStd() if name == "std" else name for name in names]
+        # A histogram of degrees whose mean logarithm is the wanted one.
+        aggr = DegreeScalerAggregation(kinds, scalers or ["identity"], torch.tensor([0, 1]))
+        aggr.avg_deg_log.fill_(delta)
+        super().__init__(aggr=aggr)
+        self.layer, self.names = layer, names
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, weight: Tensor, edge_attr: Tensor | None
+    ) -> Tensor:
+        # propagate_type: (x: Tensor, weight: Tensor, edge_attr: OptTensor)
+        out = self.propagate(edge_index, x=x, weight=weight, edge_attr=edge_attr)
+        # PyG orders by scaler, aggregator, part; the layer by scaler, part, aggregator, with the
+        # source before the centre.
+        h, parts = x.shape[1], 2 if edge_attr is None else 3
+        out = out.view(len(x), -1, len(self.names), parts, h).transpose(2, 3)
+        out = out[:, :, [1, 0, 2][:parts]].flatten(1)
+        return self.layer.linear(out)
+
+    def message(self, x_i: Tensor, x_j: Tensor, weight: Tensor, edge_attr: Tensor | None) -> Tensor:
+        parts = [x_i, x_j] if edge_attr is None else [x_i, x_j, edge_attr]
+        return weight[:, None] * torch.cat(parts, dim=1)
+
+
+def written_out(
+    pna: PNA, batch: GraphBatch, weight: Tensor | None = None, draws: Draws | None = None
+) -> Tensor:
+    """The whole network with messages, in PyG's words."""
+    x = pna.encoder(batch.x.to(pna.encoder.weight.dtype))
+    weight = torch.ones(batch.num_edges, dtype=x.dtype) if weight is None else weight
+    attr = None
+    if pna.edge_encoder is not None:
+        attr = pna.edge_encoder(batch.edge_attr.to(x.dtype))
+    for number, layer in enumerate(pna.layers):
+        delta = float(pna.mean_log_degree) if pna.scalers else 1.0
+        conv = WrittenOut(layer, list(pna.aggregators), list(pna.scalers), delta)
+        x = x + torch.relu(layer.norm(conv(x, batch.edge_index, weight, attr)))
+        if draws:
+            keep = draws.child("dropout", number).keep(batch.node_id, x.shape[1], pna.dropout)
+            x = x * keep / (1 - pna.dropout)
+    return pna.head(global_mean_pool(x, batch.node_graph, batch.num_graphs))
+
+
+def make(edge_features: int = 0, **settings: Any) -> PNA:
+    """As after some training."""
+    settings = {"hidden": 16, "layers": 2, "mean_log_degree": 0.8, **settings}
+    pna = PNA(4, THREE, edge_features=edge_features, **settings)
+    generator = torch.Generator().manual_seed(0)
+    for module in pna.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            for tensor in (module.running_mean, module.weight.data, module.bias.data):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+            module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
+    for module in pna.head:
+        if isinstance(module, nn.Linear):
+            module.bias.data.fill_(0.5)  # or a few narrow layers may be dead
+    return pna.eval()
+
+
+def batch_of(edges: str, **kind: bool) -> GraphBatch:
+    """Graphs with ``no``, ``constant``, scalar (``1``) or vector (``3``) edge attributes."""
+    columns = {"no": 0, "constant": 1}.get(edges, 0) or (int(edges) if edges.isdigit() else 0)
+    graphs = random_graphs(1, edge_features=columns, **kind)
+    if edges == "constant":
+        for graph in graphs:
+            graph.edge_attr = torch.full_like(graph.edge_attr, 0.7)
+    return from_pyg(graphs).batch()
+
+
+EDGES = {"no": 0, "constant": 1, "1": 1, "3": 3}
+
+
+# -- what it computes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("attended", [False, True])
+@pytest.mark.parametrize("scalers", [(), CLASSIC, ("attenuation",)])
+@pytest.mark.parametrize("training", [False, True])
+def test_values_and_gradients_are_those_of_messages_written_out(
+    edges: str, attended: bool, scalers: tuple[Any, ...], training: bool
+) -> None:
+    """Against PyG in double precision; ours in float32 by compiled kernels."""
+    batch = batch_of(edges, directed=True)
+    pna = make(EDGES[edges], scalers=scalers).train(training)
+    exact = copy.deepcopy(pna).double()
+    weight = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(3))
+    ours = weight.clone().requires_grad_() if attended else None
+    theirs = weight.double().requires_grad_() if attended else None
+    draws = Draws(5) if training else None
+    found, expected = pna(batch, ours, draws), written_out(exact, batch, theirs, draws)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    if attended:
+        assert ours is not None
+        assert theirs is not None
+        assert theirs.grad.norm() > 1e-4
+        assert (ours.grad - theirs.grad).norm() < 1e-3 * theirs.grad.norm()
+    scale = max(float(p.grad.norm()) for p in exact.parameters())
+    for (name, p), q in zip(pna.named_parameters(), exact.parameters(), strict=True):
+        grad = torch.zeros_like(p) if p.grad is None else p.grad
+        assert p.grad is not None or (training and name.endswith("linear.bias")), name
+        assert (grad - q.grad).norm() < 1e-3 * q.grad.norm() + 1e-5 * scale, name
+    for (name, tensor), other in zip(pna.named_buffers(), exact.buffers(), strict=True):
+        torch.testing.assert_close(tensor.double(), other.double(), rtol=1e-4, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("aggregators", [("mean", "min", "max", "std"), ("sum",), ("max", "mean")])
+def test_some_aggregators(edges: str, aggregators: tuple[Any, ...]) -> None:
+    batch = batch_of(edges)
+    pna = make(EDGES[edges], aggregators=aggregators)
+    for weight in (None, torch.rand(batch.num_edges)):
+        expected = written_out(pna, batch, weight)
+        torch.testing.assert_close(pna(batch, weight), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+@pytest.mark.parametrize("engine", ["numba", "torch"])
+def test_attention_of_ones_is_no_attention(
+    edges: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_OPS", engine)
+    batch, pna = batch_of(edges), make(EDGES[edges])
+    ones = pna(batch, torch.ones(batch.num_edges))
+    torch.testing.assert_close(ones, pna(batch), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_both_engines_train_alike(edges: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, found = batch_of(edges), []
+    for engine in ("numba", "torch"):
+        monkeypatch.setenv("GSAT_OPS", engine)
+        model = gsat.GSAT(make(EDGES[edges], scalers=CLASSIC).train())
+        said = model(batch, Draws(7))
+        said.logits.square().sum().backward()
+        # Compiled, a bias before a norm gets no gradient instead of rounding errors.
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        found.append([said.logits, *grads])
+    scale = max(float(grad.detach().abs().max()) for grad in found[1])
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours - theirs).abs().max() < 1e-4 * scale
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_attention_of_zeros_hides_all_neighbours(edges: str) -> None:
+    batch, pna = batch_of(edges), make(EDGES[edges])
+    x = batch.x.clone().requires_grad_()
+    h = pna.embed(dataclasses.replace(batch, x=x), torch.zeros(batch.num_edges))
+    (grad,) = torch.autograd.grad(h[0].sum(), x)
+    assert grad[0].abs().max() > 0
+    assert not grad[1:].any()
+
+
+def test_constant_and_varying_edge_attributes_are_read_alike() -> None:
+    """A graph's answer does not depend on whether the others in the batch share its attribute."""
+    graphs = random_graphs(4, edge_features=1)
+    for graph in graphs[:4]:
+        graph.edge_attr = torch.ones_like(graph.edge_attr)
+    store, pna = from_pyg(graphs), make(1)
+    weight = torch.rand(store.num_edges)
+    edges = store.batch().edge_ptr[4]
+    together, alone = pna(store.batch(), weight), pna(store.batch(range(4)), weight[:edges])
+    torch.testing.assert_close(together[:4], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("edges", EDGES)
+def test_a_graph_alone_is_a_graph_in_a_batch(edges: str) -> None:
+    graphs = random_graphs(4, edge_features=EDGES[edges])
+    store, pna = from_pyg(graphs), make(EDGES[edges], scalers=CLASSIC)
+    alone = torch.cat([pna(store.batch([i])) for i in range(len(store))])
+    torch.testing.assert_close(alone, pna(store.batch()), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_follows_the_draws_alone() -> None:
+    batch, pna = batch_of("no"), make(dropout=0.4)
+    found = pna.embed(batch, draws=Draws(0))
+    assert torch.equal(pna.embed(batch, draws=Draws(0)), found)
+    assert not torch.equal(pna.embed(batch, draws=Draws(1)), found)
+    assert torch.equal(make(dropout=0.0).embed(batch, draws=Draws(0)), make().embed(batch))
+
+
+# -- construction ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("features", "edge_features", "task", "count"),
+    [
+        (10, 0, BINARY, 261_921),
+        (4, 1, THREE, 389_643),
+        (5, 1, Task("multiclass", 10), 389_870),
+    ],
+)
+def test_parameters(features: int, edge_features: int, task: Task, count: int) -> None:
+    pna = PNA(features, task, edge_features=edge_features)
+    assert sum(p.numel() for p in pna.parameters()) == count
+    assert pna.config["dropout"] == 0.3
+
+
+def test_seeds_decide_the_weights_and_nothing_else() -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    one, again, other = (PNA(4, BINARY, hidden=8, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(one.layers[1].linear.weight, again.layers[1].linear.weight)
+    assert not torch.equal(one.layers[1].linear.weight, other.layers[1].linear.weight)
+
+
+@pytest.mark.parametrize("scalers", [(), CLASSIC])
+def test_config_round_trip(scalers: tuple[Any, ...]) -> None:
+    pna = make(3, aggregators=("max", "sum"), scalers=scalers, dropout=0.1)
+    again = PNA.from_config(copy.deepcopy(pna.config)).eval()
+    assert again.config == pna.config
+    again.load_state_dict(pna.state_dict())
+    batch = batch_of("3")
+    assert torch.equal(again(batch), pna(batch))
+    assert BACKBONES["pna"] is PNA is gsat.PNA
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    store, rows = from_pyg(random_graphs(6, edge_features=1)), np.arange(9)
+    return Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
+
+
+def test_for_data_measures_the_degrees_of_the_training_graphs(data: Dataset) -> None:
+    pna = PNA.for_data(data, seed=4, hidden=8, layers=1, scalers=CLASSIC)
+    assert (pna.config["in_features"], pna.config["edge_features"]) == (4, 1)
+    counts = [count_degrees(g.edge_index[1], g.num_nodes) for g in data.train]
+    expected = torch.log(torch.cat(counts) + 1).mean()
+    torch.testing.assert_close(pna.mean_log_degree, expected)
+    assert "mean_log_degree" in pna.state_dict()
+    assert PNA.for_data(data, hidden=8, edge_features=False).edge_encoder is None
+    assert "mean_log_degree" not in PNA.for_data(data, hidden=8).state_dict()
+
+
+def test_for_data_without_features() -> None:
+    store = from_pyg(
+        [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in random_graphs(7)]
+    )
+    rows = np.arange(len(store))
+    bare = Dataset("bare", store, BINARY, {"train": rows, "valid": rows, "test": rows})
+    assert PNA.for_data(bare, hidden=8)(store.batch()).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"aggregators": ()}, {"aggregators": ("mean", "median")}, {"aggregators": ("sum", "sum")},
+     {"scalers": ("linear",)}, {"dropout": 1.0}],
+)  # fmt: skip
+def test_settings_that_can_not_be_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(GSATError, match=f"{next(iter(settings))}") as caught:
+        PNA(3, BINARY, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_edge_features_that_are_missing_are_missed() -> None:
+    with pytest.raises(DataError, match="needs edge features"):
+        make(1)(batch_of("no"))
+    empty = from_pyg([Data(x=torch.ones(2, 4), edge_index=torch.zeros(2, 0, dtype=torch.long))])
+    assert make(1)(empty.batch()).isfinite().all()

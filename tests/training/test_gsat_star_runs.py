@@ -1,0 +1,185 @@
+"""GSAT*: what fine-tuning starts from, what is reported of it, and that a kill does not matter."""
+
+from __future__ import annotations
+
+import functools
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_harness import Victim, differing, epochs_logged, outcome, stopping
+
+import gsat
+from gsat.methods import METHODS, Context, ERMMethod, GSATMethod, GSATStarMethod
+from gsat.methods.erm import Plain
+from gsat.ops import Draws
+from gsat.training.checkpoint import Tensors, read
+from gsat.training.evaluate import evaluate_model
+from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.train import load_data
+
+PRETRAIN, EPOCHS = 5, 13
+
+
+def recipe(ckpt: str = "last", **settings: Any) -> Recipe:
+    chosen = {
+        "graphs": 60, "epochs": EPOCHS, "batch_size": 32, "hidden": 8, "layers": 1,
+        "r_interval": 1, "pretrain_epochs": PRETRAIN, "pretrain_ckpt": ckpt, "lr": 0.02,
+    }  # fmt: skip
+    return make_recipe("ba2motifs", method="gsat-star", settings={**chosen, **settings})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``whole(ckpt)``: an uninterrupted run."""
+
+    @functools.cache
+    def run(ckpt: str) -> Path:
+        out = tmp_path_factory.mktemp(ckpt) / "run"
+        gsat.train(recipe(ckpt), out)
+        return out
+
+    return run
+
+
+def backbone_of(tensors: Tensors) -> Tensors:
+    start = "network/model/backbone."
+    return {k.removeprefix(start): t for k, t in tensors.items() if k.startswith(start)}
+
+
+@pytest.mark.parametrize("ckpt", ["last", "best"])
+def test_fine_tuning_starts_from_the_chosen_epoch(
+    ckpt: str, run_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[dict[str, Any], Tensors]] = []
+    started: list[Tensors] = []
+    finish, step = GSATStarMethod.finish_epoch, GSATMethod.step
+
+    def note(self: GSATStarMethod, context: Context, valid: dict[str, Any]) -> None:
+        if context.phase == "pretrain":
+            state = self.model.backbone.state_dict()
+            seen.append((valid, {name: tensor.clone() for name, tensor in state.items()}))
+        finish(self, context, valid)
+
+    def first(self: GSATMethod, batch: Any, context: Context) -> Any:
+        if not started:
+            state = self.model.backbone.state_dict()
+            started.append({name: tensor.clone() for name, tensor in state.items()})
+        return step(self, batch, context)
+
+    monkeypatch.setattr(GSATStarMethod, "finish_epoch", note)
+    monkeypatch.setattr(GSATMethod, "step", first)
+    # A large learning rate: the last epoch is not the best.
+    run = gsat.train(recipe(ckpt, pretrain_lr=1.0), run_path)
+    best = max(range(PRETRAIN), key=lambda e: (seen[e][0]["accuracy"], -seen[e][0]["loss"]))
+    assert best != PRETRAIN - 1
+    chosen = best if ckpt == "best" else PRETRAIN - 1
+    valid, weights = seen[chosen]
+    for name, tensor in started[0].items():
+        assert torch.equal(tensor, weights[name]), name
+    said = run.result["pretrained"]
+    assert (said["checkpoint"], said["epoch"], said["valid"]) == (ckpt, chosen, valid)
+    # The test metrics once more, from the weights themselves.
+    data = load_data(run.recipe)
+    backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
+    backbone.load_state_dict(weights)
+    again = evaluate_model(Plain(backbone), data.test, batch_size=32)
+    assert said["test"]["accuracy"] == again["accuracy"]
+    assert said["test"]["loss"] == pytest.approx(again["loss"], rel=1e-5)
+    assert said["test"]["explanation_auc"] is None
+    assert run.test["explanation_auc"] is not None
+
+
+def test_phases_and_their_steps(whole: Callable[[str], Path]) -> None:
+    lines = epochs_logged(whole("last"))
+    places = [(line["phase"], line["epoch"]) for line in lines]
+    assert places == [
+        *(("pretrain", e) for e in range(PRETRAIN)), *(("train", e) for e in range(EPOCHS))
+    ]  # fmt: skip
+    for line in lines[:PRETRAIN]:
+        assert line["train"].keys() == {"loss"}
+        assert line["valid"]["explanation_auc"] is None
+        assert not line["selected"]
+    assert lines[-1]["train"].keys() == {"loss", "info", "total"}
+    # Selection is GSAT's: from its own epoch 11 on.
+    assert next(line["epoch"] for line in lines if line["selected"]) == 11
+    assert lines[0]["train"]["loss"] > lines[PRETRAIN - 1]["train"]["loss"]
+
+
+def test_the_first_phase_is_erm_and_leaves_the_extractor_alone() -> None:
+    made = recipe()
+    data = load_data(made)
+    batch, at = data.train.batch(), Context("pretrain", 0, Draws(3))
+
+    def backbone() -> gsat.GIN:
+        return gsat.GIN.for_data(data, hidden=8, layers=1)
+
+    star = GSATStarMethod.create(backbone(), made.settings, made.training, seed=0)
+    erm = ERMMethod.create(backbone(), None, made.training, seed=0)
+    extractor = {k: v.clone() for k, v in star.model.extractor.state_dict().items()}
+    for method in (star, erm):
+        method.begin(method.phases()[0].name)
+        method.step(batch, at)
+    ours, theirs = star.model.backbone.state_dict(), erm.model.backbone.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    after = star.model.extractor.state_dict()
+    assert all(torch.equal(after[name], extractor[name]) for name in extractor)
+    assert [phase.epochs for phase in star.phases()] == [PRETRAIN, EPOCHS]
+    assert METHODS["gsat-star"] is GSATStarMethod
+
+
+def test_the_first_phase_may_have_its_own_rate_or_share_the_others() -> None:
+    for settings, epochs, lr in (
+        ({"pretrain_lr": 0.5}, PRETRAIN, 0.5),
+        ({"method.gsat-star.pretrain_epochs": 2}, 2, 0.02),
+    ):
+        made = recipe(**settings)
+        data = load_data(made)
+        backbone = gsat.GIN.for_data(data, hidden=8)
+        star = GSATStarMethod.create(backbone, made.settings, made.training, seed=0)
+        rates = []
+        for phase in star.phases():
+            star.begin(phase.name)
+            rates.append(star.optimisers()["adam"].param_groups[0]["lr"])
+        assert (star.phases()[0].epochs, rates) == (epochs, [lr, 0.02])
+    shared = make_recipe("ba2motifs", method="gsat-star", settings={"graphs": 20, "epochs": 7})
+    backbone = gsat.GIN.for_data(load_data(shared), hidden=8)
+    star = GSATStarMethod.create(backbone, shared.settings, shared.training, seed=0)
+    assert [phase.epochs for phase in star.phases()] == [7, 7]
+
+
+@pytest.mark.parametrize("ckpt", ["last", "best"])
+@pytest.mark.parametrize("epochs", [2, PRETRAIN, PRETRAIN + 3])
+def test_it_resumes_exactly(
+    ckpt: str, epochs: int, run_path: Path, whole: Callable[[str], Path]
+) -> None:
+    """Stopped in the first phase, between the phases, and in the second."""
+    with stopping(epochs + 1), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe(ckpt), run_path, checkpoint_seconds=0)
+    state, _ = read(run_path / "ckpt")
+    assert state.epoch == epochs
+    assert backbone_of(state.tensors)
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), outcome(whole(ckpt))) == []
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("moment", [f"epoch-{PRETRAIN}/.state", f"epoch-{PRETRAIN + 1}/.state"])
+def test_killed_at_the_border_of_the_phases(
+    moment: str, victim: Victim, run_path: Path, whole: Callable[[str], Path]
+) -> None:
+    answer = victim.train(recipe("best"), run_path, kill=("open", moment, 1))
+    assert answer["killed"] == signal.SIGKILL
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), outcome(whole("best"))) == []
+
+
+def test_a_resumed_run_that_is_finished_still_says_what_was_before(
+    whole: Callable[[str], Path],
+) -> None:
+    again = gsat.resume(whole("best"))
+    assert again.result["pretrained"]["test"]["accuracy"] is not None
+    assert isinstance(again.model, gsat.GSAT)
