@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import array, empty, kernel
+from gsat.ops.engine import array, empty, inlined, kernel
 from gsat.ops.normalise import (
     dropout_numbers,
     gather_again,
@@ -33,12 +33,12 @@ from gsat.ops.normalise import (
 )
 from gsat.ops.products import (
     add_transposed_times,
-    aligned,
     blas,
     blocks,
+    clear,
     fused,
+    shifted,
     spread,
-    sum_blocks,
     times,
     times_transposed,
 )
@@ -94,50 +94,48 @@ def extractor_plain(
     return (y @ last.T + bias)[:, 0]
 
 
-@kernel
-def _group_end(g, last, ptr):  # type: ignore[no-untyped-def]
+@inlined
+def _group_end(g, last, ptr, node_ptr):  # type: ignore[no-untyped-def]
     """How many whole graphs from g on go together."""
     end = g + 1
-    while end < last and ptr[end + 1] - ptr[g] <= _ROWS:
+    while (
+        end < last and ptr[end + 1] - ptr[g] <= _ROWS and node_ptr[end + 1] - node_ptr[g] <= _ROWS
+    ):
         end += 1
     return end
 
 
-@kernel
-def _most_rows(first, last, blocks, ptr):  # type: ignore[no-untyped-def]
-    """Rows of the largest group."""
-    most = 0
-    for b in range(first, last):
-        g = blocks[b]
-        while g < blocks[b + 1]:
-            end = _group_end(g, blocks[b + 1], ptr)
-            most = max(most, ptr[end] - ptr[g])
-            g = end
-    return most
+def _rooms(blocks: Any, ptr: Any, *widths: int) -> list[Any]:
+    """Room for the rows of a group on their way through a kernel: one for each range of blocks it
+    may run on. No group is larger than _ROWS, unless one graph is."""
+    most = max(_ROWS, int(np.diff(ptr).max(initial=0)))
+    return [empty(len(blocks) - 1, most, width) for width in widths]
+
+
+# ``b`` is None where every row is a node: Numba then compiles the other branch alone.
 
 
 @kernel
 def _forward(  # type: ignore[no-untyped-def]
     first, last, blocks, ptr, node_ptr, src, dst, blas, h, w1, w2, w3, bias, rows, key1, key2,
-    below, grow, a, b, mean1, scale1, z, mean2, scale2, logits,
+    below, grow, a, b, mean1, scale1, z, mean2, scale2, logits, wide_rooms, rooms,
 ):  # fmt: skip
     k = h.shape[1]
-    pairs = w1.shape[1] > k
-    most = _most_rows(first, last, blocks, ptr)
-    wide, y = aligned(most, w1.shape[0]), aligned(most, len(w3))
+    wide, y = wide_rooms[first], rooms[first]
     for block in range(first, last):
         g = blocks[block]
         while g < blocks[block + 1]:
-            end = _group_end(g, blocks[block + 1], ptr)
+            end = _group_end(g, blocks[block + 1], ptr, node_ptr)
             lo, hi, nodes, nodes_end = ptr[g], ptr[end], node_ptr[g], node_ptr[end]
-            n, graphs, spans, names = hi - lo, end - g, ptr[g : end + 1] - lo, rows[lo:hi]
+            n, graphs, spans, names = hi - lo, end - g, shifted(ptr, g, end + 1, lo), rows[lo:hi]
             mine, mine_a = h[nodes:nodes_end], a[nodes:nodes_end]
             times_transposed(blas, mine, w1[:, :k], mine_a)
-            if pairs:
+            if b is not None:
                 mine_b = b[nodes:nodes_end]
+                sources, targets = shifted(src, lo, hi, nodes), shifted(dst, lo, hi, nodes)
                 times_transposed(blas, mine, w1[:, k:], mine_b)
                 gather_forward(
-                    0, graphs, spans, src[lo:hi] - nodes, dst[lo:hi] - nodes, mine_a, mine_b,
+                    0, graphs, spans, sources, targets, mine_a, mine_b,
                     names, key1, below, grow, mean1[g:end], scale1[g:end], wide,
                 )  # fmt: skip
             else:
@@ -162,22 +160,22 @@ def _forward(  # type: ignore[no-untyped-def]
 def _backward(  # type: ignore[no-untyped-def]
     first, last, blocks, ptr, node_ptr, src, dst, blas, h, w1, w2, w3, rows, key1, key2,
     below, grow, a, b, mean1, scale1, z, mean2, scale2, grad, grad_h, grad1, grad2, grad3,
+    wide_rooms, more_wide_rooms, rooms, more_rooms, z_rooms, a_rooms, b_rooms,
 ):  # fmt: skip
-    k, c, m = h.shape[1], w1.shape[0], len(w3)
-    pairs = w1.shape[1] > k
-    most = _most_rows(first, last, blocks, ptr)
-    wide, grad_wide = aligned(most, c), aligned(most, c)
-    y, grad_y, grad_z = aligned(most, m), aligned(most, m), aligned(most, m)
+    k, m = h.shape[1], len(w3)
+    wide, grad_wide = wide_rooms[first], more_wide_rooms[first]
+    y, grad_y, grad_z = rooms[first], more_rooms[first], z_rooms[first]
     for block in range(first, last):
-        grad1[block] = 0.0
-        grad2[block] = 0.0
-        grad3[block] = 0.0
+        clear(grad1[block])
+        clear(grad2[block])
+        clear(grad3[block])
         g = blocks[block]
         while g < blocks[block + 1]:
-            end = _group_end(g, blocks[block + 1], ptr)
+            end = _group_end(g, blocks[block + 1], ptr, node_ptr)
             lo, hi, nodes, nodes_end = ptr[g], ptr[end], node_ptr[g], node_ptr[end]
-            n, graphs, spans, names = hi - lo, end - g, ptr[g : end + 1] - lo, rows[lo:hi]
+            n, graphs, spans, names = hi - lo, end - g, shifted(ptr, g, end + 1, lo), rows[lo:hi]
             mine, mine_a = h[nodes:nodes_end], a[nodes:nodes_end]
+            grad_a = a_rooms[first, : nodes_end - nodes]
 
             normalise_again(
                 0, graphs, spans, z[lo:hi], names, key2, below, grow, mean2[g:end],
@@ -194,19 +192,19 @@ def _backward(  # type: ignore[no-untyped-def]
             )
 
             times(blas, grad_z[:n], w2, False, grad_wide[:n])
-            if pairs:
+            if b is not None:
                 mine_b = b[nodes:nodes_end]
-                sources, targets = src[lo:hi] - nodes, dst[lo:hi] - nodes
+                sources, targets = shifted(src, lo, hi, nodes), shifted(dst, lo, hi, nodes)
                 gather_again(
                     0, graphs, spans, sources, targets, mine_a, mine_b, names, key1, below, grow,
                     mean1[g:end], scale1[g:end], wide,
                 )  # fmt: skip
                 add_transposed_times(blas, grad_z[:n], wide[:n], grad2[block])
-                grad_a = aligned(nodes_end - nodes, c)
-                grad_b = aligned(nodes_end - nodes, c)
+                grad_b = b_rooms[first, : nodes_end - nodes]
+                node_spans = shifted(node_ptr, g, end + 1, nodes)
                 gather_backward(
-                    0, graphs, spans, sources, targets, node_ptr[g : end + 1] - nodes, mine_a,
-                    mine_b, wide, mean1[g:end], scale1[g:end], grow, grad_wide, grad_a, grad_b,
+                    0, graphs, spans, sources, targets, node_spans, mine_a, mine_b, wide,
+                    mean1[g:end], scale1[g:end], grow, grad_wide, grad_a, grad_b,
                 )  # fmt: skip
                 add_transposed_times(blas, grad_b, mine, grad1[block][:, k:])
                 times(blas, grad_b, w1[:, k:], False, grad_h[nodes:nodes_end])
@@ -216,13 +214,12 @@ def _backward(  # type: ignore[no-untyped-def]
                     scale1[g:end], wide,
                 )  # fmt: skip
                 add_transposed_times(blas, grad_z[:n], wide[:n], grad2[block])
-                grad_a = aligned(n, c)
                 normalise_backward(
                     0, graphs, spans, mine_a, wide, mean1[g:end], scale1[g:end], grow,
                     grad_wide, grad_a,
                 )  # fmt: skip
             add_transposed_times(blas, grad_a, mine, grad1[block][:, :k])
-            times(blas, grad_a, w1[:, :k], pairs, grad_h[nodes:nodes_end])
+            times(blas, grad_a, w1[:, :k], b is not None, grad_h[nodes:nodes_end])
             g = end
 
 
@@ -244,12 +241,13 @@ class _Extractor(torch.autograd.Function):
             ), blas(),
         )  # fmt: skip
         ctx.draws = (rows.numpy(), *(np.uint64(key) for key in keys), below, grow)
-        wide = [(n, c), (n if pairs else 0, c), (graphs, c), (graphs, c)]
-        narrow = [(count, m), (graphs, m), (graphs, m)]
-        ctx.kept = [empty(*shape) for shape in wide + narrow]
+        a, b = empty(n, c), empty(n, c) if pairs else None
+        shapes = [(graphs, c), (graphs, c), (count, m), (graphs, m), (graphs, m)]
+        ctx.kept = [a, b, *(empty(*shape) for shape in shapes)]
         logits = empty(count)
         weights = array(h), array(first), array(second), array(last)[0], array(bias)
-        spread(_forward, *ctx.places, *weights, *ctx.draws, *ctx.kept, logits)
+        rooms = _rooms(*ctx.places[:2], c, m)
+        spread(_forward, *ctx.places, *weights, *ctx.draws, *ctx.kept, logits, *rooms)
         return torch.from_numpy(logits)
 
     @staticmethod
@@ -259,9 +257,11 @@ class _Extractor(torch.autograd.Function):
         count = len(ctx.places[0]) - 1
         grad_h = empty(*h.shape)
         parts = [empty(count, *w.shape) for w in (first, second, last)]
+        m, c = second.shape
+        rooms = [*_rooms(*ctx.places[:2], c, c, m, m, m), *_rooms(*ctx.places[::2][:2], c, c)]
         spread(
             _backward, *ctx.places, h, first, second, last[0], *ctx.draws, *ctx.kept, array(grad),
-            grad_h, *parts,
+            grad_h, *parts, *rooms,
         )  # fmt: skip
-        grads = (grad_h, *(sum_blocks(part) for part in parts))
+        grads = (grad_h, *(part.sum(0) for part in parts))
         return None, None, None, *(torch.from_numpy(g) for g in grads), grad.sum()[None]

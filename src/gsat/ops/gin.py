@@ -32,16 +32,16 @@ from gsat.ops.batchnorm import (
     normalise_rows,
     update_running,
 )
-from gsat.ops.engine import array, empty, kernel
+from gsat.ops.engine import array, empty, inlined, kernel
 from gsat.ops.normalise import dropout_numbers, relu_backward, relu_dropout, relu_forward
 from gsat.ops.products import (
+    add,
     add_transposed_times,
-    aligned,
     blas,
     blocks,
+    clear,
     fused,
     spread,
-    sum_blocks,
     times,
     times_transposed,
 )
@@ -99,6 +99,11 @@ def gin_layer_plain(
     return relu_dropout(y @ outer.weight.T, batch.node_id, drop, draws, outer.bias)
 
 
+def _rooms(ptr: Any, *widths: int) -> list[Any]:
+    """Room for rows on their way through a kernel: one for each range of blocks it may run on."""
+    return [empty(len(ptr) - 1, _CHUNK, width) for width in widths]
+
+
 @kernel
 def _inner_forward(first, last, ptr, blas, s, w, z, mean, squares):  # type: ignore[no-untyped-def]
     """z = s wᵀ, and of each block the mean and the sum of squared distances from it."""
@@ -127,7 +132,7 @@ def _inner_forward(first, last, ptr, blas, s, w, z, mean, squares):  # type: ign
             _join(lo - ptr[b], hi - lo, part, part_squares, mean[b], squares[b])
 
 
-@kernel
+@inlined
 def _join(seen, more, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
     """Mean and squared distances of two sets of rows together, without a difference of squares."""
     share = np.float32(more / (seen + more))
@@ -143,7 +148,8 @@ def _finish(ptr, means, squares, weight, bias, eps, mean, variance, lines):  # t
     """Statistics of all rows from those of the blocks, and what each channel needs of them."""
     h = len(mean)
     total = np.zeros(h, np.float32)
-    mean[:] = 0.0
+    for j in range(h):
+        mean[j] = 0.0
     for b in range(len(ptr) - 1):
         _join(ptr[b], ptr[b + 1] - ptr[b], means[b], squares[b], mean, total)
     for j in range(h):
@@ -156,9 +162,10 @@ def _finish(ptr, means, squares, weight, bias, eps, mean, variance, lines):  # t
 
 
 @kernel
-def _outer_forward(first, last, ptr, blas, z, lines, w, bias, rows, key, below, grow, out):  # type: ignore[no-untyped-def]
-    y = aligned(_CHUNK, z.shape[1])
-    product = aligned(_CHUNK, w.shape[0])
+def _outer_forward(  # type: ignore[no-untyped-def]
+    first, last, ptr, blas, z, lines, w, bias, rows, key, below, grow, out, rooms, wide_rooms
+):
+    y, product = rooms[first], wide_rooms[first]
     span = np.zeros(2, np.int64)
     for b in range(first, last):
         for lo in range(ptr[b], ptr[b + 1], _CHUNK):
@@ -172,22 +179,23 @@ def _outer_forward(first, last, ptr, blas, z, lines, w, bias, rows, key, below, 
 
 @kernel
 def _outer_backward(  # type: ignore[no-untyped-def]
-    first, last, ptr, blas, z, lines, w, out, grow, grad, grad_y, grad_w, grad_lines, grad_bias
-):
+    first, last, ptr, blas, z, lines, w, out, grow, grad, grad_y, grad_w, grad_lines, grad_bias,
+    rooms, wide_rooms,
+):  # fmt: skip
     h, d = z.shape[1], w.shape[0]
-    y, gated = aligned(_CHUNK, h), aligned(_CHUNK, d)
+    y, gated = rooms[first], wide_rooms[first]
     part, part_lines = np.empty((1, d), np.float32), np.empty((2, h), np.float32)
     span = np.zeros(2, np.int64)
     for b in range(first, last):
-        grad_w[b] = 0.0
-        grad_bias[b] = 0.0
-        grad_lines[b] = 0.0
+        clear(grad_w[b])
+        clear(grad_bias[b : b + 1])
+        clear(grad_lines[b])
         for lo in range(ptr[b], ptr[b + 1], _CHUNK):
             hi = min(lo + _CHUNK, ptr[b + 1])
             n = hi - lo
             span[1] = n
             relu_backward(0, 1, span, out[lo:hi], grow, grad[lo:hi], gated, part)
-            grad_bias[b] += part[0]
+            add(part, grad_bias[b : b + 1])
             times(blas, gated[:n], w, False, grad_y[lo:hi])
             normalise_rows(0, 1, span, z[lo:hi], lines[2], lines[0], lines[1], y)
             add_transposed_times(blas, gated[:n], y[:n], grad_w[b])
@@ -195,19 +203,17 @@ def _outer_backward(  # type: ignore[no-untyped-def]
                 0, 1, span, z[lo:hi], y, lines[2], lines[3], grad_y[lo:hi],
                 part_lines[:1], part_lines[1:],
             )  # fmt: skip
-            grad_lines[b] += part_lines
+            add(part_lines, grad_lines[b])
 
 
 @kernel
 def _inner_backward(  # type: ignore[no-untyped-def]
-    first, last, ptr, blas, z, lines, grad_lines, grad_y, s, w, grad_s, grad_w
+    first, last, ptr, blas, z, lines, means, grad_y, s, w, grad_s, grad_w, rooms, more_rooms
 ):
-    h = z.shape[1]
-    y, grad_z = aligned(_CHUNK, h), aligned(_CHUNK, h)
-    means = grad_lines / np.float32(ptr[-1])
+    y, grad_z = rooms[first], more_rooms[first]
     span = np.zeros(2, np.int64)
     for b in range(first, last):
-        grad_w[b] = 0.0
+        clear(grad_w[b])
         for lo in range(ptr[b], ptr[b + 1], _CHUNK):
             hi = min(lo + _CHUNK, ptr[b + 1])
             n = hi - lo
@@ -222,9 +228,24 @@ def _inner_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _inference(first, last, ptr, blas, s, w, mean, scale, shift, outer, bias, out):  # type: ignore[no-untyped-def]
-    z, y = aligned(_CHUNK, w.shape[0]), aligned(_CHUNK, w.shape[0])
-    product = aligned(_CHUNK, outer.shape[0])
+def _inference(  # type: ignore[no-untyped-def]
+    first,
+    last,
+    ptr,
+    blas,
+    s,
+    w,
+    mean,
+    scale,
+    shift,
+    outer,
+    bias,
+    out,
+    rooms,
+    more_rooms,
+    wide_rooms,
+):
+    z, y, product = rooms[first], more_rooms[first], wide_rooms[first]
     span = np.zeros(2, np.int64)
     for b in range(first, last):
         for lo in range(ptr[b], ptr[b + 1], _CHUNK):
@@ -258,7 +279,9 @@ def _infer(
     scale = array(norm.weight) / np.sqrt(array(norm.running_var) + np.float32(norm.eps))
     out, lines = empty(len(s), outer.out_features), (mean, scale, array(norm.bias))
     weights = array(outer.weight), array(outer.bias)
-    spread(_inference, blocks(len(s)), blas(), s, array(inner.weight), *lines, *weights, out)
+    ptr = blocks(len(s))
+    rooms = _rooms(ptr, inner.out_features, inner.out_features, outer.out_features)
+    spread(_inference, ptr, blas(), s, array(inner.weight), *lines, *weights, out, *rooms)
     return torch.from_numpy(out)
 
 
@@ -282,7 +305,8 @@ class _GINLayer(torch.autograd.Function):
         norm = array(weight), array(bias), np.float32(eps)
         _finish(ptr, means, squares, *norm, mean, variance, lines)
         outers = array(outer), array(outer_bias), batch.node_id.numpy()
-        spread(_outer_forward, ptr, blas(), z, lines, *outers, *dropout, y)
+        rooms = _rooms(ptr, h, len(outer))
+        spread(_outer_forward, ptr, blas(), z, lines, *outers, *dropout, y, *rooms)
         ctx.batch, ctx.grow, ctx.kept = batch, dropout[-1], (ptr, s, z, y, lines)
         out, *moments = (torch.from_numpy(a) for a in (y, mean, variance))
         ctx.mark_non_differentiable(*moments)
@@ -300,12 +324,13 @@ class _GINLayer(torch.autograd.Function):
         of_lines = empty(count, 2, h)
         spread(
             _outer_backward, ptr, blas(), z, lines, array(outer), y, ctx.grow, array(grad),
-            grad_y, outers, of_lines, biases,
+            grad_y, outers, of_lines, biases, *_rooms(ptr, h, d),
         )  # fmt: skip
-        grad_lines = sum_blocks(of_lines)
+        grad_lines = of_lines.sum(0)
+        means = grad_lines / np.float32(n)
         spread(
-            _inner_backward, ptr, blas(), z, lines, grad_lines, grad_y, s, array(inner),
-            grad_s, inners,
+            _inner_backward, ptr, blas(), z, lines, means, grad_y, s, array(inner), grad_s, inners,
+            *_rooms(ptr, h, h),
         )  # fmt: skip
         needs = ctx.needs_input_grad
         edges = [None if edge_weight is None else array(edge_weight)]
@@ -313,7 +338,7 @@ class _GINLayer(torch.autograd.Function):
             ctx.batch, True, (needs[9], needs[8], *needs[10:]), grad_s, *edges, array(x),
             *(array(term) for term in terms),
         )  # fmt: skip
-        to_inner, to_outer = sum_blocks(inners), sum_blocks(outers)
+        to_inner, to_outer = inners.sum(0), outers.sum(0)
         grads = to_inner, grad_lines[1], grad_lines[0], to_outer, biases.sum(0), made[1], made[0]
         return (
             None, None, None,

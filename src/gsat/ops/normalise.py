@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import CHUNK, array, chunks, compiled, kernel, split
+from gsat.ops.engine import CHUNK, array, chunks, compiled, inlined, kernel, split
 from gsat.ops.random import (
     Draws,
     channel_bits_numba,
@@ -103,7 +103,7 @@ def normalise_relu_dropout_plain(
 # where it is <= 0, not kept where it is > 0: a NaN must get through, as it does in plain torch.
 
 
-@kernel
+@inlined
 def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-def]
     d = z.shape[1]
     part = np.empty(d, np.float32)
@@ -145,7 +145,7 @@ def normalise_forward(first, last, ptr, z, rows, key, below, grow, mean, scale, 
     normalise_again(first, last, ptr, z, rows, key, below, grow, mean, scale, y)
 
 
-@kernel
+@inlined
 def normalise_again(first, last, ptr, z, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
     """The result, from statistics that are known."""
     d = z.shape[1]
@@ -159,7 +159,7 @@ def normalise_again(first, last, ptr, z, rows, key, below, grow, mean, scale, y)
                 y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
 
 
-@kernel
+@inlined
 def _gradient_sums(lo, hi, y, grad, grow, total, along):  # type: ignore[no-untyped-def]
     """Means over rows lo … hi − 1 of the gradient that passes, alone and times the normal value.
 
@@ -216,7 +216,7 @@ def gather_forward(  # type: ignore[no-untyped-def]
     gather_again(first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y)
 
 
-@kernel
+@inlined
 def gather_again(first, last, ptr, src, dst, a, b, rows, key, below, grow, mean, scale, y):  # type: ignore[no-untyped-def]
     """The result, from statistics that are known."""
     d = a.shape[1]

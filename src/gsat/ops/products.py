@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from llvmlite import ir
@@ -25,7 +24,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from gsat.ops.engine import compiled, kernel, launch
+from gsat.ops.engine import compiled, inlined, launch
 
 _TRANSPOSED, _AS_IS = np.uint8(ord("T")), np.uint8(ord("N"))
 _BLOCKS, _LEAST = 8, 256  # at most so many blocks, of at least so many rows
@@ -128,20 +127,12 @@ def _sgemm(typing_context, address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ld
 # our order is Cᵀ = Bᵀ Aᵀ in Fortran's.
 
 
-@numba.njit(inline="always")
+@inlined
 def _width(matrix: Any) -> Any:
     return np.int32(matrix.strides[0] // 4)
 
 
-@numba.njit
-def aligned(rows, columns):  # type: ignore[no-untyped-def]
-    """Room for a matrix inside a kernel; see :func:`gsat.ops.engine.empty`."""
-    raw = np.empty(rows * columns + 16, np.float32)
-    start = (-(raw.ctypes.data // 4)) % 16
-    return raw[start : start + rows * columns].reshape(rows, columns)
-
-
-@numba.njit
+@inlined
 def times_transposed(blas, x, w, out):  # type: ignore[no-untyped-def]
     """out = x wᵀ: [m, k] and [n, k] to [m, n]."""
     _sgemm(
@@ -151,7 +142,7 @@ def times_transposed(blas, x, w, out):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@numba.njit
+@inlined
 def times(blas, y, w, add, out):  # type: ignore[no-untyped-def]
     """out = y w, added to what is there if ``add``: [m, n] and [n, k] to [m, k]."""
     _sgemm(
@@ -161,7 +152,7 @@ def times(blas, y, w, add, out):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@numba.njit
+@inlined
 def add_transposed_times(blas, y, x, out):  # type: ignore[no-untyped-def]
     """out += yᵀ x: [m, n] and [m, k] to [n, k]."""
     _sgemm(
@@ -171,10 +162,29 @@ def add_transposed_times(blas, y, x, out):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@kernel
-def sum_blocks(parts):  # type: ignore[no-untyped-def]
-    """Sum over the first axis: [B, m, n] to [m, n]."""
-    out = parts[0].copy()
-    for b in range(1, parts.shape[0]):
-        out += parts[b]
+# Loops, not array expressions: Numba takes seconds to compile what those may have to complain of.
+
+
+@inlined
+def clear(matrix):  # type: ignore[no-untyped-def]
+    """Set a matrix to zero."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            matrix[i, j] = 0.0
+
+
+@inlined
+def add(part, total):  # type: ignore[no-untyped-def]
+    """Add one matrix to another."""
+    for i in range(part.shape[0]):
+        for j in range(part.shape[1]):
+            total[i, j] += part[i, j]
+
+
+@inlined
+def shifted(index, first, last, by):  # type: ignore[no-untyped-def]
+    """``index[first:last] - by``."""
+    out = np.empty(last - first, np.int64)
+    for i in range(last - first):
+        out[i] = index[first + i] - by
     return out

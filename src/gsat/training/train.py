@@ -23,7 +23,7 @@ from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.rundir import RunDirectory, environment
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 
 
 @dataclass(frozen=True)
