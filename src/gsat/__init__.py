@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gsat.errors import GSATError
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
-    from gsat.models import GIN
+    from gsat.models import GIN, wrap
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
 
@@ -30,6 +30,7 @@ _HOMES = {
     "load": "gsat.training.train",
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
+    "wrap": "gsat.models",
 }
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "load_dataset",
     "resume",
     "train",
+    "wrap",
 ]
 __version__ = "0.1.0"
 

@@ -3,8 +3,9 @@
 from gsat.models.backbone import Backbone, seeded
 from gsat.models.gin import GIN
 from gsat.models.interpretable import Attended, InterpretableModel, Predictions
+from gsat.models.wrap import Wrapped, wrap
 
-BACKBONES: dict[str, type[Backbone]] = {"gin": GIN}
+BACKBONES: dict[str, type[Backbone]] = {"gin": GIN, "wrapped": Wrapped}
 
 __all__ = [
     "BACKBONES",
@@ -13,5 +14,7 @@ __all__ = [
     "Backbone",
     "InterpretableModel",
     "Predictions",
+    "Wrapped",
     "seeded",
+    "wrap",
 ]

@@ -62,7 +62,7 @@ class InterpretableModel(nn.Module, ABC):
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:
         """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`."""
-        store = _as_store(graphs)
+        store = as_store(graphs)
         with self.evaluating():
             logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
@@ -81,7 +81,7 @@ class InterpretableModel(nn.Module, ABC):
 
         ``edge_mask`` follows the edge order of the graph that was given.
         """
-        store = _as_store(graphs)
+        store = as_store(graphs)
         explained: list[Explanation] = []
         with self.evaluating():
             for batch in self._batches(store, batch_size):
@@ -165,7 +165,8 @@ class InterpretableModel(nn.Module, ABC):
         """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
 
 
-def _as_store(graphs: Any) -> GraphStore:
+def as_store(graphs: Any) -> GraphStore:
+    """A store of a PyG ``Data``, of several, or the store that was given."""
     if isinstance(graphs, GraphStore):
         return graphs
     listed = [graphs] if isinstance(graphs, Data) else list(graphs)

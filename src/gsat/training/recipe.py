@@ -50,9 +50,14 @@ class DataSettings(_Settings):
 
 
 class BackboneSettings(_Settings):
-    """``[backbone]``: the network; ``edge_features=false`` leaves edge attributes aside."""
+    """``[backbone]``: the network; ``edge_features=false`` leaves edge attributes aside.
 
-    name: Literal["gin"] = "gin"
+    ``module`` describes the caller's own network when the name is ``wrapped``; it can't be made from
+    that, and the other settings do not apply to it.
+    """
+
+    name: Literal["gin", "wrapped"] = "gin"
+    module: str | None = None
     hidden: PositiveInt = 64
     layers: PositiveInt = 2
     dropout: float = Field(0.3, ge=0, lt=1)
@@ -84,7 +89,10 @@ class Recipe(_Settings):
         return {
             "seed": self.seed,
             "data": self.data.model_dump(exclude_none=True),
-            "backbone": self.backbone.model_dump(),
+            "backbone": self.backbone.model_dump(
+                include={"name", "module"} if self.backbone.name == "wrapped" else None,
+                exclude_none=True,
+            ),
             "training": self.training.model_dump(),
             "method": {"name": self.method, self.method: self.settings.model_dump()},
         }

@@ -1,0 +1,373 @@
+"""`wrap`: any PyTorch Geometric network as a backbone, without a change to it."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, GraphStore, from_pyg
+from gsat.models.backbone import Backbone, seeded
+from gsat.models.foreign import Pass
+from gsat.models.interpretable import as_store
+from gsat.ops import Draws, pool
+from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
+
+_INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
+# torch's generator is one for the whole process: two trainings in two threads take turns.
+_GENERATOR = threading.Lock()
+
+
+def wrap(
+    module: nn.Module,
+    task: Task,
+    *,
+    embed: str | None = None,
+    example: Data | GraphStore | Iterable[Data] | None = None,
+    seed: int = 0,
+) -> Wrapped:
+    """Make a backbone of any PyG network; ``gsat.GSAT(gsat.wrap(module, task=...))`` explains itself.
+
+    The network's ``forward`` takes ``x`` and ``edge_index`` and, if it names them, ``edge_attr``,
+    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the caller's graphs. It
+    returns node embeddings [N, hidden] (then they are summed over each graph and a linear layer
+    follows) or the logits of graphs [B, num_logits]. Without a source of random draws it runs in
+    evaluation mode. Its weights are shared, not copied: training the model trains the module.
+
+    Attention multiplies the messages of every message-passing layer; a layer with an optional
+    ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours weighs its
+    terms by it. A network that lets nodes know of each other in another way (a norm over the
+    graph, a virtual node, attention between all nodes) gives a warning.
+
+    Args:
+        module: the network. task: what the logits are for.
+        embed: the name of the submodule whose output is the node embeddings, where the network
+            returns logits (the message-passing layer that runs last).
+        example: a graph or some, to try the network on; without it, random ones with as many
+            features as the first layer takes.
+        seed: decides the initial weights of the linear layer, if there is one.
+    """
+    return Wrapped(module, task, embed=embed, example=example, seed=seed)
+
+
+class Wrapped(Backbone):
+    """A foreign network as a backbone; see :func:`wrap`.
+
+    Attributes:
+        module: the network. gives: ``nodes`` or ``graphs``, what a row of its output belongs to.
+    """
+
+    name = "wrapped"
+
+    def __init__(
+        self,
+        module: nn.Module,
+        task: Task,
+        *,
+        embed: str | None = None,
+        example: Data | GraphStore | Iterable[Data] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.module, self.task, self.embed_name = module, task, embed
+        self.takes = _parameters(module)
+        layers = _message_passing(module)
+        if embed is not None and embed not in dict(module.named_modules()):
+            known = ", ".join(name for name, _ in module.named_children())
+            raise GSATError(f"the network has no submodule '{embed}' to embed with; it has: {known}")
+        # PyG's ready-made networks hand edge attributes to layers that were not built for them.
+        ready = [x for x in layers if "edge_attr" in inspect.signature(x.forward).parameters]
+        refused = ready and all(getattr(layer, "edge_dim", 0) is None for layer in ready)
+        self.edge_attr = "edge_attr" in self.takes and not refused
+        self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
+
+        batch = _example(module, layers, self.edge_attr, example)
+        self.gives, self.hidden = self._try(batch)
+        if self.gives == "nodes":
+            with seeded(seed, "wrapped"):
+                self.head = nn.Linear(self.hidden, task.num_logits)
+            self.head.to(self._like.device, self._like.dtype)
+        self.config = {
+            "module": " ".join(repr(module).split()),
+            "task": task.as_dict(),
+            "embed": embed,
+            "gives": self.gives,
+            "hidden": self.hidden,
+            "in_features": batch.x.shape[1],
+            "edge_features": batch.edge_attr.shape[1]
+            if self.edge_attr and batch.edge_attr is not None
+            else 0,
+        }
+
+    @classmethod
+    def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
+        """Not possible: only the caller can make the network."""
+        raise GSATError(
+            "the backbone 'wrapped' is a network of your own; train it in Python: "
+            "gsat.fit(gsat.GSAT(gsat.wrap(module, task=data.task)), data)"
+        )
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Not possible: only the caller can make the network."""
+        raise GSATError(
+            f"this run's backbone is your own module ({shorten(config['module'])}): make the same "
+            f"model again and pass it, gsat.load(path, model=model) or gsat.resume(path, model=model)"
+        )
+
+    def embed(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        out, kept = self._run(batch, attention, draws)
+        return self._embeddings(out, kept, batch)
+
+    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits [B, num_logits] by sum pooling and one linear layer, where the network itself
+        gives node embeddings."""
+        if self.gives == "graphs":
+            raise GSATError("this network gives logits of graphs; it has no read-out of its own")
+        return self.head(pool(embeddings, batch.node_ptr, "sum"))
+
+    def forward(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Logits [B, num_logits]; see :meth:`Backbone.forward`."""
+        if self.gives == "nodes":
+            return super().forward(batch, attention, draws)
+        out, _ = self._run(batch, attention, draws)
+        if len(out) != batch.num_graphs:
+            raise DataError(
+                f"the network gave {len(out)} rows for {batch.num_graphs} graphs; leave graphs "
+                f"without nodes out, or let it pool with batch_size"
+            )
+        return out
+
+    # -- running it -----------------------------------------------------------------------------
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor of the device and the precision the network works in."""
+        found = (p for p in self.module.parameters() if p.is_floating_point())
+        return next(found, torch.zeros(()))
+
+    def _run(
+        self, batch: GraphBatch, attention: Tensor | None, draws: Draws | None
+    ) -> tuple[Any, list[Any]]:
+        inputs = self._inputs(batch)
+        keep = self.module.get_submodule(self.embed_name) if self.embed_name is not None else None
+        weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
+        run = Pass(
+            inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None
+        )
+        twin = run.twin(self.module)
+        with _seeded_generator(draws, batch):
+            return twin(**{name: inputs[name] for name in self.takes if name in inputs}), run.kept
+
+    def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
+        def cast(values: Tensor) -> Tensor:
+            whole = self.whole_numbers and not values.is_floating_point()
+            return values if whole else values.to(self._like.dtype)
+
+        edges = batch.edge_index[:, batch.by_caller]
+        inputs = {
+            "x": cast(batch.x),
+            "edge_index": edges,
+            "batch": batch.node_graph,
+            "batch_size": batch.num_graphs,
+        }
+        if self.edge_attr and batch.edge_attr is not None:
+            inputs["edge_attr"] = cast(batch.edge_attr[batch.by_caller])
+        elif self.takes.get("edge_attr"):
+            raise DataError("this network needs edge features and the graphs have none")
+        if self.takes.get("edge_weight"):
+            inputs["edge_weight"] = torch.ones_like(edges[0], dtype=self._like.dtype)
+        return inputs
+
+    def _embeddings(self, out: Any, kept: list[Any], batch: GraphBatch) -> Tensor:
+        found = out if self.gives == "nodes" and self.embed_name is None else kept[-1]
+        return _check_embeddings(found, batch, self.embed_name)
+
+    # -- trying it ------------------------------------------------------------------------------
+
+    def _try(self, batch: GraphBatch) -> tuple[str, int]:
+        """What the network gives and the width of its embeddings, from a run on a few graphs."""
+        batch = batch.to(self._like.device)
+        zeros = torch.zeros(batch.num_edges, device=batch.x.device)
+        with torch.no_grad():
+            try:
+                out, kept = self._run(batch, zeros, None)
+            except GSATError:
+                raise
+            except Exception as error:
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
+                shapes = f"x {list(batch.x.shape)}, edge_index {[2, batch.num_edges]}"
+                raise GSATError(
+                    f"the network could not be run on {shapes} ({shorten(reason)}); give wrap() a "
+                    f"graph it is made for: example=data.train[0]"
+                ) from error
+            if not kept and self.embed_name is None:
+                raise GSATError(
+                    f"no message-passing layer of {type(self.module).__name__} was used in its "
+                    f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
+                )
+            self.gives = self._kind(out, batch)
+            embeddings = self._embeddings(out, kept or [None], batch)
+            self._warn_of_leaks(batch, zeros, embeddings)
+        return self.gives, embeddings.shape[1]
+
+    def _kind(self, out: Any, batch: GraphBatch) -> str:
+        shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        if isinstance(out, Tensor) and out.dim() == 2:
+            if len(out) == batch.num_nodes:
+                return "nodes"
+            if len(out) == batch.num_graphs and out.shape[1] == self.task.num_logits:
+                return "graphs"
+            if len(out) == 1 and "batch" not in self.takes:
+                raise GSATError(
+                    "the network gives one row for a batch of 2 graphs; let its forward take "
+                    "'batch' and pool with it"
+                )
+        raise GSATError(
+            f"the network must give node embeddings [{batch.num_nodes}, hidden] or logits "
+            f"[{batch.num_graphs}, {self.task.num_logits}] for a batch of {batch.num_graphs} graphs "
+            f"with {batch.num_nodes} nodes, not {shape}"
+        )
+
+    def _warn_of_leaks(self, batch: GraphBatch, zeros: Tensor, before: Tensor) -> None:
+        """With all edges at 0 a node must know nothing of the others; say so if it does."""
+        noise = torch.randn(batch.x.shape, generator=torch.Generator().manual_seed(0))
+        if batch.x.is_floating_point():
+            changed = batch.x + noise.to(batch.x)
+        else:
+            changed = batch.x.roll(1, 0)
+        changed[0] = batch.x[0]
+        after = self.embed(replace(batch, x=changed), zeros)
+        if not torch.equal(before[0], after[0]):
+            warnings.warn(
+                f"{type(self.module).__name__} lets a node know of others even when attention is 0 "
+                f"on every edge (by a norm over the graph, a softmax out of reach, attention "
+                f"between all nodes, …): its explanations may miss what passes there",
+                stacklevel=5,
+            )
+
+
+# -- looking at the network -----------------------------------------------------------------------
+
+
+def _parameters(module: nn.Module) -> dict[str, bool]:
+    """The inputs the network's forward names, and whether each is required."""
+    if not isinstance(module, nn.Module):
+        raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
+    kind = type(module).__name__
+    if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
+        raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph before")
+    found = inspect.signature(module.forward).parameters.values()
+    named = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    required = {p.name: p.default is p.empty for p in named}
+    unknown = [name for name, needed in required.items() if needed and name not in _INPUTS]
+    if unknown or not {"x", "edge_index"} <= required.keys():
+        raise GSATError(
+            f"the forward of {kind} must take x and edge_index and may take edge_attr, edge_weight, "
+            f"batch and batch_size; it takes {', '.join(required) or 'nothing by name'}"
+        )
+    return {name: needed for name, needed in required.items() if name in _INPUTS}
+
+
+def _message_passing(module: nn.Module) -> list[nn.Module]:
+    layers = [part for part in module.modules() if isinstance(part, MessagePassing)]
+    if not layers:
+        raise GSATError(
+            f"{type(module).__name__} has no message-passing layer (torch_geometric.nn."
+            f"MessagePassing) whose edges attention could weigh"
+        )
+    for layer in layers:
+        if getattr(layer, "cached", False):
+            raise GSATError(
+                f"{type(layer).__name__} was made with cached=True and remembers its first graph; "
+                f"make it with cached=False"
+            )
+    return layers
+
+
+def _check_embeddings(found: Any, batch: GraphBatch, name: str | None) -> Tensor:
+    if isinstance(found, Tensor) and found.dim() == 2 and len(found) == batch.num_nodes:
+        return found
+    came = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    where = f"embed='{name}'" if name is not None else "the last message-passing layer"
+    raise GSATError(
+        f"{where} gives {came}; node embeddings [{batch.num_nodes}, hidden] were needed: name "
+        f"another submodule with embed="
+    )
+
+
+def _example(
+    module: nn.Module,
+    layers: list[nn.Module],
+    edge_attr: bool,
+    example: Data | GraphStore | Iterable[Data] | None,
+) -> GraphBatch:
+    """Two graphs with edges to try the network on."""
+    if example is not None:
+        store = as_store(example)
+        with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]
+        if not with_edges:
+            raise GSATError("the example for wrap() needs a graph with edges")
+        return store.batch([with_edges[0], with_edges[-1]])
+    columns = _first_width(module)
+    width = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
+    generator = torch.Generator().manual_seed(0)
+    graphs = []
+    for pairs in ([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)]):
+        index = torch.tensor([*pairs, *((v, u) for u, v in pairs)]).T
+        graphs.append(Data(x=torch.randn(3, columns, generator=generator), edge_index=index))
+        if edge_attr and width:
+            graphs[-1].edge_attr = torch.randn(index.shape[1], width, generator=generator)
+    return from_pyg(graphs).batch()
+
+
+def _first_width(module: nn.Module) -> int:
+    """How many node features the network takes, as far as its parts tell."""
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            break
+        for name in ("in_channels", "in_features"):
+            width = getattr(part, name, None)
+            if isinstance(width, int) and width > 0:
+                return width
+    raise GSATError(
+        f"{type(module).__name__} does not tell how many features it takes; give wrap() a graph it "
+        f"is made for: example=data.train[0]"
+    )
+
+
+def shorten(text: str, width: int = 200) -> str:
+    """The text, cut where it is longer than ``width``."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+@contextmanager
+def _seeded_generator(draws: Draws | None, batch: GraphBatch) -> Iterator[None]:
+    """Foreign dropout draws from torch's own generator: seeded by the step's draws and its graphs,
+    and left as it was."""
+    if draws is None:
+        yield
+        return
+    devices = [batch.x.device] if batch.x.is_cuda else []
+    with _GENERATOR, torch.random.fork_rng(devices=devices):
+        torch.manual_seed(draws.child("torch", batch.graph_row.tolist()).torch_seed())
+        yield
