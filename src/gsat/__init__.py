@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset, load_dataset
     from gsat.errors import GSATError
+    from gsat.explainers import GSATExplainer, PyGModel
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
     from gsat.models import GIN, wrap
@@ -19,6 +20,8 @@ _HOMES = {
     "Dataset": "gsat.datasets.load",
     "load_dataset": "gsat.datasets.load",
     "GSATError": "gsat.errors",
+    "GSATExplainer": "gsat.explainers",
+    "PyGModel": "gsat.explainers",
     "Explanation": "gsat.graphs",
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
@@ -39,8 +42,10 @@ __all__ = [
     "Dataset",
     "Explanation",
     "GSATError",
+    "GSATExplainer",
     "GraphBatch",
     "GraphStore",
+    "PyGModel",
     "Run",
     "Task",
     "fit",

@@ -142,15 +142,15 @@ class InterpretableModel(nn.Module, ABC):
             yield out
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Inside, the model is in evaluation mode and no gradients are kept."""
+    def evaluating(self, gradients: bool = False) -> Iterator[None]:
+        """Inside, the model is in evaluation mode and, unless asked for, no gradients are kept."""
         # A flag is touched only when it must be, so that threads may share a model in eval mode;
         # and each on its own, so that a part frozen in eval mode stays frozen.
         training = [module for module in self.modules() if module.training]
         for module in training:
             module.training = False
         try:
-            with torch.no_grad():
+            with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
                 yield
         finally:
             for module in training:

@@ -58,7 +58,7 @@ def wrap(
         embed: the name of the submodule whose output is the node embeddings, where the network
             returns logits (the message-passing layer that runs last).
         example: a graph or some, to try the network on; without it, random ones with as many
-            features as the first layer takes.
+            features as one of its parts takes.
         seed: decides the initial weights of the linear layer, if there is one.
     """
     return Wrapped(module, task, embed=embed, example=example, seed=seed)
@@ -95,8 +95,7 @@ class Wrapped(Backbone):
         self.edge_attr = "edge_attr" in self.takes and not refused
         self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
 
-        batch = _example(module, layers, self.edge_attr, example)
-        self.gives, self.hidden = self._try(batch)
+        batch = self._try(_examples(module, layers, self.edge_attr, example))
         if self.gives == "nodes":
             with seeded(seed, "wrapped"):
                 self.head = nn.Linear(self.hidden, task.num_logits)
@@ -204,31 +203,37 @@ class Wrapped(Backbone):
 
     # -- trying it ------------------------------------------------------------------------------
 
-    def _try(self, batch: GraphBatch) -> tuple[str, int]:
-        """What the network gives and the width of its embeddings, from a run on a few graphs."""
-        batch = batch.to(self._like.device)
-        zeros = torch.zeros(batch.num_edges, device=batch.x.device)
-        with torch.no_grad():
+    @torch.no_grad()
+    def _try(self, examples: list[GraphBatch]) -> GraphBatch:
+        """Find out what the network gives, and how wide its embeddings are, from a run on the first
+        of the examples that it takes."""
+        problems: list[Exception] = []
+        for example in examples:
+            batch = example.to(self._like.device)
+            zeros = torch.zeros(batch.num_edges, device=batch.x.device)
             try:
                 out, kept = self._run(batch, zeros, None)
             except GSATError:
                 raise
             except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                shapes = f"x {list(batch.x.shape)}, edge_index {[2, batch.num_edges]}"
-                raise GSATError(
-                    f"the network could not be run on {shapes} ({shorten(reason)}); give wrap() a "
-                    f"graph it is made for: example=data.train[0]"
-                ) from error
+                problems.append(error)
+                continue
             if not kept and self.embed_name is None:
                 raise GSATError(
                     f"no message-passing layer of {type(self.module).__name__} was used in its "
                     f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
                 )
             self.gives = self._kind(out, batch)
-            embeddings = self._embeddings(out, kept or [None], batch)
+            embeddings = self._embeddings(out, kept, batch)
+            self.hidden = embeddings.shape[1]
             self._warn_of_leaks(batch, zeros, embeddings)
-        return self.gives, embeddings.shape[1]
+            return example
+        reason = " ".join(f"{type(problems[0]).__name__}: {problems[0]}".split())
+        shapes = f"x {list(examples[0].x.shape)}, edge_index {[2, examples[0].num_edges]}"
+        raise GSATError(
+            f"the network could not be run on {shapes} ({shorten(reason)}); give wrap() a graph it "
+            f"is made for: example=data.train[0]"
+        ) from problems[0]
 
     def _kind(self, out: Any, batch: GraphBatch) -> str:
         shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
@@ -315,44 +320,40 @@ def _check_embeddings(found: Any, batch: GraphBatch, name: str | None) -> Tensor
     )
 
 
-def _example(
+def _examples(
     module: nn.Module,
     layers: list[nn.Module],
     edge_attr: bool,
     example: Data | GraphStore | Iterable[Data] | None,
-) -> GraphBatch:
-    """Two graphs with edges to try the network on."""
+) -> list[GraphBatch]:
+    """Two graphs with edges to try the network on; if none were given, random ones with as many
+    features as each of its parts takes."""
     if example is not None:
         store = as_store(example)
         with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]
         if not with_edges:
             raise GSATError("the example for wrap() needs a graph with edges")
-        return store.batch([with_edges[0], with_edges[-1]])
-    columns = _first_width(module)
-    width = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
+        return [store.batch([with_edges[0], with_edges[-1]])]
+    widths = [getattr(p, k, 0) for p in module.modules() for k in ("in_channels", "in_features")]
+    widths = list(dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
+    if not widths or any(isinstance(part, nn.Embedding) for part in module.modules()):
+        raise GSATError(
+            f"{type(module).__name__} does not tell what features it takes; give wrap() a graph it "
+            f"is made for: example=data.train[0]"
+        )
+    columns = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
+    return [_random_graphs(width, columns if edge_attr else 0) for width in widths]
+
+
+def _random_graphs(features: int, edge_features: int) -> GraphBatch:
     generator = torch.Generator().manual_seed(0)
     graphs = []
     for pairs in ([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)]):
         index = torch.tensor([*pairs, *((v, u) for u, v in pairs)]).T
-        graphs.append(Data(x=torch.randn(3, columns, generator=generator), edge_index=index))
-        if edge_attr and width:
-            graphs[-1].edge_attr = torch.randn(index.shape[1], width, generator=generator)
+        graphs.append(Data(x=torch.randn(3, features, generator=generator), edge_index=index))
+        if edge_features:
+            graphs[-1].edge_attr = torch.randn(index.shape[1], edge_features, generator=generator)
     return from_pyg(graphs).batch()
-
-
-def _first_width(module: nn.Module) -> int:
-    """How many node features the network takes, as far as its parts tell."""
-    for part in module.modules():
-        if isinstance(part, nn.Embedding):
-            break
-        for name in ("in_channels", "in_features"):
-            width = getattr(part, name, None)
-            if isinstance(width, int) and width > 0:
-                return width
-    raise GSATError(
-        f"{type(module).__name__} does not tell how many features it takes; give wrap() a graph it "
-        f"is made for: example=data.train[0]"
-    )
 
 
 def shorten(text: str, width: int = 200) -> str:

@@ -204,6 +204,8 @@ def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def _shipped(dataset: str, backbone: str) -> Tables:
+    if backbone == "wrapped":  # how to train on the data is known, if not with which network
+        return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
     family = dataset.split("-")[0] if dataset.startswith("spmotif-") else dataset
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
