@@ -1,7 +1,7 @@
 """Measure GSAT's explanations with the metrics of torch_geometric.explain, beside GNNExplainer's.
 
-    python examples/pyg_explainer_metrics.py          # a minute or two
-    python examples/pyg_explainer_metrics.py --fast   # a taste, in seconds
+python examples/pyg_explainer_metrics.py          # a minute or two
+python examples/pyg_explainer_metrics.py --fast   # a taste, in seconds
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def main() -> None:
     model = gsat.GSAT(gsat.GIN.for_data(data, seed=0), seed=0)
     gsat.fit(model, data, epochs=3 if fast else 60)
 
-    # A view of the model as PyG calls models: forward(x, edge_index, batch, edge_attr). The one logit
-    # of a binary model becomes two columns, so that PyG's softmax means something.
+    # A view of the model as PyG calls models: forward(x, edge_index, batch, edge_attr). The one
+    # logit of a binary model becomes two columns, so that PyG's softmax means something.
     viewed = model.as_pyg()
     algorithms = {
         "GSAT": gsat.GSATExplainer(),

@@ -1,7 +1,7 @@
 """Make your own PyTorch Geometric network interpretable, without changing it.
 
-    python examples/wrap_your_model.py          # a minute or two
-    python examples/wrap_your_model.py --fast   # a taste, in seconds
+python examples/wrap_your_model.py          # a minute or two
+python examples/wrap_your_model.py --fast   # a taste, in seconds
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GSAT and ``torch_geometric.explain``: its metrics and algorithms on our models, and ours in it."""
+"""``torch_geometric.explain``: its metrics and algorithms on our models, and ours in it."""
 
 from __future__ import annotations
 
@@ -159,12 +159,15 @@ def test_mistakes() -> None:
     )
     with pytest.raises(GSATError, match=r"as_pyg\(\), not a GCNConv"):
         explainer(data.x, data.edge_index)
-    for wrong in ({"node_mask_type": "object"}, {"edge_mask_type": None, "node_mask_type": "object"}):
+    for wrong in (
+        {"node_mask_type": "object"},
+        {"edge_mask_type": None, "node_mask_type": "object"},
+    ):
         with pytest.raises(ValueError, match="does not support"):
             explainer_for(make(), **wrong)
 
 
-# -- GSAT as an algorithm ---------------------------------------------------------------------------
+# -- GSAT as an algorithm -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["gin", "gcn"])
@@ -240,7 +243,7 @@ def test_the_metrics_of_pyg(task: Task) -> None:
     assert unfaithfulness(explainer, found) == pytest.approx(0, abs=1e-6)
 
 
-# -- PyG's algorithms on our models ------------------------------------------------------------------
+# -- PyG's algorithms on our models ---------------------------------------------------------------
 
 
 ALGORITHMS: dict[str, tuple[Any, dict[str, Any]]] = {

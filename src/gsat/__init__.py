@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from gsat.explainers import GSATExplainer, PyGModel
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
-    from gsat.models import GIN, wrap
+    from gsat.models import GIN
+    from gsat.models.wrap import wrap
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
 
@@ -33,7 +34,7 @@ _HOMES = {
     "load": "gsat.training.train",
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
-    "wrap": "gsat.models",
+    "wrap": "gsat.models.wrap",
 }
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch_geometric.explain import Explanation, ExplainerAlgorithm, ModelConfig
+from torch_geometric.explain import ExplainerAlgorithm, Explanation, ModelConfig
 from torch_geometric.explain.config import MaskType, ModelTaskLevel
 from torch_geometric.nn import MessagePassing
 
@@ -61,9 +61,7 @@ class PyGModel(nn.Module):
     @property
     def model_config(self) -> ModelConfig:
         """What PyG's ``Explainer`` has to know: classes of graphs, as raw values."""
-        return ModelConfig(
-            mode="multiclass_classification", task_level="graph", return_type="raw"
-        )
+        return ModelConfig(mode="multiclass_classification", task_level="graph", return_type="raw")
 
     def forward(
         self,

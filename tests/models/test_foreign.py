@@ -18,7 +18,7 @@ from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.models import Wrapped, wrap
+from gsat.models.wrap import Wrapped, wrap
 from gsat.tasks import Task
 from reference import random_graph, random_graphs
 
@@ -182,9 +182,7 @@ def test_attention_of_zero_is_a_deleted_edge(name: str, loops: str) -> None:
         keep |= graph.edge_index[0] == graph.edge_index[1]
         kept.append(keep)
         cut.append(
-            Data(
-                x=graph.x, edge_index=graph.edge_index[:, keep], edge_attr=graph.edge_attr[keep]
-            )
+            Data(x=graph.x, edge_index=graph.edge_index[:, keep], edge_attr=graph.edge_attr[keep])
         )
     batch = from_pyg(listed).batch()
     attention = torch.empty(batch.num_edges)
@@ -266,9 +264,7 @@ def test_edges_reach_the_network_in_the_callers_order() -> None:
             super().__init__()
             self.conv, self.heard = pyg.GCNConv(FEATURES, HIDDEN), []
 
-        def forward(
-            self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
-        ) -> Tensor:
+        def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
             self.heard.append((edge_index, edge_attr))
             return self.conv(x, edge_index)
 

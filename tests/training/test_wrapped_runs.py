@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -162,6 +161,23 @@ def test_no_recipe_can_make_it() -> None:
         gsat.train(recipe)
 
 
+def test_a_module_is_for_wrapped_networks_only() -> None:
+    from gsat.training.recipe import make_recipe
+
+    with pytest.raises(GSATError, match="only a wrapped network has a module") as error:
+        make_recipe("ba2motifs", settings={"module": "GCN"})
+    one_line(error.value)
+    assert "module" not in make_recipe("ba2motifs").tables()["backbone"]
+
+
+def test_the_data_sets_own_recipe_is_kept() -> None:
+    from gsat.training.recipe import make_recipe
+
+    ours, gin = (make_recipe("ba2motifs", backbone=name) for name in ("wrapped", "gin"))
+    assert ours.settings == gin.settings
+    assert ours.training == gin.training
+
+
 def another(kind: type[nn.Module], **settings: Any) -> gsat.GSAT:
     torch.manual_seed(0)
     return gsat.GSAT(gsat.wrap(kind(10, num_layers=2, **settings), task=dataset().task))
@@ -182,11 +198,11 @@ def test_another_model_is_refused(whole: Path, run_path: Path) -> None:
     # The same by its description, but with weights of its own.
     other = make()
     other.backbone.module.extra = nn.Linear(2, 2)  # type: ignore[union-attr]
-    with pytest.raises(GSATError, match="do not fit|does not fit"):
+    with pytest.raises(GSATError, match=r"the weights in .* do not fit"):
         gsat.load(whole, model=other)
 
 
 def test_settings_of_the_model_can_not_be_changed_by_fit(tmp_path: Path) -> None:
     with pytest.raises(GSATError, match=r"attention is 'edge'.*'node'"):
         fit(tmp_path / "run", attention="node")
-    assert not os.listdir(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,7 @@
 from gsat.models.backbone import Backbone, seeded
 from gsat.models.gin import GIN
 from gsat.models.interpretable import Attended, InterpretableModel, Predictions
-from gsat.models.wrap import Wrapped, wrap
+from gsat.models.wrap import Wrapped
 
 BACKBONES: dict[str, type[Backbone]] = {"gin": GIN, "wrapped": Wrapped}
 
@@ -16,5 +16,4 @@ __all__ = [
     "Predictions",
     "Wrapped",
     "seeded",
-    "wrap",
 ]

@@ -4,9 +4,9 @@ A pass runs on a twin: new module objects that share the weights and buffers of 
 the attention needs is set on the twin, so nothing can leak into the caller's module, another
 thread, a deep copy or the next pass.
 
-Where a message-passing layer takes an optional ``edge_weight``, attention goes there and the layer's
-normalisation sees it. Where it has a softmax over neighbours, attention weighs the terms of that
-softmax: an edge at 0 is as good as deleted. Everywhere else it multiplies the messages.
+Where a message-passing layer takes an optional ``edge_weight``, attention goes there and the
+layer's normalisation sees it. Where it has a softmax over neighbours, attention weighs the terms of
+that softmax: an edge at 0 is as good as deleted. Everywhere else it multiplies the messages.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Pass:
     # -- the layers -----------------------------------------------------------------------------
 
     def _attend(self, layer: Any, name: str) -> None:
+        kind: Any = type(layer)
         call = layer.forward
 
         def counting(*args: Any, **kwargs: Any) -> Any:
@@ -89,7 +90,7 @@ class Pass:
         layer.forward = counting
         if self.attention is None:
             return
-        if _takes_edge_weight(type(layer)):
+        if _takes_edge_weight(kind):
             signature = inspect.signature(call)
 
             def weighted(*args: Any, **kwargs: Any) -> Any:
@@ -114,7 +115,7 @@ class Pass:
 
         layer.propagate = on_edges(layer.propagate)
         layer.edge_updater = on_edges(layer.edge_updater)
-        inside = _methods_with_softmax(type(layer))
+        inside = _methods_with_softmax(kind)
         for method in inside:
             setattr(layer, method, _with_softmax(layer, method, current, name))
         if not inside:
@@ -171,15 +172,15 @@ def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[...,
 
 
 @functools.cache
-def _takes_edge_weight(kind: type[MessagePassing]) -> bool:
-    """Whether it has an optional weight per edge; one it requires may mean anything (a distance)."""
+def _takes_edge_weight(kind: Any) -> bool:
+    """Whether it has an optional weight per edge; one it requires may mean a distance."""
     # FAConv normalises by itself and accepts no weights then.
     parameter = inspect.signature(kind.forward).parameters.get("edge_weight")
     return parameter is not None and parameter.default is None and not issubclass(kind, FAConv)
 
 
 @functools.cache
-def _methods_with_softmax(kind: type[MessagePassing]) -> tuple[str, ...]:
+def _methods_with_softmax(kind: Any) -> tuple[str, ...]:
     """The methods of a layer that use PyG's softmax over neighbours."""
     found = []
     for name, method in inspect.getmembers(kind, inspect.isfunction):
@@ -231,8 +232,8 @@ def _check_message(out: Any, dim: int, weight: Tensor, name: str) -> None:
     if not isinstance(out, Tensor) or out.shape[dim] != len(weight):
         came = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise GSATError(
-            f"{name} has messages that attention can't weigh: a row for each of {len(weight)} edges "
-            f"was needed, not {came}"
+            f"{name} has messages that attention can't weigh: a row for each of {len(weight)} "
+            f"edges was needed, not {came}"
         )
 
 

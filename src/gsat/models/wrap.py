@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
-from torch_geometric.nn import MessagePassing
 
 from gsat.errors import DataError, GSATError
-from gsat.graphs import GraphBatch, GraphStore, from_pyg
+from gsat.graphs import GraphBatch, GraphStore
 from gsat.models.backbone import Backbone, seeded
+from gsat.models.examine import (
+    check_embeddings,
+    examples,
+    message_passing,
+    parameters,
+    shorten,
+)
 from gsat.models.foreign import Pass
-from gsat.models.interpretable import as_store
 from gsat.ops import Draws, pool
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
 
-_INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
 # torch's generator is one for the whole process: two trainings in two threads take turns.
 _GENERATOR = threading.Lock()
 
@@ -40,13 +43,14 @@ def wrap(
     example: Data | GraphStore | Iterable[Data] | None = None,
     seed: int = 0,
 ) -> Wrapped:
-    """Make a backbone of any PyG network; ``gsat.GSAT(gsat.wrap(module, task=...))`` explains itself.
+    """Make a backbone of any PyG network: ``gsat.GSAT(gsat.wrap(module, task=data.task))``.
 
     The network's ``forward`` takes ``x`` and ``edge_index`` and, if it names them, ``edge_attr``,
-    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the caller's graphs. It
-    returns node embeddings [N, hidden] (then they are summed over each graph and a linear layer
+    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the caller's graphs.
+    It returns node embeddings [N, hidden] (then they are summed over each graph and a linear layer
     follows) or the logits of graphs [B, num_logits]. Without a source of random draws it runs in
-    evaluation mode. Its weights are shared, not copied: training the model trains the module.
+    evaluation mode. Its weights are shared, not copied: training the model trains the module. What
+    its forward keeps on itself, other than in buffers, is forgotten after each run.
 
     Attention multiplies the messages of every message-passing layer; a layer with an optional
     ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours weighs its
@@ -84,18 +88,20 @@ class Wrapped(Backbone):
     ) -> None:
         super().__init__()
         self.module, self.task, self.embed_name = module, task, embed
-        self.takes = _parameters(module)
-        layers = _message_passing(module)
+        self.takes = parameters(module)
+        layers = message_passing(module)
         if embed is not None and embed not in dict(module.named_modules()):
             known = ", ".join(name for name, _ in module.named_children())
-            raise GSATError(f"the network has no submodule '{embed}' to embed with; it has: {known}")
+            raise GSATError(
+                f"the network has no submodule '{embed}' to embed with; it has: {known}"
+            )
         # PyG's ready-made networks hand edge attributes to layers that were not built for them.
         ready = [x for x in layers if "edge_attr" in inspect.signature(x.forward).parameters]
         refused = ready and all(getattr(layer, "edge_dim", 0) is None for layer in ready)
         self.edge_attr = "edge_attr" in self.takes and not refused
         self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
 
-        batch = self._try(_examples(module, layers, self.edge_attr, example))
+        batch = self._try(examples(module, layers, self.edge_attr, example))
         if self.gives == "nodes":
             with seeded(seed, "wrapped"):
                 self.head = nn.Linear(self.hidden, task.num_logits)
@@ -123,10 +129,7 @@ class Wrapped(Backbone):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Not possible: only the caller can make the network."""
-        raise GSATError(
-            f"this run's backbone is your own module ({shorten(config['module'])}): make the same "
-            f"model again and pass it, gsat.load(path, model=model) or gsat.resume(path, model=model)"
-        )
+        raise own_module(config["module"])
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
@@ -170,9 +173,7 @@ class Wrapped(Backbone):
         inputs = self._inputs(batch)
         keep = self.module.get_submodule(self.embed_name) if self.embed_name is not None else None
         weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
-        run = Pass(
-            inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None
-        )
+        run = Pass(inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None)
         twin = run.twin(self.module)
         with _seeded_generator(draws, batch):
             return twin(**{name: inputs[name] for name in self.takes if name in inputs}), run.kept
@@ -199,7 +200,7 @@ class Wrapped(Backbone):
 
     def _embeddings(self, out: Any, kept: list[Any], batch: GraphBatch) -> Tensor:
         found = out if self.gives == "nodes" and self.embed_name is None else kept[-1]
-        return _check_embeddings(found, batch, self.embed_name)
+        return check_embeddings(found, batch, self.embed_name)
 
     # -- trying it ------------------------------------------------------------------------------
 
@@ -249,8 +250,8 @@ class Wrapped(Backbone):
                 )
         raise GSATError(
             f"the network must give node embeddings [{batch.num_nodes}, hidden] or logits "
-            f"[{batch.num_graphs}, {self.task.num_logits}] for a batch of {batch.num_graphs} graphs "
-            f"with {batch.num_nodes} nodes, not {shape}"
+            f"[{batch.num_graphs}, {self.task.num_logits}] for a batch of {batch.num_graphs} "
+            f"graphs with {batch.num_nodes} nodes, not {shape}"
         )
 
     def _warn_of_leaks(self, batch: GraphBatch, zeros: Tensor, before: Tensor) -> None:
@@ -271,94 +272,12 @@ class Wrapped(Backbone):
             )
 
 
-# -- looking at the network -----------------------------------------------------------------------
-
-
-def _parameters(module: nn.Module) -> dict[str, bool]:
-    """The inputs the network's forward names, and whether each is required."""
-    if not isinstance(module, nn.Module):
-        raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
-    kind = type(module).__name__
-    if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
-        raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph before")
-    found = inspect.signature(module.forward).parameters.values()
-    named = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    required = {p.name: p.default is p.empty for p in named}
-    unknown = [name for name, needed in required.items() if needed and name not in _INPUTS]
-    if unknown or not {"x", "edge_index"} <= required.keys():
-        raise GSATError(
-            f"the forward of {kind} must take x and edge_index and may take edge_attr, edge_weight, "
-            f"batch and batch_size; it takes {', '.join(required) or 'nothing by name'}"
-        )
-    return {name: needed for name, needed in required.items() if name in _INPUTS}
-
-
-def _message_passing(module: nn.Module) -> list[nn.Module]:
-    layers = [part for part in module.modules() if isinstance(part, MessagePassing)]
-    if not layers:
-        raise GSATError(
-            f"{type(module).__name__} has no message-passing layer (torch_geometric.nn."
-            f"MessagePassing) whose edges attention could weigh"
-        )
-    for layer in layers:
-        if getattr(layer, "cached", False):
-            raise GSATError(
-                f"{type(layer).__name__} was made with cached=True and remembers its first graph; "
-                f"make it with cached=False"
-            )
-    return layers
-
-
-def _check_embeddings(found: Any, batch: GraphBatch, name: str | None) -> Tensor:
-    if isinstance(found, Tensor) and found.dim() == 2 and len(found) == batch.num_nodes:
-        return found
-    came = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
-    where = f"embed='{name}'" if name is not None else "the last message-passing layer"
-    raise GSATError(
-        f"{where} gives {came}; node embeddings [{batch.num_nodes}, hidden] were needed: name "
-        f"another submodule with embed="
+def own_module(described: str | None) -> GSATError:
+    """The error that asks for the network of a run."""
+    return GSATError(
+        f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
+        f"model again and pass model= to gsat.load or gsat.resume in Python"
     )
-
-
-def _examples(
-    module: nn.Module,
-    layers: list[nn.Module],
-    edge_attr: bool,
-    example: Data | GraphStore | Iterable[Data] | None,
-) -> list[GraphBatch]:
-    """Two graphs with edges to try the network on; if none were given, random ones with as many
-    features as each of its parts takes."""
-    if example is not None:
-        store = as_store(example)
-        with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]
-        if not with_edges:
-            raise GSATError("the example for wrap() needs a graph with edges")
-        return [store.batch([with_edges[0], with_edges[-1]])]
-    widths = [getattr(p, k, 0) for p in module.modules() for k in ("in_channels", "in_features")]
-    widths = list(dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
-    if not widths or any(isinstance(part, nn.Embedding) for part in module.modules()):
-        raise GSATError(
-            f"{type(module).__name__} does not tell what features it takes; give wrap() a graph it "
-            f"is made for: example=data.train[0]"
-        )
-    columns = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
-    return [_random_graphs(width, columns if edge_attr else 0) for width in widths]
-
-
-def _random_graphs(features: int, edge_features: int) -> GraphBatch:
-    generator = torch.Generator().manual_seed(0)
-    graphs = []
-    for pairs in ([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)]):
-        index = torch.tensor([*pairs, *((v, u) for u, v in pairs)]).T
-        graphs.append(Data(x=torch.randn(3, features, generator=generator), edge_index=index))
-        if edge_features:
-            graphs[-1].edge_attr = torch.randn(index.shape[1], edge_features, generator=generator)
-    return from_pyg(graphs).batch()
-
-
-def shorten(text: str, width: int = 200) -> str:
-    """The text, cut where it is longer than ``width``."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 @contextmanager

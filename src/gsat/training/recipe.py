@@ -15,9 +15,17 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from gsat.datasets.registry import find_entry
 from gsat.errors import RecipeError
@@ -52,8 +60,8 @@ class DataSettings(_Settings):
 class BackboneSettings(_Settings):
     """``[backbone]``: the network; ``edge_features=false`` leaves edge attributes aside.
 
-    ``module`` describes the caller's own network when the name is ``wrapped``; it can't be made from
-    that, and the other settings do not apply to it.
+    ``module`` describes the caller's own network when the name is ``wrapped``; it can't be made
+    from that, and the other settings do not apply to it.
     """
 
     name: Literal["gin", "wrapped"] = "gin"
@@ -62,6 +70,12 @@ class BackboneSettings(_Settings):
     layers: PositiveInt = 2
     dropout: float = Field(0.3, ge=0, lt=1)
     edge_features: bool = True
+
+    @model_validator(mode="after")
+    def _check_module(self) -> Self:
+        if self.module is not None and self.name != "wrapped":
+            raise ValueError("only a wrapped network has a module")
+        return self
 
 
 class Recipe(_Settings):

@@ -16,6 +16,7 @@ from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS, GSATMethod, Method
 from gsat.models import BACKBONES, InterpretableModel, Wrapped
+from gsat.models.wrap import own_module
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
 from gsat.training.progress import Progress
@@ -134,7 +135,7 @@ def resume(
         for key, value in _describe(model).items():
             _check_same(recipe, key, value, f"the model given to resume {path}, in the run it is")
     elif recipe.backbone.name == Wrapped.name:
-        Wrapped.from_config({"module": recipe.backbone.module or "unknown"})
+        raise own_module(recipe.backbone.module)
     if run.result_path.is_file():
         return Run(load(path, model), recipe, run.result, run.path)
     data = load_data(recipe)
@@ -234,7 +235,7 @@ def load_data(recipe: Recipe) -> Dataset:
 
 def make_method(recipe: Recipe, data: Dataset) -> Method:
     """The method of a recipe on a fresh backbone that fits the data."""
-    settings = recipe.backbone.model_dump()
+    settings = recipe.backbone.model_dump(exclude_none=True)
     backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
     return METHODS[recipe.method].create(backbone, recipe.settings, recipe.training, recipe.seed)
 
@@ -242,16 +243,14 @@ def make_method(recipe: Recipe, data: Dataset) -> Method:
 def _describe(model: GSAT) -> dict[str, Any]:
     """The settings of a recipe that a model carries in itself."""
     config = model.backbone.config
-    described = {
-        f"backbone.{key}": config[key]
-        for key in ("module", "hidden", "layers", "dropout")
-        if key in config
-    }
-    described["backbone.edge_features"] = bool(config.get("edge_features"))
     if isinstance(model.backbone, Wrapped):
-        described = {"backbone.module": config["module"]}
+        network = {"backbone.module": config["module"]}
+    else:
+        known = [key for key in ("hidden", "layers", "dropout") if key in config]
+        network = {f"backbone.{key}": config[key] for key in known}
+        network["backbone.edge_features"] = bool(config.get("edge_features"))
     return {
-        **described,
+        **network,
         "method.gsat.attention": model.on,
         "method.gsat.extractor_dropout": model.extractor.dropout,
         "method.gsat.temperature": model.temperature,
