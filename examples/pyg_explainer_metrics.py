@@ -63,7 +63,7 @@ def main() -> None:
         plus, minus, unfaithful, auroc = np.mean(rows, axis=0)
         # Undefined when an explanation is never necessary or never sufficient.
         both = characterization_score(plus, minus) if plus > 0 and minus < 1 else float("nan")
-        print(f"{name:<14}{plus:8.3f}{minus:8.3f}{both:10.3f}{unfaithful:12.3f}{auroc:8.3f}")
+        print(f"{name:<14}{plus:8.3f}{minus:8.3f}{both:10.3f}{unfaithful:12.2g}{auroc:8.3f}")
 
 
 if __name__ == "__main__":

@@ -264,6 +264,10 @@ def test_a_network_without_message_passing() -> None:
 def test_a_wrong_name_to_embed_with() -> None:
     with pytest.raises(GSATError, match=r"no submodule 'lats'.*first"):
         gsat.wrap(Classifier(), THREE, embed="lats")
+    unused = Classifier()
+    unused.spare = nn.Linear(2, 2)
+    with pytest.raises(GSATError, match="embed='spare' was not used"):
+        gsat.wrap(unused, THREE, embed="spare")
     with pytest.raises(GSATError, match=r"embed='out' gives \[2, 3\]"):
         gsat.wrap(Classifier(), THREE, embed="out")
 
@@ -317,7 +321,7 @@ def test_it_learns() -> None:
         adam.zero_grad()
         loss.backward()
         adam.step()
-    assert float(loss) < 0.1
+    assert loss.item() < 0.1
     assert model.predict(listed).labels.tolist() == [number % 2 for number in range(40)]
     # The module itself was trained, all of it.
     assert all(not torch.equal(before[k], v) for k, v in module.named_parameters())

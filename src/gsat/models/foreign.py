@@ -36,7 +36,7 @@ class Pass:
 
     Attributes:
         kept: outputs of ``keep``, in the order of execution.
-        layers: how many message-passing layers ran.
+        layers: how many times a message-passing layer ran.
     """
 
     def __init__(

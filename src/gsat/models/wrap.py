@@ -176,7 +176,15 @@ class Wrapped(Backbone):
         run = Pass(inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None)
         twin = run.twin(self.module)
         with _seeded_generator(draws, batch):
-            return twin(**{name: inputs[name] for name in self.takes if name in inputs}), run.kept
+            out = twin(**{name: inputs[name] for name in self.takes if name in inputs})
+        if not run.layers:
+            raise GSATError(
+                f"no message-passing layer of {type(self.module).__name__} was used in its "
+                f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
+            )
+        if not run.kept:
+            raise GSATError(f"embed='{self.embed_name}' was not used in the network's forward")
+        return out, run.kept
 
     def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
         def cast(values: Tensor) -> Tensor:
@@ -219,11 +227,6 @@ class Wrapped(Backbone):
             except Exception as error:
                 problems.append(error)
                 continue
-            if not kept and self.embed_name is None:
-                raise GSATError(
-                    f"no message-passing layer of {type(self.module).__name__} was used in its "
-                    f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
-                )
             self.gives = self._kind(out, batch)
             embeddings = self._embeddings(out, kept, batch)
             self.hidden = embeddings.shape[1]
