@@ -11,32 +11,38 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
-pytestmark = pytest.mark.medium
 
-
-def run(name: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), "--fast"],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+def run(name: str, *options: str) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_wrap_your_model() -> None:
+def measured(name: str, said: str) -> float:
+    found = re.search(rf"^{name} (\d\.\d+)$", said, re.MULTILINE)
+    assert found, said
+    return float(found[1])
+
+
+@pytest.mark.slow
+def test_a_gin_of_pyg_finds_the_motifs() -> None:
     said = run("wrap_your_model.py")
-    for name in ("accuracy", "explanation AUC"):
-        found = re.search(rf"^{name} (\d\.\d+)$", said, re.MULTILINE)
-        assert found, said
-        assert 0 <= float(found[1]) <= 1
+    assert measured("accuracy", said) > 0.9
+    assert measured("explanation AUC", said) >= 0.95
+
+
+@pytest.mark.medium
+def test_wrap_your_model() -> None:
+    said = run("wrap_your_model.py", "--fast")
+    assert all(0 <= measured(name, said) <= 1 for name in ("accuracy", "explanation AUC"))
     assert "explanation" in said or "edges ranked" in said
     assert re.search(r"^ *\d+ → \d+ +0\.\d+$", said, re.MULTILINE), said
 
 
+@pytest.mark.medium
 def test_pyg_explainer_metrics() -> None:
-    said = run("pyg_explainer_metrics.py")
+    said = run("pyg_explainer_metrics.py", "--fast")
     for name in ("GSAT", "GNNExplainer"):
         found = re.search(rf"^{name} +(.*)$", said, re.MULTILINE)
         assert found, said

@@ -325,3 +325,46 @@ def test_it_learns() -> None:
     assert model.predict(listed).labels.tolist() == [number % 2 for number in range(40)]
     # The module itself was trained, all of it.
     assert all(not torch.equal(before[k], v) for k, v in module.named_parameters())
+
+
+class PlainGIN(nn.Module):
+    """Our GIN written with PyG's layers, sharing its weights."""
+
+    def __init__(self, gin: gsat.GIN) -> None:
+        super().__init__()
+        self.encoder, self.head = gin.encoder, gin.head
+        self.convs = nn.ModuleList(
+            pyg.GINConv(nn.Sequential(layer.inner, layer.norm, nn.ReLU(), layer.outer))
+            for layer in gin.layers
+        )
+        self.act = nn.ReLU()
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, batch_size: int) -> Tensor:
+        x = self.encoder(x)
+        for conv in self.convs:
+            x = self.act(conv(x, edge_index))
+        return self.head(pyg.global_add_pool(x, batch, batch_size))
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_a_wrapped_gin_is_trained_as_our_own(on: str) -> None:
+    """The same step, the same losses and slopes: all of GSAT, written twice."""
+    gin = gsat.GIN(4, THREE, hidden=16, dropout=0.0, seed=1)
+    plain = copy.deepcopy(gin)
+    module = PlainGIN(plain)
+    plain.load_state_dict(gin.state_dict())  # PyG's layers initialise what they are given
+    ours = gsat.GSAT(gin, on, seed=2)
+    theirs = gsat.GSAT(gsat.wrap(module, THREE, embed="act"), on, seed=2)
+    batch = from_pyg(random_graphs(9)).batch()
+    y = torch.arange(batch.num_graphs) % 3
+    for step in range(2):
+        said, same = (model(batch, Draws(step)) for model in (ours, theirs))
+        for found, expected in zip(same, said, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        for model, answer in ((ours, said), (theirs, same)):
+            (THREE.loss(answer.logits, y) + answer.attention.mean()).backward()
+    for (name, one), other in zip(gin.named_parameters(), plain.parameters(), strict=True):
+        if not name.endswith("inner.bias"):  # batch norm takes it away again: its slope is noise
+            torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=1e-5, msg=name)
+    for one, other in zip(gin.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
