@@ -59,10 +59,10 @@ def main() -> None:
 
     explanation = model.explain(data.test[0])
     print(explanation.message)
-    for (u, v), score in zip(
-        explanation.top(6).edge_index.T.tolist(), explanation.top(6).edge_mask, strict=True
-    ):
-        print(f"{u:3d} → {v:<3d} {score:.3f}")
+    best = explanation.top(6)  # both directions of an edge count as one
+    for u, v, score in zip(*best.node_id[best.edge_index].tolist(), best.edge_mask, strict=True):
+        if u < v:
+            print(f"{u:3d} – {v:<3d} {score:.3f}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_wrap_your_model() -> None:
     said = run("wrap_your_model.py", "--fast")
     assert all(0 <= measured(name, said) <= 1 for name in ("accuracy", "explanation AUC"))
     assert "explanation" in said or "edges ranked" in said
-    assert re.search(r"^ *\d+ → \d+ +0\.\d+$", said, re.MULTILINE), said
+    assert re.search(r"^ *\d+ – \d+ +0\.\d+$", said, re.MULTILINE), said
 
 
 @pytest.mark.medium

@@ -361,7 +361,7 @@ def test_a_wrapped_gin_is_trained_as_our_own(on: str) -> None:
         said, same = (model(batch, Draws(step)) for model in (ours, theirs))
         for found, expected in zip(same, said, strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        for model, answer in ((ours, said), (theirs, same)):
+        for answer in (said, same):
             (THREE.loss(answer.logits, y) + answer.attention.mean()).backward()
     for (name, one), other in zip(gin.named_parameters(), plain.parameters(), strict=True):
         if not name.endswith("inner.bias"):  # batch norm takes it away again: its slope is noise
