@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset, load_dataset
     from gsat.errors import GSATError
+    from gsat.explainers import GSATExplainer, PyGModel
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
     from gsat.models import GIN, PNA, LEConvNet
+    from gsat.models.wrap import wrap
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
 
@@ -19,6 +21,8 @@ _HOMES = {
     "Dataset": "gsat.datasets.load",
     "load_dataset": "gsat.datasets.load",
     "GSATError": "gsat.errors",
+    "GSATExplainer": "gsat.explainers",
+    "PyGModel": "gsat.explainers",
     "Explanation": "gsat.graphs",
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
@@ -32,6 +36,7 @@ _HOMES = {
     "load": "gsat.training.train",
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
+    "wrap": "gsat.models.wrap",
 }
 
 __all__ = [
@@ -41,9 +46,11 @@ __all__ = [
     "Dataset",
     "Explanation",
     "GSATError",
+    "GSATExplainer",
     "GraphBatch",
     "GraphStore",
     "LEConvNet",
+    "PyGModel",
     "Run",
     "Task",
     "fit",
@@ -51,6 +58,7 @@ __all__ = [
     "load_dataset",
     "resume",
     "train",
+    "wrap",
 ]
 __version__ = "0.1.0"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,6 +20,9 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel, load_weights
 from gsat.ops import Draws
+
+if TYPE_CHECKING:
+    from gsat.explainers import PyGModel
 
 
 class GSAT(InterpretableModel):
@@ -142,6 +145,12 @@ class GSAT(InterpretableModel):
         model = cls(BACKBONES[described.pop("name")].from_config(described), **settings)
         model.r = r
         return model
+
+    def as_pyg(self, label: int | None = None) -> PyGModel:
+        """The model as ``torch_geometric.explain`` expects one; see :class:`gsat.PyGModel`."""
+        from gsat.explainers import PyGModel
+
+        return PyGModel(self, label)
 
     def check_fits(self, store: GraphStore) -> None:
         """Raise a :class:`DataError` when the graphs have other features than the model knows."""

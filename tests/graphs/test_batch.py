@@ -25,6 +25,7 @@ def test_equals_pyg_batch(seed, random_graphs):
     assert torch.equal(ours.node_ptr, theirs.ptr)
     assert torch.equal(ours.y, theirs.y)
     assert torch.equal(ours.node_truth, theirs.node_truth)
+    assert torch.equal(ours.edge_index[:, ours.by_caller], theirs.edge_index)
     assert (ours.num_graphs, ours.num_nodes, ours.num_edges) == (
         theirs.num_graphs,
         theirs.num_nodes,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch_geometric.data import Data
+from torch_geometric.nn import GCN
 
 from gsat.graphs import from_pyg
 from gsat.gsat import GSAT
 from gsat.models import BACKBONES
 from gsat.models.backbone import Backbone
+from gsat.models.wrap import wrap
 from gsat.tasks import Task
 
 TASK = Task("binary")
@@ -36,6 +38,9 @@ def attributes(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(params=sorted(BACKBONES))
 def backbone(request: pytest.FixtureRequest, attributes: int) -> Backbone:
+    if request.param == "wrapped":
+        torch.manual_seed(0)
+        return wrap(GCN(3, 8, num_layers=2), TASK)
     network = BACKBONES[request.param]
     known = min(attributes, 1) if request.param == "leconv" else attributes  # it knows one at most
     return network(3, TASK, edge_features=known, hidden=8, dropout=0.0).eval()  # type: ignore[call-arg]

@@ -41,6 +41,38 @@ def test_another_process_does_not_compile_again(tmp_path: Path) -> None:
     assert use_a_kernel(tmp_path) == (1, 0)
 
 
+TRAIN_A_LAYER = """
+import hashlib
+import torch
+from gsat.graphs import from_pyg
+from gsat.gsat import GSAT
+from gsat.models import GIN
+from gsat.ops import Draws
+from gsat.tasks import Task
+from reference import random_graphs
+
+torch.set_num_threads(1)
+batch = from_pyg(random_graphs(6, 40, awkward=False)).batch([i % 40 for i in range(200)])
+model = GSAT(GIN(batch.x.shape[1], Task("binary"), hidden=16)).train()
+model(batch, Draws(0)).logits.square().sum().backward()
+grads = b"".join(p.grad.numpy().tobytes() for p in model.parameters() if p.grad is not None)
+print(hashlib.sha256(grads).hexdigest())
+"""
+
+
+@pytest.mark.medium
+def test_code_read_from_disk_gives_the_bits_of_code_just_compiled(tmp_path: Path) -> None:
+    """A run that is resumed in another process must go on as it would have."""
+    place = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    place["PYTHONPATH"] = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", TRAIN_A_LAYER]
+    said = [
+        subprocess.run(command, env=place, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+
+
 def test_it_works_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba refuses to decorate then; the kernel is compiled in memory instead."""
     real = numba.njit

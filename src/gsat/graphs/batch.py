@@ -32,6 +32,7 @@ class GraphBatch:
         node_ptr, edge_ptr: [B + 1]. dst_ptr, src_ptr: [N + 1].
         node_graph: [N], edge_graph: [E], the graph each belongs to, counted within the batch.
         node_id, edge_id: [N], [E] long; names that stay the same in any batch, for random draws.
+        by_caller: [E] long, the edges as the caller listed them, graph after graph.
         graph_row: [B] long, rows of the store. undirected: [B] bool.
         targets: [M] long, the nodes whose answers are asked for at node level; None for all.
         y: [B] or [B, T], or at node level [M] or [M, T]; node_truth: [N]; edge_truth: [E]; each
@@ -51,6 +52,7 @@ class GraphBatch:
     edge_graph: Tensor
     node_id: Tensor
     edge_id: Tensor
+    by_caller: Tensor
     graph_row: Tensor
     undirected: Tensor
     edge_attr: Tensor | None = None
@@ -119,6 +121,8 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     shift = np.repeat(node_ptr[:-1], edge_count)
     src, dst = arrays["src"][edges] + shift, arrays["dst"][edges] + shift
     by_src = arrays["by_src"][edges] + np.repeat(edge_ptr[:-1], edge_count)
+    by_caller = np.empty(len(edges), dtype=np.int64)
+    by_caller[arrays["order"][edges] + np.repeat(edge_ptr[:-1], edge_count)] = np.arange(len(edges))
     undirected = arrays["undirected"][rows]
     pair = np.where(undirected[edge_graph], by_src, np.arange(len(edges)))
     total = int(node_ptr[-1])
@@ -147,6 +151,7 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
         edge_graph=torch.from_numpy(edge_graph),
         node_id=torch.from_numpy(_names(rows, node_graph, node_ptr)),
         edge_id=torch.from_numpy(_names(rows, edge_graph, edge_ptr)),
+        by_caller=torch.from_numpy(by_caller),
         graph_row=torch.from_numpy(rows.copy()),
         undirected=torch.from_numpy(undirected),
         edge_attr=optional("edge_attr", edges),

@@ -5,8 +5,14 @@ from gsat.models.gin import GIN
 from gsat.models.interpretable import Attended, InterpretableModel, Predictions
 from gsat.models.leconv import LEConvNet
 from gsat.models.pna import PNA
+from gsat.models.wrap import Wrapped
 
-BACKBONES: dict[str, type[Backbone]] = {"gin": GIN, "pna": PNA, "leconv": LEConvNet}
+BACKBONES: dict[str, type[Backbone]] = {
+    "gin": GIN,
+    "pna": PNA,
+    "leconv": LEConvNet,
+    "wrapped": Wrapped,
+}
 
 __all__ = [
     "BACKBONES",
@@ -17,6 +23,7 @@ __all__ = [
     "InterpretableModel",
     "LEConvNet",
     "Predictions",
+    "Wrapped",
     "load_weights",
     "seeded",
 ]

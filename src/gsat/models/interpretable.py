@@ -73,7 +73,7 @@ class InterpretableModel(nn.Module, ABC):
 
         A node-level model predicts every node, graph after graph; of a split, the split's nodes.
         """
-        store = _as_store(graphs)
+        store = as_store(graphs)
         with self.evaluating():
             logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
@@ -94,7 +94,7 @@ class InterpretableModel(nn.Module, ABC):
         explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
         """
         given = graphs if isinstance(graphs, GraphStore) else _as_list(graphs)
-        store = _as_store(given)
+        store = as_store(given)
         if self.task.level == "node":
             store = store.at_nodes(None)
         explained: list[Explanation] = []
@@ -165,15 +165,15 @@ class InterpretableModel(nn.Module, ABC):
             yield out
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Inside, the model is in evaluation mode and no gradients are kept."""
+    def evaluating(self, gradients: bool = False) -> Iterator[None]:
+        """Inside, the model is in evaluation mode and, unless asked for, no gradients are kept."""
         # A flag is touched only when it must be, so that threads may share a model in eval mode;
         # and each on its own, so that a part frozen in eval mode stays frozen.
         training = [module for module in self.modules() if module.training]
         for module in training:
             module.training = False
         try:
-            with torch.no_grad():
+            with torch.set_grad_enabled(gradients and torch.is_grad_enabled()):
                 yield
         finally:
             for module in training:
@@ -196,7 +196,8 @@ def _as_list(graphs: Any) -> list[Data]:
     return listed
 
 
-def _as_store(graphs: Any) -> GraphStore:
+def as_store(graphs: Any) -> GraphStore:
+    """A store of a PyG ``Data``, of several, or the store that was given."""
     if isinstance(graphs, GraphStore):
         return graphs
     keep = (

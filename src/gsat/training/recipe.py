@@ -17,7 +17,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+)
 
 from gsat.datasets.registry import find_entry
 from gsat.errors import RecipeError
@@ -83,11 +90,20 @@ class LEConvSettings(_Settings):
     edge_features: bool = True
 
 
+class WrappedSettings(_Settings):
+    """``[backbone]`` of a network of the caller's own, which ``module`` describes: it can't be made
+    from that."""
+
+    name: Literal["wrapped"] = "wrapped"
+    module: str = "unknown"
+
+
 # One type each: a setting of one backbone is not part of another one's recipe and hash.
 BACKBONE_SETTINGS: dict[str, type[_Settings]] = {
     "gin": BackboneSettings,
     "pna": PNASettings,
     "leconv": LEConvSettings,
+    "wrapped": WrappedSettings,
 }
 
 
@@ -101,7 +117,9 @@ class Recipe(_Settings):
 
     seed: NonNegativeInt = 0
     data: DataSettings
-    backbone: BackboneSettings | PNASettings | LEConvSettings = Field(discriminator="name")
+    backbone: BackboneSettings | PNASettings | LEConvSettings | WrappedSettings = Field(
+        discriminator="name"
+    )
     training: TrainingSettings
     method: str
     settings: Any
@@ -234,6 +252,8 @@ def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def _shipped(dataset: str, backbone: str) -> Tables:
+    if backbone == "wrapped":  # how to train on the data is known, if not with which network
+        return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
     family = dataset.split("-")[0] if dataset.startswith("spmotif-") else dataset
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):

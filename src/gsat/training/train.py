@@ -15,11 +15,12 @@ from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS, GSATMethod, Method
-from gsat.models import BACKBONES, InterpretableModel
+from gsat.models import BACKBONES, InterpretableModel, Wrapped
+from gsat.models.wrap import own_module
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
 from gsat.training.progress import Progress
-from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.recipe import Recipe, WrappedSettings, make_recipe
 from gsat.training.rundir import RunDirectory, environment
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
@@ -95,22 +96,13 @@ def fit(
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
         **({} if data.seed == seed else {"data.split_seed": data.seed}),
-        **{
-            f"backbone.{key}": model.backbone.config[key]
-            for key in ("hidden", "layers", "dropout", "aggregators", "scalers")
-            if key in model.backbone.config
-        },
-        "backbone.edge_features": bool(model.backbone.config.get("edge_features")),
-        "method.gsat.attention": model.on,
-        "method.gsat.extractor_dropout": model.extractor.dropout,
-        "method.gsat.temperature": model.temperature,
-        "method.gsat.sampling": model.sampling,
+        **_describe(model),
     }
     recipe = make_recipe(
         data.name, backbone=model.backbone.name, seed=seed, settings={**described, **settings}
     )
     for key, value in described.items():
-        _check_same(recipe, key, value)
+        _check_same(recipe, key, value, "the model given to fit, it can't become")
     if recipe.split_seed != data.seed:
         raise RecipeError(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
@@ -124,6 +116,7 @@ def fit(
 def resume(
     path: str | Path,
     *,
+    model: GSAT | None = None,
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
@@ -132,25 +125,45 @@ def resume(
     """Go on with a run exactly where its last checkpoint stands; a finished run is just read.
 
     Args:
+        model: the model that was given to :func:`fit`, made again, where its backbone is a network
+            of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
         warn: called with a line for each damaged checkpoint that had to be passed over.
     """
     run = RunDirectory.open(path)
     recipe = run.recipe
+    if model is not None:
+        for key, value in _describe(model).items():
+            _check_same(recipe, key, value, f"the model given to resume {path}, in the run it is")
+    elif isinstance(recipe.backbone, WrappedSettings):
+        raise own_module(recipe.backbone.module)
     if run.result_path.is_file():
-        return Run(load(path), recipe, run.result, run.path)
+        return Run(load(path, model), recipe, run.result, run.path)
     data = load_data(recipe)
-    method = make_method(recipe, data).to_device(check_device(device))
+    if model is None:
+        method = make_method(recipe, data)
+    else:
+        method = GSATMethod(model, recipe.settings, recipe.training)
+    method = method.to_device(check_device(device))
     return _run(
         method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
     )
 
 
-def load(path: str | Path) -> InterpretableModel:
-    """The model of a run's best epoch, ready to predict and explain."""
+def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
+    """The model of a run's best epoch, ready to predict and explain.
+
+    Args:
+        model: the model that was given to :func:`fit`, made again, where its backbone is a network
+            of your own (:func:`gsat.wrap`); it gets the weights of the run and is returned.
+    """
     weights, described = RunDirectory.open(path).read_best()
     if described.get("method") not in METHODS:
         raise RunError(f"{path} was trained by a method this version does not know")
-    model = METHODS[described["method"]].Model.from_config(described["model"])
+    if model is None:
+        model = METHODS[described["method"]].Model.from_config(described["model"])
+    else:
+        _check_config(model, described["model"], path)
+        model.r = described["model"]["r"]
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -222,16 +235,44 @@ def load_data(recipe: Recipe) -> Dataset:
 
 def make_method(recipe: Recipe, data: Dataset) -> Method:
     """The method of a recipe on a fresh backbone that fits the data."""
-    settings = recipe.backbone.model_dump()
+    settings = recipe.backbone.model_dump(exclude_none=True)
     backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
     return METHODS[recipe.method].create(backbone, recipe.settings, recipe.training, recipe.seed)
 
 
-def _check_same(recipe: Recipe, key: str, value: Any) -> None:
+def _describe(model: GSAT) -> dict[str, Any]:
+    """The settings of a recipe that a model carries in itself."""
+    config = model.backbone.config
+    if isinstance(model.backbone, Wrapped):
+        network = {"backbone.module": config["module"]}
+    else:
+        names = ("hidden", "layers", "dropout", "aggregators", "scalers")
+        known = [key for key in names if key in config]
+        network = {f"backbone.{key}": config[key] for key in known}
+        network["backbone.edge_features"] = bool(config.get("edge_features"))
+    return {
+        **network,
+        "method.gsat.attention": model.on,
+        "method.gsat.extractor_dropout": model.extractor.dropout,
+        "method.gsat.temperature": model.temperature,
+        "method.gsat.sampling": model.sampling,
+    }
+
+
+def _check_same(recipe: Recipe, key: str, value: Any, where: str) -> None:
     table: Any = recipe.tables()
     for part in key.split("."):
-        table = table[part]
+        table = table.get(part)
     if table != value:
-        raise RecipeError(
-            f"{key} is {value!r} in the model given to fit, it can't become {table!r}"
-        )
+        raise RecipeError(f"{key} is {value!r} in {where} {table!r}")
+
+
+def _check_config(model: GSAT, trained: dict[str, Any], path: str | Path) -> None:
+    """Raise unless a model is made as the one that was trained."""
+    made = model.config
+    for key, value in {**trained, **trained["backbone"]}.items():
+        came = {**made, **made["backbone"]}.get(key)
+        if key not in ("backbone", "r") and came != value:
+            raise RunError(
+                f"the model given does not fit {path}: its {key} is {came!r}, the run's {value!r}"
+            )

@@ -1,0 +1,208 @@
+"""Runs of a network of the user's own: trained, killed, resumed to the same bytes, loaded."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GCN, GIN
+from training_harness import differing, epochs_logged, left_over, one_line, outcome, stopping
+
+import gsat
+from gsat.errors import GSATError
+from gsat.training.rundir import RunDirectory
+
+EPOCHS = 14
+
+
+def dataset() -> gsat.Dataset:
+    return gsat.load_dataset("ba2motifs", seed=0, graphs=60)
+
+
+def make(seed: int = 0, **settings: Any) -> gsat.GSAT:
+    """A GCN with dropout, as its owner makes it."""
+    torch.manual_seed(seed)
+    module = GCN(10, 8, num_layers=2, dropout=0.5, norm="batch_norm")
+    return gsat.GSAT(gsat.wrap(module, task=dataset().task), **settings)
+
+
+def fit(out: Path, model: gsat.GSAT | None = None, **settings: Any) -> gsat.Run:
+    chosen = {"epochs": EPOCHS, "batch_size": 32, "r_interval": 1, **settings}
+    return gsat.fit(model or make(), dataset(), out=out, checkpoint_seconds=0.0, **chosen)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupted."""
+    out = tmp_path_factory.mktemp("wrapped") / "run"
+    torch.manual_seed(5)
+    fit(out)
+    return out
+
+
+# What a process does that is killed, with SIGKILL, once it has logged an epoch it has not saved.
+VICTIM = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+import torch
+torch.set_num_threads(1)
+import test_wrapped_runs as runs
+from gsat.training.progress import Progress
+logged = []
+def advance(self, status=""):
+    logged.append(status)
+    if len(logged) == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+Progress.advance = advance
+runs.fit(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.medium
+def test_killed_and_resumed_to_the_same_bytes(whole: Path, run_path: Path) -> None:
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", VICTIM, str(run_path), str(here), str(here.parent)]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(epochs_logged(run_path)) == 8
+    torch.manual_seed(77)  # torch's generator stands elsewhere in every process
+    gsat.resume(run_path, model=make(seed=9))  # weights come from the checkpoint
+    assert differing(outcome(run_path), outcome(whole)) == []
+    assert left_over(run_path) == []
+
+
+def test_dropout_is_really_on(whole: Path, run_path: Path) -> None:
+    model = make()
+    model.backbone.module.dropout.p = 0.0  # type: ignore[union-attr]
+    fit(run_path, model)
+    assert "metrics.jsonl" in differing(outcome(run_path), outcome(whole))
+
+
+def test_broken_off_at_any_epoch(whole: Path, run_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), stopping(1):
+        fit(run_path)
+    with pytest.raises(KeyboardInterrupt), stopping(3):
+        gsat.resume(run_path, model=make(seed=4), checkpoint_seconds=0.0)
+    gsat.resume(run_path, model=make(seed=5))
+    assert differing(outcome(run_path), outcome(whole)) == []
+
+
+def test_a_run_is_loaded_into_a_model_made_again(whole: Path) -> None:
+    model = make(seed=3)
+    found = gsat.load(whole, model=model)
+    assert found is model
+    assert not model.training
+    assert model.r == pytest.approx(0.5)
+    test = dataset().test
+    logits = found.predict(test).logits
+    accuracy = dataset().task.score(logits, torch.from_numpy(test.per_graph("y")))
+    result = RunDirectory.open(whole).result
+    assert accuracy == pytest.approx(result["test"]["accuracy"])
+    assert result["backbone"] == "wrapped"
+    finished = gsat.resume(whole, model=make(seed=6))
+    assert torch.equal(finished.model.predict(test).logits, logits)
+
+
+def test_a_run_holds_nothing_pickled(whole: Path) -> None:
+    for file in whole.rglob("*"):
+        if file.is_file() and file.name != ".lock":
+            assert file.suffix in (".safetensors", ".json", ".jsonl", ".toml", "") or not file.stat(
+            ).st_size, file  # fmt: skip
+            assert b"torch_geometric" not in file.read_bytes() or file.name == "environment.json"
+    described = json.loads((whole / "best" / "model.json").read_text())["config"]["model"]
+    assert described["backbone"]["module"].startswith("GCN(10, 8")
+    recipe = RunDirectory.open(whole).recipe
+    assert recipe.tables()["backbone"] == {"name": "wrapped", "module": "GCN(10, 8, num_layers=2)"}
+
+
+# -- without the network ---------------------------------------------------------------------------
+
+
+def unfinished(path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), stopping(2):
+        fit(path)
+
+
+def test_the_network_is_asked_for(whole: Path, run_path: Path) -> None:
+    unfinished(run_path)
+    for use, path in ((gsat.load, whole), (gsat.resume, whole), (gsat.resume, run_path)):
+        with pytest.raises(GSATError, match=r"your own module \(GCN\(10.*model=") as error:
+            use(path)
+        one_line(error.value)
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "explain"])
+def test_the_command_line_says_so(
+    command: str, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gsat.cli.app import run
+
+    more = ["--graph", "0"] if command == "explain" else []
+    assert run([command, str(whole), *more]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert "your own module (GCN(10" in line
+
+
+def test_no_recipe_can_make_it() -> None:
+    from gsat.training.recipe import make_recipe
+
+    recipe = make_recipe("ba2motifs", backbone="wrapped", settings={"graphs": 60})
+    with pytest.raises(GSATError, match=r"network of your own.*gsat\.wrap"):
+        gsat.train(recipe)
+
+
+def test_a_module_is_for_wrapped_networks_only() -> None:
+    from gsat.training.recipe import make_recipe
+
+    with pytest.raises(GSATError, match="no setting 'module'") as error:
+        make_recipe("ba2motifs", settings={"module": "GCN"})
+    one_line(error.value)
+    assert "module" not in make_recipe("ba2motifs").tables()["backbone"]
+
+
+def test_the_data_sets_own_recipe_is_kept() -> None:
+    from gsat.training.recipe import make_recipe
+
+    ours, gin = (make_recipe("ba2motifs", backbone=name) for name in ("wrapped", "gin"))
+    assert ours.settings == gin.settings
+    assert ours.training == gin.training
+
+
+def another(kind: type[nn.Module], **settings: Any) -> gsat.GSAT:
+    torch.manual_seed(0)
+    return gsat.GSAT(gsat.wrap(kind(10, num_layers=2, **settings), task=dataset().task))
+
+
+def test_another_model_is_refused(whole: Path, run_path: Path) -> None:
+    unfinished(run_path)
+    wrong = {
+        r"attention is 'node'": make(attention="node"),
+        r"module is 'GCN\(10, 6": another(GCN, hidden_channels=6),
+        r"module is 'GIN": another(GIN, hidden_channels=8),
+    }
+    for said, model in wrong.items():
+        for use, path in ((gsat.load, whole), (gsat.resume, run_path)):
+            with pytest.raises(GSATError, match=said) as error:
+                use(path, model=model)
+            one_line(error.value)
+    # The same by its description, but with weights of its own.
+    other = make()
+    other.backbone.module.extra = nn.Linear(2, 2)  # type: ignore[union-attr]
+    with pytest.raises(GSATError, match=r"the weights in .* do not fit"):
+        gsat.load(whole, model=other)
+
+
+def test_settings_of_the_model_can_not_be_changed_by_fit(tmp_path: Path) -> None:
+    with pytest.raises(GSATError, match=r"attention is 'edge'.*'node'"):
+        fit(tmp_path / "run", attention="node")
+    assert list(tmp_path.iterdir()) == []
