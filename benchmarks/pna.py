@@ -10,7 +10,7 @@ from benchmarks.steps import Floor, Product, extractor_products
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
 from gsat.models import PNA
-from gsat.ops import Draws
+from gsat.ops import Draws, keep_freed_memory
 
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
@@ -44,6 +44,7 @@ def step_against_floor(dataset: str, threads: int) -> dict[str, Any] | None:
     store, size = made.data.train, made.recipe.training.batch_size
     order = Draws(0).permutation(len(store))
     starts = itertools.cycle(range(0, len(order) - size + 1, size))
+    keep_freed_memory()  # as a training does
     counter = itertools.count()
     made.model.train()
     floor = Floor(products(made.model, store.batch(order[:size])))

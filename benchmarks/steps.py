@@ -159,31 +159,33 @@ class OurEpoch:
         self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
 
 
-def our_epoch(dataset: str, threads: int) -> OurEpoch:
+def our_epoch(dataset: str, threads: int, backbone: str) -> OurEpoch:
     """Our epoch, in the process it is to run in."""
-    return OurEpoch(_case(dataset, threads))
+    return OurEpoch(_case(dataset, threads, backbone))
 
 
-def plain_epoch(dataset: str, threads: int) -> PlainEpoch:
+def plain_epoch(dataset: str, threads: int, backbone: str) -> PlainEpoch:
     """The plain epoch, in the process it is to run in."""
-    return PlainEpoch(_case(dataset, threads))
+    return PlainEpoch(_case(dataset, threads, backbone))
 
 
-def _case(dataset: str, threads: int) -> Case:
+def _case(dataset: str, threads: int, backbone: str) -> Case:
     use_threads(threads)
-    made = case(dataset)
+    made = case(dataset, backbone)
     assert made is not None
     return made
 
 
-def epoch_against_plain(dataset: str, threads: int, rounds: int) -> dict[str, Any] | None:
+def epoch_against_plain(
+    dataset: str, backbone: str, threads: int, rounds: int
+) -> dict[str, Any] | None:
     """Median epoch (train and validate) of both, in seconds."""
     if case(dataset) is None:
         return None
-    ours, plain = apart([our_epoch, plain_epoch], dataset, threads, rounds=rounds)
+    ours, plain = apart([our_epoch, plain_epoch], dataset, threads, backbone, rounds=rounds)
     return {
-        "dataset": dataset, "threads": threads, "ours_s": ours, "plain_s": plain,
-        "ratio": plain / ours,
+        "dataset": dataset, "backbone": backbone, "threads": threads,
+        "ours_s": ours, "plain_s": plain, "ratio": plain / ours,
     }  # fmt: skip
 
 
