@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import resource
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -11,13 +12,15 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.loader import DataLoader
 
-from benchmarks.common import Case, apart, case, side_by_side, use_threads
+from benchmarks.common import ROUNDS, Case, apart, case, side_by_side, use_threads
 from benchmarks.plain_pyg import PlainGSAT, information
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
 from gsat.models import GIN
-from gsat.ops import Draws, keep_freed_memory
+from gsat.ops import Draws, alone, keep_freed_memory
 from gsat.training.loop import Loop
+
+STEPS = 10  # in one measurement
 
 
 class Product(NamedTuple):
@@ -97,10 +100,22 @@ def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any]
         start = next(starts)
         return store.batch(order[start : start + size])
 
-    def step() -> None:
-        made.method.step(gather(), Context("train", 0, draws.child(next(counter))))
+    def steps() -> None:
+        with alone():  # as a training does
+            for _ in range(STEPS):
+                made.method.step(gather(), Context("train", 0, draws.child(next(counter))))
 
-    step_s, floor_s, batch_s = side_by_side([step, floor, gather], repeats=10)
+    def floors() -> None:
+        for _ in range(STEPS):
+            floor()
+
+    def batches() -> None:
+        for _ in range(STEPS):
+            gather()
+
+    step_s, floor_s, batch_s = (
+        seconds / STEPS for seconds in side_by_side([steps, floors, batches], rounds=2 * ROUNDS)
+    )
     return {
         "dataset": dataset, "threads": threads, "step_ms": step_s * 1e3, "floor_ms": floor_s * 1e3,
         "ratio": step_s / floor_s, "batch_share": batch_s / step_s,
@@ -155,8 +170,9 @@ class OurEpoch:
 
     def __call__(self) -> None:
         draws = Draws(0)
-        self.loop._train_epoch(self.phase, 0, draws)
-        self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
+        with alone() if self.loop.method.model.backbone.in_kernels else nullcontext():
+            self.loop._train_epoch(self.phase, 0, draws)
+            self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
 
 
 def our_epoch(dataset: str, threads: int, backbone: str) -> OurEpoch:

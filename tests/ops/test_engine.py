@@ -31,6 +31,7 @@ from gsat.ops import (
     relu_dropout,
 )
 from gsat.ops.engine import engine, split
+from gsat.ops.team import Team, team
 from reference import random_graphs
 
 # The package exports a function of the same name.
@@ -218,6 +219,17 @@ def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
         split(Failing(), np.arange(5), "more")
 
 
+def test_kernels_may_have_torchs_threads_to_themselves() -> None:
+    torch.set_num_threads(3)
+    assert engine_module.num_threads() == 3
+    with engine_module.alone():
+        assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
+        with engine_module.alone():
+            assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
+        assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
+    assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 3)
+
+
 # -- compiling ---------------------------------------------------------------------------------
 
 
@@ -242,15 +254,12 @@ def test_threads_do_not_change_a_bit(
     op: Op, mixed: GraphBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    whole = engine_module.ThreadPoolExecutor
 
-    class Counting(whole):  # type: ignore[misc, valid-type]
-        def submit(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-            calls.append(1)
-            return super().submit(*args, **kwargs)
+    def counting(size: int) -> Team:
+        calls.append(size)
+        return team(size)
 
-    monkeypatch.setattr(engine_module, "ThreadPoolExecutor", Counting)
-    monkeypatch.setattr(engine_module, "_pools", {})
+    monkeypatch.setattr(engine_module, "team", counting)
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
     monkeypatch.setattr(products, "_LEAST", 16)

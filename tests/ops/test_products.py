@@ -99,6 +99,8 @@ class TestProducts:
                     inside.append(library.MKL_Get_Max_Threads())
 
             spread(Run(), np.array([0, 300]))
+            spread(Run(), np.array([0, 300, 600]))  # one by each of two threads
+            assert len(inside) == 5  # and two empty calls that would have compiled it
             assert set(inside) == {1}
             assert library.MKL_Get_Max_Threads() == before == 2
         finally:

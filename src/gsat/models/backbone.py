@@ -65,9 +65,11 @@ class Backbone(nn.Module, ABC):
         hidden: width of the node embeddings. task: what the logits are for.
         config: the constructor's arguments as plain values, from which :meth:`from_config`
             builds the same network again.
+        in_kernels: whether all its large products are in our kernels, none in torch.
     """
 
     name: ClassVar[str]
+    in_kernels: ClassVar[bool] = False
     hidden: int
     task: Task
     config: dict[str, Any]

@@ -59,6 +59,7 @@ class GIN(Backbone):
     """
 
     name = "gin"
+    in_kernels = True
 
     def __init__(
         self,

@@ -17,7 +17,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,12 +27,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.errors import GSATError
+from gsat.ops.team import team
 
 CHUNK = 256  # rows whose sum is taken in one go
 _SMALLEST = 1024  # rows per thread below which a second thread costs more than it gives
-_pools: dict[int, ThreadPoolExecutor] = {}
+_LARGE = 1 << 20  # numbers; from 4 MiB on NumPy asks for large pages
 _ready: set[Any] = set()  # kernels that have run in this process
 _announced = threading.Event()
+_kernel_threads: list[int] = []
 
 
 # Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity. No
@@ -90,10 +91,12 @@ def array(tensor: Tensor) -> Any:
 def empty(*shape: int) -> Any:
     """A float32 array that begins at a multiple of 64 bytes, as torch's tensors do.
 
-    The bits of a matrix product depend on where its matrices begin. From NumPy, which asks the
-    system for large pages where there is much to fill: that alone takes a fifth of the time.
+    The bits of a matrix product depend on where its matrices begin. A large one comes from NumPy,
+    which asks the system for large pages: to fill those takes a fifth of the time.
     """
     size = math.prod(shape)
+    if size < _LARGE:
+        return torch.empty(shape).numpy()
     room = np.empty(size + 16, np.float32)
     start = -(room.__array_interface__["data"][0] // 4) % 16
     return room[start : start + size].reshape(shape)
@@ -113,6 +116,31 @@ def keep_freed_memory() -> None:
         mallopt(trim_threshold, 1 << 30)
 
 
+def num_threads() -> int:
+    """How many threads a kernel may use: as many as torch, unless :func:`alone` says otherwise."""
+    return _kernel_threads[-1] if _kernel_threads else torch.get_num_threads()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, kernels have torch's threads to themselves and torch has one.
+
+    Where all large products are in kernels, what torch does itself is small; its threads would only
+    stand in the way of ours, because they wait awake.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or _kernel_threads:
+        yield
+        return
+    _kernel_threads.append(threads)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _kernel_threads.pop()
+
+
 def chunks(rows: int) -> NDArray[np.int64]:
     """Pointers to chunks of ``CHUNK`` rows, for sums over all rows that must not depend on the
     number of threads."""
@@ -126,7 +154,7 @@ def split(run: Any, ptr: Any, *args: Any) -> None:
     depend on how many there are.
     """
     segments, rows = len(ptr) - 1, int(ptr[-1])
-    threads = min(torch.get_num_threads(), max(1, rows // _SMALLEST), max(1, segments))
+    threads = min(num_threads(), max(1, rows // _SMALLEST), max(1, segments))
     bounds = [int(ptr.searchsorted(rows * i // threads)) for i in range(1, threads)]
     launch(run, [0, *(min(b, segments) for b in bounds), segments], ptr, *args)
 
@@ -141,13 +169,7 @@ def launch(run: Any, bounds: list[int], *args: Any) -> None:
     if threads == 1:
         run(bounds[0], bounds[1], *args)
         return
-    pool = _pools.get(threads)
-    if pool is None:
-        pool = _pools.setdefault(threads, ThreadPoolExecutor(threads - 1, "gsat-ops"))
-    others = [pool.submit(run, bounds[i], bounds[i + 1], *args) for i in range(1, threads)]
-    run(bounds[0], bounds[1], *args)
-    for other in others:
-        other.result()
+    team(threads).run(run, bounds, args)
 
 
 @contextmanager

@@ -298,9 +298,12 @@ class _GINLayer(torch.autograd.Function):
         n, h = len(s), len(inner)
         ptr = blocks(n)
         z, y = empty(n, h), empty(n, len(outer))
-        means, squares = empty(2, len(ptr) - 1, h)
-        mean, variance = empty(h), empty(h)
-        lines = empty(4, h)
+        means, squares = np.empty((2, len(ptr) - 1, h), np.float32)
+        mean, variance, lines = (
+            np.empty(h, np.float32),
+            np.empty(h, np.float32),
+            np.empty((4, h), np.float32),
+        )
         spread(_inner_forward, ptr, blas(), s, array(inner), z, means, squares)
         norm = array(weight), array(bias), np.float32(eps)
         _finish(ptr, means, squares, *norm, mean, variance, lines)

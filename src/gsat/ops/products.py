@@ -24,7 +24,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from gsat.ops.engine import compiled, inlined, launch
+from gsat.ops.engine import compiled, inlined, launch, num_threads
+from gsat.ops.team import on_start
 
 _TRANSPOSED, _AS_IS = np.uint8(ord("T")), np.uint8(ord("N"))
 _BLOCKS, _LEAST = 8, 256  # at most so many blocks, of at least so many rows
@@ -65,6 +66,14 @@ def _one_thread_per_product() -> Iterator[None]:
         _library().MKL_Set_Num_Threads_Local(before)
 
 
+def _alone() -> None:
+    if _library():
+        _library().MKL_Set_Num_Threads_Local(1)
+
+
+on_start.append(_alone)  # the threads that run kernels run nothing else
+
+
 def blocks(rows: int, ptr: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Pointers to a few blocks of about as many rows each; with ``ptr``, of its whole segments.
 
@@ -84,7 +93,7 @@ def spread(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
     """Call a kernel with products on ranges of blocks, each thread taking as many."""
     with _one_thread_per_product():
         count = len(ptr) - 1
-        threads = min(torch.get_num_threads(), count)
+        threads = min(num_threads(), count)
         launch(run, [count * i // threads for i in range(threads + 1)], ptr, *args)
 
 

@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from gsat.errors import CheckpointError, DataError, GSATError, RunError
 from gsat.graphs import GraphBatch
 from gsat.methods import Context, Method, Phase
 from gsat.models import Attended
-from gsat.ops import Draws, keep_freed_memory
+from gsat.ops import Draws, alone, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluate import evaluate, hops_of
@@ -132,7 +132,9 @@ class Loop:
         started = last_saved = time.monotonic()
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
-        with disk_errors(self.run.path) if self.run else _nothing(), self._catch_interrupt():
+        disk = disk_errors(self.run.path) if self.run else nullcontext()
+        threads = alone() if self.method.model.backbone.in_kernels else nullcontext()
+        with disk, threads, self._catch_interrupt():
             self.progress.start(total, self.done)
             try:
                 while self.done < total:
@@ -306,8 +308,3 @@ def _breakdown(epoch: int, what: str) -> RunError:
         f"training broke down in epoch {epoch}: {what}; lower the learning rate "
         f"(--set training.lr=…) or look for NaN in the features"
     )
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
