@@ -151,7 +151,10 @@ def main() -> None:
         print(json.dumps(CHILDREN[sys.argv[2]](*sys.argv[3:])))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument(
+        "--json", type=Path, nargs="?", const=Path("results/bench.json"),
+        help="write the figures to this file (results/bench.json)",
+    )  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of the epoch part")
     chosen = parser.parse_args()

@@ -99,6 +99,11 @@ OPS: dict[str, tuple[str, Op]] = {
 }
 
 
+def use(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels use so many threads."""
+    monkeypatch.setattr(engine_module, "_kernel_threads", [count])
+
+
 @pytest.fixture(params=OPS)
 def op(request: pytest.FixtureRequest) -> Op:
     return OPS[request.param][1]
@@ -180,7 +185,7 @@ class Recorder:
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
-    torch.set_num_threads(count)
+    use(count, monkeypatch)
     rng = np.random.default_rng(0)
     for case in range(60):
         sizes = rng.integers(0, 5, size=case % 12) * rng.integers(0, 2, size=case % 12)
@@ -196,7 +201,7 @@ def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyP
 
 def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 100)
-    torch.set_num_threads(2)
+    use(2, monkeypatch)
     ptr = np.concatenate([[0], np.cumsum([50] + [1] * 200)]).astype(np.int64)
     kernel = Recorder()
     split(kernel, ptr, "more")
@@ -208,7 +213,7 @@ def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
-    torch.set_num_threads(2)
+    use(2, monkeypatch)
 
     class Failing(Recorder):
         def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
@@ -221,13 +226,13 @@ def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_kernels_may_have_torchs_threads_to_themselves() -> None:
     torch.set_num_threads(3)
-    assert engine_module.num_threads() == 3
+    assert engine_module.num_threads() == 1  # torch's threads would stand in their way
     with engine_module.alone():
         assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
         with engine_module.alone():
             assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
         assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
-    assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 3)
+    assert (engine_module.num_threads(), torch.get_num_threads()) == (1, 3)
 
 
 # -- compiling ---------------------------------------------------------------------------------
@@ -263,23 +268,25 @@ def test_threads_do_not_change_a_bit(
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
     monkeypatch.setattr(products, "_LEAST", 16)
-    torch.set_num_threads(1)
+    use(1, monkeypatch)
     alone = run(op, mixed)
     assert not calls
     for count in (2, 3):
-        torch.set_num_threads(count)
+        use(count, monkeypatch)
         assert same(run(op, mixed), alone)
     assert calls
 
 
-def test_threads_do_not_change_a_bit_of_a_large_batch(op: Op) -> None:
+def test_threads_do_not_change_a_bit_of_a_large_batch(
+    op: Op, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Large enough for torch, too, to share out the last sum over graphs."""
     store = from_pyg(random_graphs(6, 40, awkward=False))
     batch = store.batch(np.arange(800) % 40)
     assert batch.num_nodes > 2 * engine_module._SMALLEST
     found = []
     for count in (1, 2):
-        torch.set_num_threads(count)
+        use(count, monkeypatch)
         found.append(run(op, batch, 65))
     assert same(*found)
 
@@ -288,14 +295,13 @@ def test_python_threads_may_enter_at_once(op: Op, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
     monkeypatch.setattr(products, "_LEAST", 16)
-    torch.set_num_threads(2)
+    use(2, monkeypatch)
     store = from_pyg(random_graphs(7, 30))
     batches = [store.batch(np.arange(start, start + 12)) for start in (0, 9, 20)]
     expected = [run(op, batch) for batch in batches]
     together = threading.Barrier(3)
 
     def work(number: int) -> bool:
-        torch.set_num_threads(2)
         together.wait(timeout=60)
         return all(same(run(op, batches[number]), expected[number]) for _ in range(15))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +21,7 @@ from gsat.ops import (
 from gsat.ops.multi import reduce_messages
 from reference import random_graphs
 
+engine_module = importlib.import_module("gsat.ops.engine")
 ALL: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
 
 
@@ -147,12 +149,14 @@ def test_an_edge_aggregation_is_that_of_its_messages(
     assert torch.equal(found, edge_aggregate(e, mixed, ones, ALL))
 
 
-def test_threads_do_not_matter(normal: Callable[..., Tensor]) -> None:
+def test_threads_do_not_matter(
+    normal: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     batch = from_pyg(random_graphs(5, 500)).batch()
     x, weight = normal(1, batch.num_nodes, 8), normal(2, batch.num_edges).sigmoid()
     found = []
     for threads in (1, 3):
-        torch.set_num_threads(threads)
+        monkeypatch.setattr(engine_module, "_kernel_threads", [threads])
         leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
         value = op(batch)(*leaves) + centre(batch)(*leaves)
         found.append([value, *torch.autograd.grad(value.square().sum(), leaves)])

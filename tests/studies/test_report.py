@@ -45,6 +45,20 @@ def test_a_row_holds_mean_and_population_deviation_beside_the_paper() -> None:
     assert row[6] == "78.45 ± 3.12"
 
 
+def test_fine_tuning_is_shown_beside_what_it_started_from() -> None:
+    runs = [record(i, 0.7, a, pretrained={"test": {"accuracy": b}})
+            for i, (a, b) in enumerate([(0.5, 0.6), (0.7, 0.6)])]  # fmt: skip
+    (row,) = rows(runs)
+    assert row[3] == "60.00 ± 10.00 (before: 60.00 ± 0.00)"
+
+
+def test_a_regression_has_other_numbers() -> None:
+    runs = [record(i, 0.7) | {"test": {"r2": r, "mae": m, "explanation_auc": 0.7}}
+            for i, (r, m) in enumerate([(0.8, 0.25), (0.9, 0.75)])]  # fmt: skip
+    (row,) = rows(runs)
+    assert row[3] == "R² 85.00 ± 5.00, MAE 0.50 ± 0.25"
+
+
 def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
     other = record(0, 0.6, settings=["undirected=true"], matches_paper="different")
     plain, undirected = rows([record(0, 0.7), other])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
 from gsat.models.backbone import Backbone
+from gsat.ops import alone
 from gsat.tasks import Task
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
@@ -74,7 +75,7 @@ class InterpretableModel(nn.Module, ABC):
         A node-level model predicts every node, graph after graph; of a split, the split's nodes.
         """
         store = as_store(graphs)
-        with self.evaluating():
+        with self.evaluating(), self._threads():
             logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
@@ -178,6 +179,9 @@ class InterpretableModel(nn.Module, ABC):
         finally:
             for module in training:
                 module.training = True
+
+    def _threads(self) -> AbstractContextManager[None]:
+        return alone() if self.backbone.in_kernels else nullcontext()
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
         device = next(self.parameters()).device

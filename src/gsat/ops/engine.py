@@ -3,9 +3,9 @@
 ``GSAT_OPS=torch`` takes the plain form everywhere, ``GSAT_OPS=numba`` (the default) the compiled
 form where there is one: on the CPU, in float32.
 
-The compiled kernels are single-threaded and release Python's lock; several threads each take a
-range of graphs or rows. Numba's own thread layers are not used: the default one ends the process
-when two Python threads enter it at once.
+The compiled kernels are single-threaded and release Python's lock; inside :func:`alone`, several
+threads each take a range of graphs or rows. Numba's own thread layers are not used: the default one
+ends the process when two Python threads enter it at once.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def keep_freed_memory() -> None:
 
 
 def num_threads() -> int:
-    """How many threads a kernel may use: as many as torch, unless :func:`alone` says otherwise."""
-    return _kernel_threads[-1] if _kernel_threads else torch.get_num_threads()
+    """How many threads a kernel may use: one, but inside :func:`alone`."""
+    return _kernel_threads[-1] if _kernel_threads else 1
 
 
 @contextmanager

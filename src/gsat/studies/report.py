@@ -16,7 +16,8 @@ from gsat.training.train import RESULTS_VERSION
 COLUMNS = ("data", "method", "seeds", "accuracy", "paper", "explanation AUC", "paper")
 MARKS = {"yes": "", "rebuilt": "°", "different": "†"}
 NOTE = (
-    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1. "
+    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1; before: the "
+    "pre-trained model, before fine-tuning. "
     "° the graphs are made again by the paper's rules. † not the paper's data or split."
 )
 
@@ -52,7 +53,7 @@ def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
         _data_name(first) + MARKS[first["matches_paper"]],
         f"{first['backbone'].upper()} + {METHODS[first['method']].title}",
         count,
-        _cell(runs, "accuracy"),
+        _prediction(runs),
         _paper(paper.ACCURACY.get(key) if comparable else None),
         _cell(runs, "explanation_auc"),
         _paper(paper.EXPLANATION_AUC.get(key) if comparable else None),
@@ -65,6 +66,18 @@ def _data_name(record: dict[str, Any]) -> str:
     given = record["recipe"]["data"]
     changed = [f"{n}={given[n]}" for n, o in options.items() if given.get(n) != o.default]
     return record["dataset"] + (f" ({', '.join(changed)})" if changed else "")
+
+
+def _prediction(runs: list[dict[str, Any]]) -> str:
+    """Accuracy (also before fine-tuning, if there was any), or R² and mean absolute error."""
+    if "r2" in runs[0]["test"]:
+        error = summarise(run["test"]["mae"] for run in runs)
+        return f"R² {_cell(runs, 'r2')}" + (
+            f", MAE {error[0]:.2f} ± {error[1]:.2f}" if error else ""
+        )
+    before = [{"test": run["pretrained"]["test"]} for run in runs if run.get("pretrained")]
+    after = _cell(runs, "accuracy")
+    return f"{after} (before: {_cell(before, 'accuracy')})" if before else after
 
 
 def _cell(runs: list[dict[str, Any]], metric: str) -> str:
