@@ -130,9 +130,20 @@ class Backbone(nn.Module, ABC):
             )
 
     @classmethod
-    @abstractmethod
-    def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
-        """A backbone whose input and output fit the data; ``settings`` are the constructor's."""
+    def for_data(
+        cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
+    ) -> Self:
+        """A backbone whose input and output fit the data; ``settings`` are the constructor's.
+
+        Args:
+            edge_features: False leaves the data's edge attributes aside.
+        """
+        fitting = {
+            "in_features": max(data.store.num_features, 1),  # without any: a column of ones
+            "task": data.task,
+            "edge_features": data.store.num_edge_features if edge_features else 0,
+        }
+        return cls(**fitting, seed=seed, **settings)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ from gsat.ops import (
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
+    pass
 
 
 class GINLayer(nn.Module):
@@ -88,19 +88,6 @@ class GIN(Backbone):
             self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
             self.layers = nn.ModuleList(GINLayer(hidden, edge_features > 0) for _ in range(layers))
             self.head = nn.Linear(hidden, task.num_logits)
-
-    @classmethod
-    def for_data(
-        cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
-    ) -> Self:
-        """A GIN that fits the data; ``edge_features=False`` leaves its edge attributes aside."""
-        return cls(
-            max(data.store.num_features, 1),  # graphs without features get a column of ones
-            data.task,
-            edge_features=data.store.num_edge_features if edge_features else 0,
-            seed=seed,
-            **settings,
-        )
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None

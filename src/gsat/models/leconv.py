@@ -7,7 +7,7 @@ a_uv is a scalar edge attribute, 1 where there is none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ from gsat.ops import Draws, aggregate, relu_dropout
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
+    pass
 
 
 class LEConvLayer(nn.Module):
@@ -89,19 +89,6 @@ class LEConvNet(Backbone):
             self.head = nn.Sequential(
                 nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
             )
-
-    @classmethod
-    def for_data(
-        cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
-    ) -> Self:
-        """A network that fits the data; ``edge_features=False`` leaves edge attributes aside."""
-        return cls(
-            max(data.store.num_features, 1),  # graphs without features get a column of ones
-            data.task,
-            edge_features=data.store.num_edge_features if edge_features else 0,
-            seed=seed,
-            **settings,
-        )
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None

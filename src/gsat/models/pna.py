@@ -214,18 +214,12 @@ class PNA(Backbone):
     def for_data(
         cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
     ) -> Self:
-        """A PNA that fits the data; ``edge_features=False`` leaves its edge attributes aside."""
+        """See :meth:`Backbone.for_data`; the scalers learn the degrees of the training nodes."""
         if settings.get("scalers"):
             degrees = [b.dst_ptr.diff() for b in data.train.batches(1024)]
             logs = torch.log1p(torch.cat(degrees).double())
             settings = {"mean_log_degree": float(logs.mean()), **settings}
-        return cls(
-            max(data.store.num_features, 1),  # graphs without features get a column of ones
-            data.task,
-            edge_features=data.store.num_edge_features if edge_features else 0,
-            seed=seed,
-            **settings,
-        )
+        return super().for_data(data, seed=seed, edge_features=edge_features, **settings)
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
