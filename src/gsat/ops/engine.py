@@ -178,7 +178,9 @@ def _announcing() -> Iterator[None]:
 
     def say() -> None:
         if not _announced.is_set() and sys.stderr.isatty():
-            sys.stderr.write("gsat: compiling kernels for this machine, once; some twenty seconds\n")
+            sys.stderr.write(
+                "gsat: compiling kernels for this machine, once, in twenty seconds or so\n"
+            )
         _announced.set()
 
     timer = threading.Timer(0.3, say)
