@@ -115,5 +115,5 @@ def thread_counts() -> tuple[int, ...]:
 
 
 def use_threads(count: int) -> None:
-    """Set torch's count, which our kernels follow."""
+    """Set torch's count; inside ``alone`` our kernels have as many and torch has one."""
     torch.set_num_threads(count)

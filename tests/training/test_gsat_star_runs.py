@@ -16,6 +16,7 @@ import gsat
 from gsat.methods import METHODS, Context, ERMMethod, GSATMethod, GSATStarMethod
 from gsat.methods.erm import Plain
 from gsat.ops import Draws
+from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors, read
 from gsat.training.evaluate import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
@@ -181,3 +182,14 @@ def test_a_resumed_run_that_is_finished_still_says_what_was_before(
     again = gsat.resume(whole("best"))
     assert again.result["pretrained"]["test"]["accuracy"] is not None
     assert isinstance(again.model, gsat.GSAT)
+
+
+def test_the_best_pretrained_epoch_of_an_error_is_the_lowest() -> None:
+    """MAE: less is better."""
+    model = gsat.GSAT(gsat.GIN(1, Task("regression", 1, "mae"), hidden=4))
+    settings = GSATStarMethod.Settings(pretrain_ckpt="best")
+    method = GSATStarMethod(model, settings, recipe().training)
+    for epoch, mae in enumerate([0.5, 0.2, 0.9]):
+        context = Context("pretrain", epoch, Draws(0))
+        method.finish_epoch(context, {"mae": mae, "r2": 0.0, "loss": 1.0})
+    assert method.pretrained["epoch"] == 1

@@ -85,8 +85,8 @@ class GSATStarMethod(GSATMethod):
         if context.phase != PRETRAIN:
             return
         if self.best is not None:
-            metric, before = self.model.task.metric, self.pretrained.get("valid", {})
-            scores = (valid[metric], valid["loss"], before.get(metric), before.get("loss"))
+            merit, before = self.model.task.merit, self.pretrained.get("valid", {})
+            scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
             if self.pretrained and not metrics.better(*scores):
                 return
             self.best.load_state_dict(self.model.backbone.state_dict())

@@ -135,8 +135,8 @@ class Wrapped(Backbone):
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
-        out, kept = self._run(batch, attention, draws)
-        return self._embeddings(out, kept, batch)
+        out, run = self._run(batch, attention, draws)
+        return self._embeddings(out, run.kept, batch)
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
         """Logits by one linear layer, after sum pooling or of single nodes, where the network
@@ -174,7 +174,7 @@ class Wrapped(Backbone):
 
     def _run(
         self, batch: GraphBatch, attention: Tensor | None, draws: Draws | None
-    ) -> tuple[Any, list[Any]]:
+    ) -> tuple[Any, Pass]:
         inputs, attention = self._inputs(batch), batch.weighted(attention)
         keep = self.module.get_submodule(self.embed_name) if self.embed_name is not None else None
         weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
@@ -189,8 +189,7 @@ class Wrapped(Backbone):
             )
         if not run.kept:
             raise GSATError(f"embed='{self.embed_name}' was not used in the network's forward")
-        self._hops = run.layers
-        return out, run.kept
+        return out, run
 
     def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
         def cast(values: Tensor) -> Tensor:
@@ -227,14 +226,15 @@ class Wrapped(Backbone):
             batch = example.to(self._like.device)
             zeros = torch.zeros(batch.num_edges, device=batch.x.device)
             try:
-                out, kept = self._run(batch, zeros, None)
+                out, run = self._run(batch, zeros, None)
             except GSATError:
                 raise
             except Exception as error:
                 problems.append(error)
                 continue
             self.gives = self._kind(out, batch)
-            embeddings = self._embeddings(out, kept, batch)
+            embeddings = self._embeddings(out, run.kept, batch)
+            self._hops = run.layers
             self.hidden = embeddings.shape[1]
             self._warn_of_leaks(batch, zeros, embeddings)
             return example

@@ -66,12 +66,12 @@ def _one_thread_per_product() -> Iterator[None]:
         _library().MKL_Set_Num_Threads_Local(before)
 
 
-def _alone() -> None:
+def _no_threads_of_their_own() -> None:
     if _library():
         _library().MKL_Set_Num_Threads_Local(1)
 
 
-on_start.append(_alone)  # the threads that run kernels run nothing else
+on_start.append(_no_threads_of_their_own)  # the threads that run kernels run nothing else
 
 
 def blocks(rows: int, ptr: NDArray[np.int64] | None = None) -> NDArray[np.int64]:

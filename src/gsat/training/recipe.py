@@ -58,8 +58,8 @@ class DataSettings(_Settings):
         return dict(self.model_extra or {})
 
 
-class BackboneSettings(_Settings):
-    """``[backbone]``: the network; ``edge_features=false`` leaves edge attributes aside."""
+class GINSettings(_Settings):
+    """``[backbone]`` of GIN; ``edge_features=false`` leaves edge attributes aside."""
 
     name: Literal["gin"] = "gin"
     hidden: PositiveInt = 64
@@ -100,7 +100,7 @@ class WrappedSettings(_Settings):
 
 # One type each: a setting of one backbone is not part of another one's recipe and hash.
 BACKBONE_SETTINGS: dict[str, type[_Settings]] = {
-    "gin": BackboneSettings,
+    "gin": GINSettings,
     "pna": PNASettings,
     "leconv": LEConvSettings,
     "wrapped": WrappedSettings,
@@ -117,7 +117,7 @@ class Recipe(_Settings):
 
     seed: NonNegativeInt = 0
     data: DataSettings
-    backbone: BackboneSettings | PNASettings | LEConvSettings | WrappedSettings = Field(
+    backbone: GINSettings | PNASettings | LEConvSettings | WrappedSettings = Field(
         discriminator="name"
     )
     training: TrainingSettings
@@ -358,8 +358,8 @@ def _one_line(error: ValidationError) -> str:
 
 __all__ = [
     "BACKBONE_SETTINGS",
-    "BackboneSettings",
     "DataSettings",
+    "GINSettings",
     "Recipe",
     "TrainingSettings",
     "from_tables",
