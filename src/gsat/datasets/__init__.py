@@ -1,5 +1,6 @@
 """The data sets: a registry that names them without importing anything heavy, and a loader."""
 
-from gsat.datasets.registry import ENTRIES, Entry, Option, RawFile, find_entry
+from gsat.datasets.raw import RawFile
+from gsat.datasets.registry import ENTRIES, Entry, Option, find_entry
 
 __all__ = ["ENTRIES", "Entry", "Option", "RawFile", "find_entry"]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.datasets.registry import RawFile, cache_folder, find_entry
+from gsat.datasets.raw import RawFile, cache_folder
+from gsat.datasets.registry import find_entry
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.tasks import Task
