@@ -212,7 +212,7 @@ class _Transfer:
                 have += len(block)
                 show(have, total or self.size)
                 if self.size and have > self.size:
-                    raise self._wrong_size(have)
+                    raise self._wrong_size(f"more than {self.size}")
         if have < total:
             raise _Broken(f"the connection broke after {have} of {total} bytes")
         if self.size and have != self.size:
@@ -252,10 +252,9 @@ class _Transfer:
             pass  # killed while it was written
         return "", 0
 
-    def _wrong_size(self, found: int) -> DataError:
+    def _wrong_size(self, found: int | str) -> DataError:
         return DataError(
-            f"{self.url} sent another file than expected: it has {found} bytes or more, "
-            f"not {self.size}"
+            f"{self.url} sent another file than expected: it has {found} bytes, not {self.size}"
         )
 
 

@@ -198,10 +198,11 @@ class _Plain:
             case tuple() | set() | frozenset():
                 made = type(value)(self.copy(item) for item in value)
             case _Array(value=np.ndarray() as made) if made.dtype.hasobject:
-                held, made = made, np.empty_like(made)
-                self.made[id(value)] = made
-                for place in np.ndindex(held.shape):
-                    made[place] = self.copy(held[place])
+                items = made.reshape(-1)
+                flat = np.empty(len(items), dtype=object)
+                made = self.made[id(value)] = flat.reshape(made.shape)
+                for position, item in enumerate(items):
+                    flat[position] = self.copy(item)
             case _Array(value=np.ndarray() as made):
                 pass
             case _:
