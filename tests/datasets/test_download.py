@@ -362,7 +362,7 @@ def test_unwritable_cache(server: Loopback, raw: Path) -> None:
     server.put("f.bin", CONTENT)
     raw.parent.mkdir(parents=True)
     raw.write_text("in the way")
-    with pytest.raises(DataError, match="can't write .*set GSAT_CACHE") as caught:
+    with pytest.raises(DataError, match=r"can't write .*set GSAT_CACHE") as caught:
         raw_file(server).require()
     assert server.url("f.bin") in one_line(caught)
 

@@ -114,20 +114,28 @@ def _real(dtype: Any) -> np.dtype[Any]:
 
 
 def _from_list(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
-    if not isinstance(data, list) or len(data) != math.prod(shape):
-        raise _Refused("an array's shape does not fit its content")
+    if not isinstance(data, list):
+        raise _Refused("an array's content is not a list")
     flat = np.empty(len(data), dtype=object)
     for position, item in enumerate(data):  # one by one: numpy would look into lists
         flat[position] = item
-    return flat.reshape(shape, order=order)
+    return _shaped(flat, shape, order)
 
 
 def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
     if isinstance(data, str):  # Python 2 knew no bytes
         data = data.encode("latin1")
-    if _real(dtype).hasobject or not isinstance(data, bytes | bytearray):
+    real = _real(dtype)
+    if real.hasobject or not isinstance(data, bytes | bytearray):
         raise _Refused("an array's content is not bytes")
-    return np.frombuffer(data, _real(dtype)).reshape(shape, order=order).copy(order="K")
+    # A copy in this machine's byte order, which torch asks for, and which may be written to.
+    return _shaped(np.frombuffer(data, real), shape, order).astype(real.newbyteorder("="))
+
+
+def _shaped(flat: NDArray[Any], shape: Any, order: Any) -> NDArray[Any]:
+    if min(shape, default=0) < 0 or math.prod(shape) != len(flat):
+        raise _Refused("an array's shape does not fit its content")
+    return flat.reshape(shape, order=order)
 
 
 def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> _Array:
@@ -149,6 +157,10 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
+def _no_bytes() -> bytes:
+    return b""
+
+
 def _never(*_: Any) -> NoReturn:
     raise _Refused("it makes an array in an unusual way")
 
@@ -159,7 +171,9 @@ ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
     ("numpy.core.multiarray", "_reconstruct"): _Callable(_reconstruct),
     ("numpy.core.multiarray", "scalar"): _Callable(_scalar),
     ("numpy.core.numeric", "_frombuffer"): _Callable(_frombuffer),
-    ("_codecs", "encode"): _Callable(_encode),  # bytes, before protocol 3
+    # Bytes, before protocol 3.
+    ("_codecs", "encode"): _Callable(_encode),
+    ("__builtin__", "bytes"): _Callable(_no_bytes),
     **{
         (module, kind.__name__): _Callable(kind)
         for module in ("builtins", "__builtin__")
