@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from loopback import Loopback, serving
 
-from gsat.datasets import RawFile, archive, download
+from gsat.datasets import RawFile, archive, transfer
 from gsat.datasets.archive import unpack
 from gsat.datasets.raw import require_all
 from gsat.errors import DataError, DataNotFoundError
@@ -47,7 +47,7 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.delenv("GSAT_OFFLINE")
-    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0, 0.0))
     return tmp_path / "cache" / "raw"
 
 

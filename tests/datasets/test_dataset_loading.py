@@ -16,7 +16,7 @@ from loopback import serving
 from safetensors import SafetensorError
 
 import gsat.graphs.store
-from gsat.datasets import download, find_entry, houses
+from gsat.datasets import find_entry, houses, transfer
 from gsat.datasets.load import load_dataset
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
@@ -325,7 +325,7 @@ def test_another_pickle_is_refused(cache: Path, published_pickle: bytes) -> None
         ((adjacency, features), "does not hold adjacencies, features and labels"),
         ((adjacency, features, labels[0]), "does not hold adjacencies, features and labels"),
         ({"adj": 1}, "does not hold adjacencies, features and labels"),
-        ((adjacency, features, print), "asks for builtins.print"),
+        ((adjacency, features, print), "asks for 'builtins.print'"),
     ):
         path.write_bytes(pickle.dumps(content))
         with pytest.raises(DataError, match=why) as caught:
@@ -347,7 +347,7 @@ def test_missing_files_are_downloaded(
         served = server.put("BA-2motif.pkl", published_pickle, breaks=[100_000])
         here = replace(file, instead=replace(file.instead, url=server.url("BA-2motif.pkl")))
         monkeypatch.setitem(entry.files, "published", (here,))  # type: ignore[arg-type]
-        monkeypatch.setattr(download, "PAUSES", (0.0,))
+        monkeypatch.setattr(transfer, "PAUSES", (0.0,))
         data = load_dataset("ba2motifs", source="published")
     assert data.store.num_edges == 50_960
     assert sum(served.sent) == len(published_pickle)

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from loopback import Loopback, Served, serving
 
-from gsat.datasets import RawFile, download
+from gsat.datasets import RawFile, transfer
 from gsat.errors import DataError, DataNotFoundError
 
 CONTENT = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)
-AS_SHIPPED = download.PAUSES
+AS_SHIPPED = transfer.PAUSES
 SUM = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -40,7 +40,7 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.delenv("GSAT_OFFLINE")
-    monkeypatch.setattr(download, "PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0, 0.0))
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "cache" / "raw"
@@ -141,6 +141,22 @@ def test_offline(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -
     raw_file(server).require()
 
 
+def test_another_form_will_do(server: Loopback, raw: Path) -> None:
+    """Whichever is here is taken and checked as what it is; only what has an address is fetched."""
+    server.put("f.bin", CONTENT)
+    file = RawFile("set/arrays.npz", "0" * 64, "the makers", instead=raw_file(server))
+    path = file.require()
+    assert path == raw / "set" / "f.bin"
+    file.check(path)
+    path.write_bytes(OTHER)
+    with pytest.raises(DataError, match=rf"f.bin is not the .* not {SUM[:12]}"):
+        file.check(path)
+    (raw / "set" / "arrays.npz").write_bytes(CONTENT)
+    assert file.require() == raw / "set" / "arrays.npz"
+    with pytest.raises(DataError, match=r"arrays.npz is not .* not 000000000000"):
+        file.check(file.require())
+
+
 # -- wrong files --------------------------------------------------------------------------------
 
 
@@ -208,8 +224,8 @@ def test_the_next_call_goes_on_too(server: Loopback, raw: Path) -> None:
 
 def test_pauses_grow(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(download.time, "sleep", slept.append)
-    monkeypatch.setattr(download, "PAUSES", AS_SHIPPED)
+    monkeypatch.setattr(transfer.time, "sleep", slept.append)
+    monkeypatch.setattr(transfer, "PAUSES", AS_SHIPPED)
     server.put("f.bin", CONTENT, statuses=[503, 429, 500, 200])
     raw_file(server).require()
     assert len(slept) == 3
@@ -282,7 +298,7 @@ def test_nobody_there(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPat
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/f.bin"
-    monkeypatch.setattr(download, "PAUSES", (60.0,))  # an answer at once all the same
+    monkeypatch.setattr(transfer, "PAUSES", (60.0,))  # an answer at once all the same
     with pytest.raises(DataNotFoundError, match="Connection refused") as caught:
         raw_file(server, url=url).require()
     message = one_line(caught)
@@ -294,7 +310,7 @@ def test_nobody_there(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPat
 def test_a_server_that_says_nothing(
     server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/f.bin"
         with pytest.raises(DataNotFoundError, match="timed out"):
@@ -303,7 +319,7 @@ def test_a_server_that_says_nothing(
 
 
 def test_a_server_that_stalls(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.2)
     served = server.put("f.bin", CONTENT, block=100_000, pause=0.6)
     with pytest.raises(DataNotFoundError, match="timed out"):
         raw_file(server, size=0).require()
@@ -334,11 +350,11 @@ def test_a_server_that_is_busy_for_long(server: Loopback, raw: Path) -> None:
 
 def test_full_disk(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.put("f.bin", CONTENT)
-    write = download._Transfer._restart
+    write = transfer.Transfer._restart
 
-    def full(transfer: Any, *version: Any) -> None:
-        write(transfer, *version)
-        transfer.handle = FullDisk(transfer.handle)
+    def full(self: Any, *version: Any) -> None:
+        write(self, *version)
+        self.handle = FullDisk(self.handle)
 
     class FullDisk:
         def __init__(self, handle: Any) -> None:
@@ -351,7 +367,7 @@ def test_full_disk(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch)
             self.handle.write(block[:100])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(download._Transfer, "_restart", full)
+    monkeypatch.setattr(transfer.Transfer, "_restart", full)
     with pytest.raises(DataError, match="No space left on device; make room") as caught:
         raw_file(server).require()
     assert str(raw) in one_line(caught)

@@ -214,14 +214,16 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(tR"
         (ARRAY + b".", "neither"),
         (b"cnumpy\ndtype\n(X\x02\x00\x00\x00V8tR.", "arrays of 'V8' are not read"),
         # Codecs other than the one that carries bytes.
-        (b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x05\x00\x00\x00rot13tR.", "encodes text as"),
+        (b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x05\x00\x00\x00rot13tR.", "encodes text"),
         # Persistent ids and registered extensions.
         (b"Pos.system\n.", "persistent"),
         (b"\x80\x02\x82\xf0.", "unregistered"),
         # Names with dots, and modules that lead to others.
-        (b"\x80\x04\x8c\x08builtins\x8c\x0cset.__init__\x93.", "asks for builtins.set.__init__"),
-        (b"cnumpy._core.multiarray.os\nsystem\n.", "asks for numpy._core.multiarray.os.system"),
-        (b"cgsat.datasets.unpickle\nload_pickle\n.", "asks for gsat.datasets.unpickle"),
+        (b"\x80\x04\x8c\x08builtins\x8c\x0cset.__init__\x93.", "asks for 'builtins.set.__init__'"),
+        (b"cnumpy._core.multiarray.os\nsystem\n.", "asks for 'numpy._core.multiarray.os.system'"),
+        (b"cgsat.datasets.unpickle\nload_pickle\n.", "asks for 'gsat."),
+        # Names that would draw on the terminal.
+        (b"\x80\x04\x8c\x02\x1b[\x8c\x02\n\x1b\x93.", r"asks for '\x1b[.\n\x1b'"),
         # Damage.
         (b"", ""),
         (b"\x80\x04", ""),
