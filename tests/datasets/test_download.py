@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -471,6 +472,22 @@ def test_when_the_first_is_killed_the_waiting_one_goes_on(server: Loopback, raw:
     assert (out, err) == (f"{raw / 'set' / 'f.bin'}\n", "")
     assert (raw / "set" / "f.bin").read_bytes() == CONTENT
     assert "Range" in served.asked[1]
+    assert left(raw) == {"set/f.bin"}
+
+
+def test_when_the_first_gets_a_wrong_file_the_waiting_one_begins_anew(
+    server: Loopback, raw: Path
+) -> None:
+    slow = server.put("f.bin", OTHER, block=10_000, pause=0.03)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(raw_file(server).require)
+        wait_for_half(slow, raw)
+        served = server.put("f.bin", CONTENT)
+        second = threads.submit(raw_file(server).require)
+        with pytest.raises(DataError, match="sent another file"):
+            first.result(timeout=60)
+        assert second.result(timeout=60).read_bytes() == CONTENT
+    assert served.sent == [len(CONTENT)]
     assert left(raw) == {"set/f.bin"}
 
 
