@@ -68,13 +68,14 @@ REBUILT: Final = frozenset(
 
 def raw_files(name: str) -> tuple[RawFile, ...]:
     """The files of ``molhiv``, ``molbace``, …: one for each of :data:`PARTS`."""
-    zipped = f"http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{name[3:]}.zip"
-    known = SHA256.get(name, {})
+    short, known = name.removeprefix("mol"), SHA256.get(name, {})
     return tuple(
         RawFile(
             f"ogbg_mol/ogbg_{name}/{part}.csv.gz",
             known.get(part, ""),
-            f"{zipped} ({name[3:]}/{part}.csv.gz in it)",
+            "the Open Graph Benchmark",
+            url=f"http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{short}.zip",
+            member=f"{short}/{part}.csv.gz",
         )
         for part in PARTS
     )

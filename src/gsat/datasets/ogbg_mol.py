@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.datasets.load import sha256
 from gsat.datasets.ogb_files import PARTS, REBUILT
+from gsat.datasets.raw import require_all, sha256
 from gsat.datasets.registry import find_entry
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
@@ -57,10 +57,8 @@ def build(name: str, options: Mapping[str, Any]) -> GraphStore:
 
     ``split`` [G] is the part of the official scaffold split (0 train, 1 valid, 2 test).
     """
-    paths = {
-        part: file.require()
-        for part, file in zip(PARTS, find_entry(name).raw_files(options), strict=True)
-    }
+    files = find_entry(name).raw_files(options)
+    paths = dict(zip(PARTS, require_all(files), strict=True))
     nodes, bonds = _column(paths["raw/num-node-list"]), _column(paths["raw/num-edge-list"])
     ends = _table(paths["raw/edge"], np.int64, 2)
     x = _table(paths["raw/node-feat"], np.int64, len(CATEGORIES))
