@@ -134,6 +134,56 @@ MUTAG = Entry(
         )
     },
 )
+# Of the files as published, and of the same images packed again.
+_MNIST_SHA256 = {
+    "train-images-idx3": (
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
+    ),
+    "train-labels-idx1": (
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "1787548bbe0bff1ec2ecdc0ef292b02df999e2d1a6002d27500982c652b17203",
+    ),
+    "t10k-images-idx3": (
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "1a1a05eab793c14bb050b398624a11b0ffd1a2953baed553b1b9bd079e2a20be",
+    ),
+    "t10k-labels-idx1": (
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b",
+    ),
+}
+MNIST75SP = Entry(
+    "mnist75sp",
+    "70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth",
+    "gsat.datasets.mnist75sp",
+    options={
+        "source": Option(
+            "images",
+            "'images': superpixels computed from MNIST; 'published': those of Knyazev et al.",
+            ("images", "published"),
+        ),
+        "images": Option(0, "only the first training images, and a sixth as many for test; 0: all"),
+    },
+    files={
+        "images": tuple(
+            RawFile(
+                f"mnist/{name}-ubyte.gz",
+                sha256,
+                f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}-ubyte.gz",
+            )
+            for name, sha256 in _MNIST_SHA256.items()
+        ),
+        "published": tuple(
+            RawFile(
+                f"mnist/mnist_75sp_{part}.pkl",
+                "",
+                "the folder named by github.com/Wuyxin/DIR-GNN (of github.com/bknyaz)",
+            )
+            for part in ("train", "test")
+        ),
+    },
+)
 BA_SHAPES = Entry(
     "ba-shapes",
     "one graph, 80 houses on a Barabási–Albert graph: which place in a house has a node?",
@@ -161,7 +211,7 @@ MOTIF_COUNT = Entry(
 )
 
 ENTRIES: tuple[Entry, ...] = (
-    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
 )  # fmt: skip
 
 
