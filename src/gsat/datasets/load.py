@@ -96,7 +96,7 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         "version": module.VERSION,
         "options": {k: v for k, v in resolved.items() if k not in module.SPLIT_OPTIONS},
         "data_seed": None if files else data_seed,
-        "files": [file.sha256 or sha256_of(file.require()) for file in files],
+        "files": [file.sha256 for file in files],
     }
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
@@ -130,22 +130,14 @@ def content_hash(store: GraphStore) -> str:
     return digest.hexdigest()[:16]
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hex digits."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
 def check_sha256(path: Path, file: RawFile) -> None:
     """Raise unless the file is the one expected."""
-    expected = (file.sha256,) if isinstance(file.sha256, str) else file.sha256
-    if expected == ("",):
-        return
-    found = sha256_of(path)
-    if found not in expected:
+    with path.open("rb") as handle:
+        found = hashlib.file_digest(handle, "sha256").hexdigest()
+    if found != file.sha256:
         raise DataError(
             f"{path} is not the expected file: its SHA-256 is {found[:12]}…, not "
-            f"{expected[0][:12]}…; get it again from {file.source}"
+            f"{file.sha256[:12]}…; get it again from {file.source}"
         )
 
 

@@ -12,13 +12,10 @@ from gsat.errors import DataNotFoundError
 
 @dataclass(frozen=True)
 class RawFile:
-    """A raw file: where it lies under ``GSAT_DATA``, what it must be, where it comes from.
-
-    ``sha256`` names one content or several that are as good; "" where none is published.
-    """
+    """A raw file: where it lies under ``GSAT_DATA``, what it must be, where it comes from."""
 
     path: str
-    sha256: str | tuple[str, ...]
+    sha256: str
     source: str
 
     def find(self) -> Path | None:
