@@ -68,6 +68,8 @@ class Entry:
         return self.files.get(str(options.get("source", "")), ())
 
 
+PGEXPLAINER = "https://github.com/flyingdoog/PGExplainer/raw/master/dataset"
+
 BA2MOTIFS = Entry(
     "ba2motifs",
     "1000 graphs, a house or a five-cycle on a Barabási–Albert tree",
@@ -85,7 +87,13 @@ BA2MOTIFS = Entry(
             RawFile(
                 "ba_2motifs/BA_2Motifs_dense.npz",
                 "c63e61177137eb0828b5fd8f085dcb17abdda394c441a0fa9699ed28055c1767",
-                "the PGExplainer project (BA-2motif.pkl, as plain arrays: docs/data.md)",
+                "the PGExplainer project (BA-2motif.pkl as plain arrays)",
+                instead=RawFile(
+                    "ba_2motifs/BA-2motif.pkl",
+                    "",  # its graphs are checked instead
+                    "the PGExplainer project",
+                    url=f"{PGEXPLAINER}/BA-2motif.pkl",
+                ),
             ),
         )
     },
@@ -129,7 +137,9 @@ MUTAG = Entry(
             RawFile(
                 "mutagenicity/Mutagenicity.zip",
                 "20c0134bad28fa23a1dd928c6cf5afa6b6f1db10758d8622cfac7245207a95ca",
-                "the PGExplainer project (dataset/Mutagenicity.zip)",
+                "the PGExplainer project",
+                url=f"{PGEXPLAINER}/Mutagenicity.zip",
+                size=927_181,
             ),
         )
     },
