@@ -96,7 +96,7 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         "version": module.VERSION,
         "options": {k: v for k, v in resolved.items() if k not in module.SPLIT_OPTIONS},
         "data_seed": None if files else data_seed,
-        "files": [file.sha256 for file in files],
+        "files": [file.sha256 or _sha256(file.require()) for file in files],
     }
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
@@ -128,6 +128,11 @@ def content_hash(store: GraphStore) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()[:16]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _check_seed(name: str, value: Any) -> int:

@@ -134,7 +134,8 @@ class Chunk:
             save_file(found._asdict(), partial)
             partial.replace(out)
         except (OSError, SafetensorError) as error:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink()
             raise DataError(
                 f"superpixels are kept in {out.parent}, where nothing can be written ({error}): "
                 f"make room, or set GSAT_CACHE to another folder"
