@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -108,7 +108,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
         raise DataError(f"{path} is not a whole gzipped idx file: {error}; get it again") from error
 
 
-@cache
+@lru_cache(maxsize=1)
 def _images(path: str) -> NDArray[np.uint8]:
     return read_idx(path)
 
@@ -171,6 +171,7 @@ def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
             disable=not sys.stderr.isatty(),
         ):
             pass
+        _images.cache_clear()
     for chunk in chunks:
         found = chunk.load()
         if found is None:
@@ -193,12 +194,12 @@ class _Worker:
     """A process that makes one chunk after another, as they come through a pipe."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "gsat.datasets.superpixels"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**environment, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **own},
             text=True,
         )
 
