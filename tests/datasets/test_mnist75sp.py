@@ -135,6 +135,16 @@ def test_fewer_images_are_the_same_graphs(sample: Dataset) -> None:
         assert all((a[key] == b[key]).all() for key in ("x", "edge_index", "edge_attr", "y"))
 
 
+def test_chunks_do_not_matter(
+    sample: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
+    monkeypatch.setattr(mnist75sp, "CHUNK", 70)
+    again = load_dataset("mnist75sp", images=SAMPLE)
+    assert len(list(tmp_path.glob("superpixels/*/*"))) == 4 + 1
+    assert again.hash == sample.hash
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_split_is_the_published_one(sample: Dataset, seed: int) -> None:
     splits = mnist75sp.split(sample.store, seed, {})
@@ -163,6 +173,9 @@ def test_whole_set(raw_file: Callable[[str], Path]) -> None:
     assert len(np.unique(data.splits["train"])) == 20_000
     assert data.splits["train"].max() < 60_000 <= data.splits["test"].min()
     assert data.matches_paper == "rebuilt"
+    assert store.node_counts.mean() == pytest.approx(66.99, abs=0.01)
+    assert store.edge_counts.mean() == pytest.approx(541.3, abs=0.1)
+    assert store.arrays["edge_truth"].mean() == pytest.approx(0.2687, abs=0.0005)
     assert store.per_graph("undirected").all()
 
 

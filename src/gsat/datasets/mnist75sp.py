@@ -55,10 +55,13 @@ def build(name: str, options: Mapping[str, Any]) -> GraphStore:
         _check_installed()
         train = _computed(files[0], files[1], wanted)
         test = _computed(files[2], files[3], wanted // 6)
-    made = [digit_graphs(*piece) for piece in train]
-    meta = {"classes": [str(digit) for digit in range(10)], "training": sum(map(len, made))}
-    made += [digit_graphs(*piece) for piece in test]
-    return _joined(made, meta)
+    arrays: dict[str, NDArray[Any]] = {}
+    for piece in train:
+        _append(arrays, digit_graphs(*piece))
+    meta = {"classes": [str(digit) for digit in range(10)], "training": len(arrays["y"])}
+    for piece in test:
+        _append(arrays, digit_graphs(*piece))
+    return GraphStore(arrays, meta)
 
 
 def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
@@ -180,15 +183,18 @@ def _check_installed() -> None:
         raise MissingExtraError("scikit-image", "images", "computing superpixels") from None
 
 
-def _joined(pieces: list[GraphStore], meta: Mapping[str, Any]) -> GraphStore:
-    """Stores of the same arrays, one after the other. The pieces give their arrays away, so that
-    no more than one array is ever there twice."""
-    arrays = {}
-    for name in list(pieces[0].arrays):
-        parts = [piece.arrays.pop(name) for piece in pieces]
+def _append(arrays: dict[str, NDArray[Any]], piece: GraphStore) -> None:
+    """Put the graphs of ``piece`` behind those in ``arrays``.
+
+    The arrays grow in place: pieces that are kept and joined at the end are there twice.
+    """
+    for name, values in piece.arrays.items():
+        if name not in arrays:
+            arrays[name] = values.copy()
+            continue
+        have = arrays[name]
         if name in ("node_ptr", "edge_ptr"):
-            counts = np.concatenate([np.diff(part) for part in parts])
-            arrays[name] = np.concatenate([[0], np.cumsum(counts)])
-        else:
-            arrays[name] = np.concatenate(parts)
-    return GraphStore(arrays, meta)
+            values = values[1:] + have[-1]
+        rows = len(have)
+        have.resize((rows + len(values), *have.shape[1:]), refcheck=False)
+        have[rows:] = values
