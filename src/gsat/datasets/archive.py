@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
         with zipfile.ZipFile(archive) as held:
             for info in held.infolist():
                 if why := _unsafe(info):
-                    raise DataError(f"{name} holds '{info.filename}', {why}: not unpacked")
+                    raise DataError(f"{name} holds {info.filename!r}, {why}: not unpacked")
             chosen = [(_find(held, member, name), path) for member, path in members.items()]
             total = sum(info.file_size for info, _ in chosen)
             if total > LIMIT:
@@ -37,6 +38,8 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
             for info, path in chosen:
                 with path.open("wb") as target:
                     target.writelines(_blocks(held, info, name))
+                    target.flush()
+                    os.fsync(target.fileno())
     except zipfile.BadZipFile as error:
         raise _damaged(name, error) from error
 

@@ -42,10 +42,9 @@ class RawFile:
     def find(self) -> Path | None:
         """The file, if it is here: under ``GSAT_DATA``, then in the cache; else its other form."""
         folder = os.environ.get("GSAT_DATA")
-        for place in (Path(folder) / self.path if folder else self.home, self.home):
-            if place.is_file():
-                return place
-        return self.instead.find() if self.instead else None
+        places = [Path(folder) / self.path, self.home] if folder else [self.home]
+        other = self.instead.find() if self.instead else None
+        return next((place for place in places if place.is_file()), other)
 
     def require(self) -> Path:
         """The file, downloaded if need be, or an error that says which file to put where."""
@@ -70,7 +69,7 @@ class RawFile:
 
     def check(self, path: Path) -> None:
         """Raise unless what was found at ``path`` is the file expected."""
-        if self.instead and path.name != Path(self.path).name:
+        if self.instead and not path.match(self.path):
             self.instead.check(path)
         elif why := self.mismatch(path):
             again = f"get it again from {self.source}"

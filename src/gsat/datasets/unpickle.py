@@ -49,7 +49,7 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         known = ALLOWED.get((module.replace("numpy._core.", "numpy.core."), name))
         if known is None:
-            raise _Refused(f"it asks for {module}.{name}")
+            raise _Refused(f"it asks for {f'{module}.{name}'[:80]!r}")
         return known
 
 
@@ -80,7 +80,7 @@ class _Dtype:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not (isinstance(code, str) and NUMBERS_AND_TEXT.fullmatch(code)):
-            raise _Refused(f"arrays of {code!r} are not read")
+            raise _Refused(f"arrays of {str(code)[:20]!r} are not read")
         self.value: np.dtype[Any] = np.dtype("O" if code.startswith("O") else code)
 
     def __setstate__(self, state: Any) -> None:
@@ -114,20 +114,28 @@ def _real(dtype: Any) -> np.dtype[Any]:
 
 
 def _from_list(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
-    if not isinstance(data, list) or len(data) != math.prod(shape):
-        raise _Refused("an array's shape does not fit its content")
+    if not isinstance(data, list):
+        raise _Refused("an array's content is not a list")
     flat = np.empty(len(data), dtype=object)
     for position, item in enumerate(data):  # one by one: numpy would look into lists
         flat[position] = item
-    return flat.reshape(shape, order=order)
+    return _shaped(flat, shape, order)
 
 
 def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
     if isinstance(data, str):  # Python 2 knew no bytes
         data = data.encode("latin1")
-    if _real(dtype).hasobject or not isinstance(data, bytes | bytearray):
+    real = _real(dtype)
+    if real.hasobject or not isinstance(data, bytes | bytearray):
         raise _Refused("an array's content is not bytes")
-    return np.frombuffer(data, _real(dtype)).reshape(shape, order=order).copy(order="K")
+    # A copy in this machine's byte order, which torch asks for, and which may be written to.
+    return _shaped(np.frombuffer(data, real), shape, order).astype(real.newbyteorder("="))
+
+
+def _shaped(flat: NDArray[Any], shape: Any, order: Any) -> NDArray[Any]:
+    if min(shape, default=0) < 0 or math.prod(shape) != len(flat):
+        raise _Refused("an array's shape does not fit its content")
+    return flat.reshape(shape, order=order)
 
 
 def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> _Array:
@@ -145,8 +153,12 @@ def _scalar(dtype: Any, data: Any) -> Any:
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1"):
-        raise _Refused(f"it encodes text as {encoding!r}")
+        raise _Refused("it encodes text in another way than bytes need")
     return text.encode("latin1")
+
+
+def _no_bytes() -> bytes:
+    return b""
 
 
 def _never(*_: Any) -> NoReturn:
@@ -159,7 +171,9 @@ ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
     ("numpy.core.multiarray", "_reconstruct"): _Callable(_reconstruct),
     ("numpy.core.multiarray", "scalar"): _Callable(_scalar),
     ("numpy.core.numeric", "_frombuffer"): _Callable(_frombuffer),
-    ("_codecs", "encode"): _Callable(_encode),  # bytes, before protocol 3
+    # Bytes, before protocol 3.
+    ("_codecs", "encode"): _Callable(_encode),
+    ("__builtin__", "bytes"): _Callable(_no_bytes),
     **{
         (module, kind.__name__): _Callable(kind)
         for module in ("builtins", "__builtin__")
@@ -198,10 +212,11 @@ class _Plain:
             case tuple() | set() | frozenset():
                 made = type(value)(self.copy(item) for item in value)
             case _Array(value=np.ndarray() as made) if made.dtype.hasobject:
-                held, made = made, np.empty_like(made)
-                self.made[id(value)] = made
-                for place in np.ndindex(held.shape):
-                    made[place] = self.copy(held[place])
+                items = made.reshape(-1)
+                flat = np.empty(len(items), dtype=object)
+                made = self.made[id(value)] = flat.reshape(made.shape)
+                for position, item in enumerate(items):
+                    flat[position] = self.copy(item)
             case _Array(value=np.ndarray() as made):
                 pass
             case _:
