@@ -145,6 +145,62 @@ MUTAG = Entry(
         )
     },
 )
+# By file: its size, the SHA-256 of the published bytes, and of the same content packed again.
+_MNIST = {
+    "train-images-idx3-ubyte.gz": (
+        9_912_422,
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        28_881,
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "1787548bbe0bff1ec2ecdc0ef292b02df999e2d1a6002d27500982c652b17203",
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        1_648_877,
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "1a1a05eab793c14bb050b398624a11b0ffd1a2953baed553b1b9bd079e2a20be",
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        4_542,
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b",
+    ),
+}
+MNIST75SP = Entry(
+    "mnist75sp",
+    "70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth",
+    "gsat.datasets.mnist75sp",
+    options={
+        "source": Option(
+            "images",
+            "'images': superpixels computed from MNIST; 'published': those of Knyazev et al.",
+            ("images", "published"),
+        ),
+        "images": Option(0, "only the first training images, and a sixth as many for test; 0: all"),
+    },
+    files={
+        "images": tuple(
+            RawFile(
+                f"mnist/{name}",
+                (published, packed_again),
+                "LeCun, Cortes and Burges, by PyTorch's mirror",
+                url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
+                size=size,
+            )
+            for name, (size, published, packed_again) in _MNIST.items()
+        ),
+        "published": tuple(
+            RawFile(
+                f"mnist/mnist_75sp_{part}.pkl",
+                "",
+                "drive.google.com/drive/folders/1Prc-n9Nr8-5z-xphdRScftKKIxU4Olzh",
+            )
+            for part in ("train", "test")
+        ),
+    },
+)
 BA_SHAPES = Entry(
     "ba-shapes",
     "one graph, 80 houses on a Barabási–Albert graph: which place in a house has a node?",
@@ -188,7 +244,7 @@ OGBG_MOL = (
 )
 
 ENTRIES: tuple[Entry, ...] = (
-    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
 )  # fmt: skip
 
 
