@@ -29,11 +29,33 @@ Data = Annotated[
 
 
 @app.command()
-def datasets(json_: Json = False) -> None:
+def datasets(
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Check a data set (or all that are here) and print its card."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --check: an option of the data set."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="With --check: a folder to put the cards in.")
+    ] = None,
+    json_: Json = False,
+) -> None:
     """List the data sets and what is missing of them.
 
     Says which file to get from where, and where to put it.
     """
+    if check is not None:
+        from gsat.cli.cards import show_cards
+
+        show_cards(check, set_ or [], write, json_)
+        return
+    if set_ or write is not None:
+        raise GSATError("--set and --write belong to a check; say of what: --check NAME")
     from gsat.datasets.registry import ENTRIES
 
     rows = [row for entry in ENTRIES for row in _sources(entry)]
