@@ -157,9 +157,10 @@ def _same(task: Task, splits: Splits, seen: Survey) -> Iterator[Finding]:
         rest = np.setdiff1d(splits[other], splits[one])
         same = rest[np.isin(seen.digest[rest], seen.digest[splits[one]])]
         if len(same):
+            have = "has" if len(same) == 1 else "have"
             message = (
-                f"{len(same)} of {other} have the same features and edges as "
-                f"one of {one}: {_listed(same, 'graph')}"
+                f"{_listed(same, 'graph')} of {other} {have} the same features and edges "
+                f"as one of {one}"
             )
             yield Finding("note", "same", message, _first(same), len(same))
 
@@ -229,7 +230,7 @@ def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]
         return
     for name, part in splits.items():
         y = labels_at(store, task, part)
-        columns = y.reshape(len(y), -1).T
+        columns = y.T if y.ndim > 1 else y[None]
         constant = [_constant(column) for column in columns]
         if not len(part) or not any(constant):
             continue

@@ -18,7 +18,7 @@ from gsat.graphs.store import GraphStore, ranges
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-CHUNK: Final = 1 << 22  # numbers that are looked at together: some 32 MiB each time they are copied
+CHUNK: Final = 1 << 20  # numbers that are looked at together: some 8 MiB each time they are copied
 FINITE: Final = ("x", "edge_attr", "edge_weight")
 TRUTHS: Final = ("node_truth", "edge_truth")
 
@@ -50,9 +50,9 @@ def survey(store: GraphStore, *, digests: bool = True) -> Survey:
     isolated = np.zeros(total, dtype=np.int64)
     true_edges = np.zeros(total) if "edge_truth" in arrays else None
     digest = np.zeros(total, dtype=np.uint64) if digests else None
+    node_counts, edge_counts = store.node_counts, store.edge_counts
     for part in _parts(store):
-        rows = store.index[part]
-        node_count, edge_count = store.node_counts[part], store.edge_counts[part]
+        rows, node_count, edge_count = store.index[part], node_counts[part], edge_counts[part]
         node_ptr, edge_ptr = _offsets(node_count), _offsets(edge_count)
         nodes = ranges(arrays["node_ptr"][rows], node_count)
         edges = ranges(arrays["edge_ptr"][rows], edge_count)
@@ -100,7 +100,12 @@ def _possible(name: str, values: Array) -> NDArray[np.bool_]:
 
 def _all(fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which rows are fine in every column; rows without columns are."""
-    return np.logical_and.reduce(fine.reshape(len(fine), int(np.prod(fine.shape[1:]))), axis=1)
+    return np.logical_and.reduce(_matrix(fine), axis=1)
+
+
+def _matrix(values: Array) -> Array:
+    # Columns are counted by hand: numpy can't infer them where there are no rows.
+    return values.reshape(len(values), int(np.prod(values.shape[1:])))
 
 
 def _offsets(counts: Counts) -> Counts:
@@ -123,7 +128,7 @@ def _digest(columns: list[Array], ptr: Counts, salt: int) -> NDArray[np.uint64]:
     place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
     row = _mixed(place.astype(np.uint64) + np.uint64(salt << 40))
     for number, values in enumerate(columns):
-        bits = np.ascontiguousarray(values).reshape(len(values), -1)
+        bits = _matrix(np.ascontiguousarray(values))
         bits = _mixed(bits.view(f"u{bits.itemsize}").astype(np.uint64))
         weights = _mixed(np.arange(bits.shape[1], dtype=np.uint64) + np.uint64((number + 1) << 32))
         row = _mixed(row + bits @ (weights | np.uint64(1)))
