@@ -87,8 +87,10 @@ def file_name(card: Card) -> str:
     """Where a card is kept: the set's name and what differs from its defaults."""
     defaults = {name: option.default for name, option in find_entry(card["name"]).options.items()}
     chosen = {**card["options"], "seed": card["seed"]}
-    changed = [f"{key}={value}" for key, value in chosen.items() if value != defaults.get(key, 0)]
-    return "-".join([Path(card["name"]).name, *changed]) + ".json"
+    changed = {key: value for key, value in chosen.items() if value != defaults.get(key, 0)}
+    # Of paths, only the last part: a data set of the user's own, a model's folder.
+    named = [f"{key}={Path(str(value)).name}" for key, value in changed.items()]
+    return "-".join([Path(card["name"]).name, *named]) + ".json"
 
 
 def _split(data: Dataset, seen: Survey, name: str) -> Card:
