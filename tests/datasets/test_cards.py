@@ -192,6 +192,8 @@ def test_names_of_files() -> None:
     assert file_name(plain) == "houses.json"
     other = card(load_dataset("houses", seed=3, data_seed=1, graphs=20))
     assert file_name(other) == "houses-graphs=20-data_seed=1-seed=3.json"
+    folder = {**plain, "options": {"graphs": 1000, "vectors": "../models/mine"}}
+    assert file_name(folder) == "houses-vectors=mine.json"
 
 
 def test_known_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,11 +84,12 @@ def known_sets() -> list[tuple[str, dict[str, Any]]]:
 
 
 def file_name(card: Card) -> str:
-    """Where a card is kept: the set's name and what differs from its defaults."""
-    defaults = {name: option.default for name, option in find_entry(card["name"]).options.items()}
-    chosen = {**card["options"], "seed": card["seed"]}
+    """Where a card is kept: the set's name and, of ours, what differs from its defaults."""
+    entry = find_entry(card["name"])
+    chosen = {**card["options"], "seed": card["seed"]} if entry.matches(card["name"]) else {}
+    defaults = {name: option.default for name, option in entry.options.items()}
     changed = {key: value for key, value in chosen.items() if value != defaults.get(key, 0)}
-    # Of paths, only the last part: a data set of the user's own, a model's folder.
+    # Of a path, only the last part: the card must not land elsewhere.
     named = [f"{key}={Path(str(value)).name}" for key, value in changed.items()]
     return "-".join([Path(card["name"]).name, *named]) + ".json"
 
