@@ -175,7 +175,7 @@ def test_truth_labels_and_splits_may_be_missing() -> None:
 def test_a_store_may_say_more_of_itself() -> None:
     data = load_dataset("houses", graphs=20)
     assert card(data)["about"] == {}
-    data.store.meta.update(parses="by hand", vectors="none", content="not for the card")
+    data.store.meta.update(parses="by hand", vectors="none", content="not for it")
     assert card(data)["about"] == {"parses": "by hand", "vectors": "none"}
 
 

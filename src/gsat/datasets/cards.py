@@ -20,7 +20,7 @@ from gsat.graphs.survey import Survey, survey
 Card = dict[str, Any]
 
 # What a data set may say of itself in its store's meta.
-ABOUT: Final = ("parses", "vectors", "categories")
+ABOUT: Final = ("labels", "parses", "vectors", "categories")
 
 
 def card(data: Dataset) -> Card:
