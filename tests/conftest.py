@@ -18,10 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests never read or write the user's cache; GSAT_TEST_CACHE keeps one between sessions."""
+    """Tests never touch the user's cache or the network; GSAT_TEST_CACHE keeps one for sessions."""
     kept = os.environ.get("GSAT_TEST_CACHE")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSAT_CACHE", kept or str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("GSAT_OFFLINE", "1")
         yield
 
 

@@ -92,7 +92,7 @@ def test_a_bad_recipe_file(content: str | bytes, said: str, tmp_path: Path) -> N
     ("dataset", "file"),
     [
         (["mutag"], "mutagenicity/Mutagenicity.zip"),
-        (["ba2motifs", "--set", "source=published"], "ba_2motifs/BA_2Motifs_dense.npz"),
+        (["ba2motifs", "--set", "source=published"], "ba_2motifs/BA-2motif.pkl"),
     ],
 )
 def test_a_missing_raw_file_is_named_with_its_place(

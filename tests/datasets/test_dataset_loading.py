@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from loopback import serving
 from safetensors import SafetensorError
 
 import gsat.graphs.store
-from gsat.datasets import find_entry, houses
+from gsat.datasets import find_entry, houses, transfer
 from gsat.datasets.load import load_dataset
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
@@ -223,6 +226,7 @@ def test_missing_file(
         monkeypatch.setenv("GSAT_DATA", str(tmp_path / data_folder))
     entry = find_entry(name)
     (file,) = entry.raw_files(entry.resolve(options))
+    file = file.instead or file
     with pytest.raises(DataNotFoundError) as caught:
         load_dataset(name, **options)
     message = str(caught.value)
@@ -254,6 +258,7 @@ def test_wrong_file(
     message = str(caught.value)
     assert str(path) in message
     assert hashlib.sha256(content).hexdigest()[:12] in message
+    assert isinstance(file.sha256, str)
     assert file.sha256[:12] in message
     assert "\n" not in message
 
@@ -272,3 +277,78 @@ def test_file_in_the_cache(
     again = load_dataset("ba2motifs", source="published", data_seed=5)
     assert again.hash == first.hash
     assert again.matches_paper == "yes"
+
+
+# -- the published pickle of BA-2Motifs ----------------------------------------------------------
+
+
+@pytest.fixture
+def published_pickle(
+    cache: Path, raw_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> bytes:
+    """The published arrays as PGExplainer pickled them; the npz is out of reach."""
+    with np.load(raw_file("ba_2motifs/BA_2Motifs_dense.npz"), allow_pickle=False) as arrays:
+        content = (
+            arrays["adj"].astype(np.float64),
+            arrays["features"].astype(np.float64),
+            arrays["labels_onehot"].astype(np.int64),
+        )
+    monkeypatch.delenv("GSAT_DATA")
+    return pickle.dumps(content, 2)
+
+
+def test_published_pickle_gives_the_same_graphs(
+    cache: Path, published_pickle: bytes, raw_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cache / "raw" / "ba_2motifs" / "BA-2motif.pkl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(published_pickle)
+    ours = load_dataset("ba2motifs", source="published")
+    monkeypatch.setenv("GSAT_DATA", str(raw_data))
+    monkeypatch.setenv("GSAT_CACHE", str(cache / "other"))
+    theirs = load_dataset("ba2motifs", source="published")
+    assert ours.hash == theirs.hash
+    assert ours.store.meta == theirs.store.meta
+    assert ours.store.arrays.keys() == theirs.store.arrays.keys()
+    for name, array in theirs.store.arrays.items():
+        np.testing.assert_array_equal(ours.store.arrays[name], array)
+
+
+def test_another_pickle_is_refused(cache: Path, published_pickle: bytes) -> None:
+    path = cache / "raw" / "ba_2motifs" / "BA-2motif.pkl"
+    path.parent.mkdir(parents=True)
+    adjacency, features, labels = pickle.loads(published_pickle)
+    adjacency[3, 4, 5] += 1
+    for content, why in (
+        ((adjacency, features, labels), "does not hold the published graphs"),
+        ((adjacency[:5], features, labels), "does not hold the published graphs"),
+        ((adjacency, features), "does not hold adjacencies, features and labels"),
+        ((adjacency, features, labels[0]), "does not hold adjacencies, features and labels"),
+        ({"adj": 1}, "does not hold adjacencies, features and labels"),
+        ((adjacency, features, print), "asks for 'builtins.print'"),
+    ):
+        path.write_bytes(pickle.dumps(content))
+        with pytest.raises(DataError, match=why) as caught:
+            load_dataset("ba2motifs", source="published")
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_missing_files_are_downloaded(
+    cache: Path, published_pickle: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first byte to the graphs; only the address is another."""
+    monkeypatch.delenv("GSAT_OFFLINE")
+    entry = find_entry("ba2motifs")
+    (file,) = entry.files["published"]
+    assert file.instead is not None
+    assert file.instead.url.startswith("https://github.com/flyingdoog/PGExplainer/")
+    with serving() as server:
+        served = server.put("BA-2motif.pkl", published_pickle, breaks=[100_000])
+        here = replace(file, instead=replace(file.instead, url=server.url("BA-2motif.pkl")))
+        monkeypatch.setitem(entry.files, "published", (here,))  # type: ignore[arg-type]
+        monkeypatch.setattr(transfer, "PAUSES", (0.0,))
+        data = load_dataset("ba2motifs", source="published")
+    assert data.store.num_edges == 50_960
+    assert sum(served.sent) == len(published_pickle)
+    assert [p.name for p in (cache / "raw" / "ba_2motifs").iterdir()] == ["BA-2motif.pkl"]

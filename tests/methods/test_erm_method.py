@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,49 @@ def test_the_saved_model_is_the_backbone_and_scores_all_edges_alike(
     assert torch.equal(model.explain(data.test[0]).edge_mask, torch.ones(data.test[0].num_edges))
     with pytest.raises(gsat.GSATError, match="node features"):
         model.predict(random_graphs(1, features=3))
+
+
+def test_the_learning_rate_is_halved_on_a_plateau(data: gsat.Dataset) -> None:
+    """Against torch's own schedule, also when the method is made again half-way."""
+    training = TrainingSettings(lr=0.1)
+
+    def make() -> ERMMethod:
+        backbone = gsat.GIN.for_data(data, hidden=4, layers=1)
+        method = ERMMethod.create(backbone, ERMSettings(plateau=2), training, seed=0)
+        method.begin("train")
+        return method
+
+    other = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(other, "max", factor=0.5, patience=2)
+    method = make()
+    rates = []
+    scores = [0.5, 0.6, 0.6, 0.59, 0.6, 0.7, 0.7, 0.7, 0.7, 0.1, 0.1, 0.1]
+    for epoch, accuracy in enumerate(scores):
+        method.finish_epoch(Context("train", epoch, Draws(0)), {"accuracy": accuracy})
+        schedule.step(accuracy)
+        rates.append(method.optimiser.param_groups[0]["lr"])
+        assert rates[-1] == other.param_groups[0]["lr"]
+        if epoch == 3:
+            state, groups = method.extra_state(), method.optimiser.state_dict()
+            method = make()
+            method.optimiser.load_state_dict(groups)
+            method.load_extra_state(json.loads(json.dumps(state)))
+    assert sorted(set(rates)) == [0.0125, 0.025, 0.05, 0.1]
+
+
+def test_a_run_with_a_plateau_resumes_exactly(tmp_path: Path) -> None:
+    settings = {
+        "graphs": 60, "epochs": 8, "batch_size": 16, "hidden": 8, "layers": 1, "lr": 0.05,
+        "plateau": 1,
+    }  # fmt: skip
+    recipe = make_recipe("ba2motifs", method="erm", settings=settings)
+    whole = gsat.train(recipe, tmp_path / "whole")
+    short = make_recipe("ba2motifs", method="erm", settings={**settings, "epochs": 5})
+    gsat.train(short, tmp_path / "parts")
+    # As a killed run is: its recipe asks for more epochs than its checkpoint has.
+    (tmp_path / "parts" / "recipe.toml").write_text(recipe.toml())
+    (tmp_path / "parts" / "result.json").unlink()
+    again = gsat.resume(tmp_path / "parts")
+    assert {**again.result, "seconds": 0} == {**whole.result, "seconds": 0}
+    logs = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")]
+    assert logs[0] == logs[1]

@@ -248,7 +248,7 @@ def spmotif_like() -> Dataset:
 def test_for_data(spmotif_like: Dataset) -> None:
     gin = GIN.for_data(spmotif_like, seed=4, hidden=8, layers=1, dropout=0.2)
     expected = {"in_features": 4, "edge_features": 1, "hidden": 8, "layers": 1, "dropout": 0.2}
-    assert gin.config == {**expected, "task": THREE.as_dict()}
+    assert gin.config == {**expected, "categories": None, "task": THREE.as_dict()}
     same = GIN(4, THREE, edge_features=1, hidden=8, layers=1, seed=4)
     assert torch.equal(gin.encoder.weight, same.encoder.weight)
     batch = spmotif_like.store.batch()

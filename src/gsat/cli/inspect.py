@@ -15,6 +15,7 @@ from gsat.cli.training import Json, show_metrics
 from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
+    from gsat.datasets.raw import RawFile
     from gsat.datasets.registry import Entry
     from gsat.graphs import Explanation, GraphStore
 
@@ -43,6 +44,9 @@ def datasets(
     write: Annotated[
         Path | None, typer.Option(help="With --check: a folder to put the cards in.")
     ] = None,
+    download: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Get a data set's raw files now.")
+    ] = None,
     json_: Json = False,
 ) -> None:
     """List the data sets and what is missing of them.
@@ -52,12 +56,15 @@ def datasets(
     if check is not None:
         from gsat.cli.cards import show_cards
 
-        show_cards(check, set_ or [], write, json_)
-        return
+        return show_cards(check, set_ or [], write, json_)
     if set_ or write is not None:
         raise GSATError("--set and --write belong to a check; say of what: --check NAME")
     from gsat.datasets.registry import ENTRIES
 
+    if download is not None:
+        from gsat.cli.download import download_files
+
+        return download_files(download, json_)
     rows = [row for entry in ENTRIES for row in _sources(entry)]
     if json_:
         typer.echo(json.dumps(rows))
@@ -84,11 +91,19 @@ def _sources(entry: Entry) -> list[dict[str, Any]]:
                 "use": entry.name + chosen,
                 "here": not missing,
                 "summary": entry.summary if not chosen else f"the same, {value}",
-                "missing": [f"needs {file.instruction()}" for file in missing],
+                "missing": [f"needs {_need(file)}" for file in missing],
                 "options": {name: option.help for name, option in entry.options.items()},
             }
         )
     return rows
+
+
+def _need(file: RawFile) -> str:
+    from gsat.datasets.raw import offline
+
+    if file.downloads() is None or offline():
+        return file.instruction()
+    return f"a download, made when first used; or by hand: {file.instruction()}"
 
 
 @app.command()

@@ -7,7 +7,9 @@ hang on a random base node, published ones on node 0, or, in 40 graphs, on nothi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from gsat.datasets.registry import BA2MOTIFS
 from gsat.datasets.splits import shuffled
+from gsat.datasets.unpickle import load_pickle
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.tasks import Task
@@ -28,6 +31,8 @@ FEATURES: Final = 10
 # Edges among the five motif nodes, numbered as in the published set; node 0 holds the joint.
 CYCLE: Final = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
 HOUSE: Final = ((0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4))
+# SHA-256 of the published graphs: adjacency as bytes, then labels as little-endian int64.
+PUBLISHED: Final = "29daca5d47fc23075b358349b3a66d1c51458f6ed4c1f32dfb913471fb4e026f"
 FEWEST: Final = 10  # below that an 80/10/10 split leaves a part empty
 
 
@@ -141,6 +146,23 @@ def _published(options: Mapping[str, Any]) -> tuple[NDArray[np.uint8], NDArray[n
             "leave out the data option 'graphs', or set source='generated'"
         )
     (file,) = BA2MOTIFS.raw_files(options)
+    path = file.require()
+    adjacency, label = _read_pickle(path) if path.suffix == ".pkl" else _read_npz(path)
+    graphs = adjacency.tobytes() + label.astype("<i8").tobytes()
+    if hashlib.sha256(graphs).hexdigest() != PUBLISHED:
+        raise DataError(f"{path} does not hold the published graphs; {file.instruction()}")
+    return adjacency, label
+
+
+def _read_npz(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     # Plain arrays only: a file that asks to run code is refused.
-    with np.load(file.require(), allow_pickle=False) as arrays:
+    with np.load(path, allow_pickle=False) as arrays:
         return arrays["adj"], arrays["label"]
+
+
+def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """PGExplainer's own file: adjacencies [G, 25, 25], features, labels one-hot [G, 2]."""
+    match load_pickle(path):
+        case (np.ndarray() as adjacency, _, np.ndarray() as labels) if labels.ndim == 2:
+            return (adjacency != 0).astype(np.uint8), labels.argmax(axis=1).astype(np.int64)
+    raise DataError(f"{path} does not hold adjacencies, features and labels of BA-2Motifs")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.datasets.raw import RawFile, cache_folder
+from gsat.datasets.raw import RawFile, cache_folder, require_all, sha256
 from gsat.datasets.registry import find_entry
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
@@ -99,16 +99,16 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         "version": module.VERSION,
         "options": {k: v for k, v in resolved.items() if k not in module.SPLIT_OPTIONS},
         "data_seed": None if files else data_seed,
-        "files": [file.sha256 for file in files],
+        "files": _names(files),
     }
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
-    task = module.TASK(resolved) if callable(module.TASK) else module.TASK
+    task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK
     overlap = module.overlap(resolved) if hasattr(module, "overlap") else ""
     store = _cached(folder)
     if store is None:
-        for file in files:
-            check_sha256(file.require(), file)
+        for file, path in zip(files, require_all(files), strict=True):
+            file.check(path)
         store = module.build(name, {**resolved, "data_seed": data_seed})
         admit(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
@@ -119,7 +119,8 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         store=store,
         task=task,
         splits=module.split(store, seed, resolved),
-        matches_paper=module.matches_paper(name, resolved),
+        # Where it depends on the bytes of the files, the store itself knows.
+        matches_paper=store.meta.get("matches_paper") or module.matches_paper(name, resolved),
         hash=store.meta["content"],
         options={**resolved, "data_seed": data_seed},
         seed=seed,
@@ -137,15 +138,11 @@ def content_hash(store: GraphStore) -> str:
     return digest.hexdigest()[:16]
 
 
-def check_sha256(path: Path, file: RawFile) -> None:
-    """Raise unless the file is the one expected."""
-    with path.open("rb") as handle:
-        found = hashlib.file_digest(handle, "sha256").hexdigest()
-    if found != file.sha256:
-        raise DataError(
-            f"{path} is not the expected file: its SHA-256 is {found[:12]}…, not "
-            f"{file.sha256[:12]}…; get it again from {file.source}"
-        )
+def _names(files: tuple[RawFile, ...]) -> list[Any]:
+    """What names the bytes of each file: its published checksum, else that of the file itself."""
+    unknown = [file for file in files if not file.sha256]
+    found = dict(zip(unknown, require_all(unknown), strict=True))
+    return [file.sha256 or sha256(found[file]) for file in files]
 
 
 def _check_seed(name: str, value: Any) -> int:

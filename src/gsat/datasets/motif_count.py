@@ -29,7 +29,7 @@ LARGEST: Final = 30
 MOST: Final = 4  # houses, and as many cycles
 
 
-def TASK(options: Mapping[str, Any]) -> Task:
+def TASK(name: str, options: Mapping[str, Any]) -> Task:
     """Centre and scale: of 0 to 4, evenly drawn, at graph level; about those of nodes."""
     if options["level"] == "node":
         return Task("regression", 1, "r2", level="node", centre=0.3, scale=0.5)

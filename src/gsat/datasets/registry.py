@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gsat.datasets import ogb_files
 from gsat.datasets.raw import RawFile
 from gsat.errors import DataError
 
@@ -38,7 +39,7 @@ class Entry:
     """A data set: its name (or a pattern of names), its module and what it needs.
 
     The module offers ``build(name, options) -> GraphStore``, ``split(store, seed, options) ->
-    dict of positions``, ``TASK`` (or ``TASK(options)``), ``matches_paper(name, options)``,
+    dict of positions``, ``TASK`` (or ``TASK(name, options)``), ``matches_paper(name, options)``,
     ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
     what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why.
     """
@@ -68,6 +69,8 @@ class Entry:
         return self.files.get(str(options.get("source", "")), ())
 
 
+PGEXPLAINER = "https://github.com/flyingdoog/PGExplainer/raw/master/dataset"
+
 BA2MOTIFS = Entry(
     "ba2motifs",
     "1000 graphs, a house or a five-cycle on a Barabási–Albert tree",
@@ -85,7 +88,13 @@ BA2MOTIFS = Entry(
             RawFile(
                 "ba_2motifs/BA_2Motifs_dense.npz",
                 "c63e61177137eb0828b5fd8f085dcb17abdda394c441a0fa9699ed28055c1767",
-                "the PGExplainer project (BA-2motif.pkl, as plain arrays: docs/data.md)",
+                "the PGExplainer project (BA-2motif.pkl as plain arrays)",
+                instead=RawFile(
+                    "ba_2motifs/BA-2motif.pkl",
+                    "",  # its graphs are checked instead
+                    "the PGExplainer project",
+                    url=f"{PGEXPLAINER}/BA-2motif.pkl",
+                ),
             ),
         )
     },
@@ -129,7 +138,9 @@ MUTAG = Entry(
             RawFile(
                 "mutagenicity/Mutagenicity.zip",
                 "20c0134bad28fa23a1dd928c6cf5afa6b6f1db10758d8622cfac7245207a95ca",
-                "the PGExplainer project (dataset/Mutagenicity.zip)",
+                "the PGExplainer project",
+                url=f"{PGEXPLAINER}/Mutagenicity.zip",
+                size=927_181,
             ),
         )
     },
@@ -160,8 +171,24 @@ MOTIF_COUNT = Entry(
     },
 )
 
+
+def _ogbg(name: str, summary: str) -> Entry:
+    return Entry(
+        f"ogbg-{name}", summary, "gsat.datasets.ogbg_mol", files={"": ogb_files.raw_files(name)}
+    )
+
+
+OGBG_MOL = (
+    _ogbg("molhiv", "41127 molecules: does it inhibit HIV?"),
+    _ogbg("molbace", "1513 molecules: does it inhibit the enzyme BACE-1?"),
+    _ogbg("molbbbp", "2039 molecules: does it pass from blood to brain?"),
+    _ogbg("molclintox", "1477 drugs: approved? failed for toxicity? (2 labels)"),
+    _ogbg("moltox21", "7831 molecules, 12 tests of toxicity, some labels missing"),
+    _ogbg("molsider", "1427 drugs, 27 kinds of side effects"),
+)
+
 ENTRIES: tuple[Entry, ...] = (
-    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
 )  # fmt: skip
 
 

@@ -129,8 +129,9 @@ def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -
     x = explanation.get("x")
     if x is None:
         return [""] * nodes
-    # One-hot rows, or one column of type numbers.
-    kinds = x[:, 0].long() if x.ndim == 2 and x.size(1) == 1 else x.argmax(dim=-1)
+    # One-hot rows; or type numbers, alone or in the first of several columns of categories.
+    several = x.is_floating_point() or not bool((x > 1).any())
+    kinds = x.argmax(dim=-1) if x.size(1) > 1 and several else x[:, 0].long()
     return [names[kind] if 0 <= kind < len(names) else "?" for kind in kinds.tolist()]
 
 

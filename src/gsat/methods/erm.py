@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.optim import Adam, Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
@@ -49,7 +51,14 @@ class Plain(InterpretableModel):
 
 
 class ERMSettings(MethodSettings):
-    """``[method.erm]``: nothing of its own."""
+    """``[method.erm]``.
+
+    Attributes:
+        plateau: the learning rate is halved when the validation metric has not risen for more than
+            this many epochs; absent: it stays.
+    """
+
+    plateau: PositiveInt | None = None
 
 
 class ERMMethod(Method):
@@ -61,15 +70,19 @@ class ERMMethod(Method):
     Model = Plain
     model: Plain
 
-    def __init__(self, model: Plain, training: TrainingSettings) -> None:
+    def __init__(
+        self, model: Plain, training: TrainingSettings, settings: ERMSettings | None = None
+    ) -> None:
         self.model, self.training = model, training
+        self.plateau = settings.plateau if settings else None
+        self.schedule: ReduceLROnPlateau | None = None
 
     @classmethod
     def create(
         cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
     ) -> Self:
         """The backbone as it is."""
-        return cls(Plain(backbone), training)
+        return cls(Plain(backbone), training, settings)
 
     def phases(self) -> tuple[Phase, ...]:
         """One phase; any epoch may be the best."""
@@ -83,6 +96,10 @@ class ERMMethod(Method):
             weight_decay=self.training.weight_decay,
             fused=True,
         )
+        if self.plateau is not None:
+            self.schedule = ReduceLROnPlateau(
+                self.optimiser, "max", factor=0.5, patience=self.plateau
+            )
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """One gradient step on the prediction loss."""
@@ -98,6 +115,23 @@ class ERMMethod(Method):
         assert batch.y is not None
         said = self.model(batch)
         return said, {"loss": self.model.task.loss(said.logits, batch.y)}
+
+    def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
+        """Lower the learning rate on a plateau."""
+        merit = self.model.task.merit(valid)
+        if self.schedule is not None and merit is not None:
+            self.schedule.step(merit)
+
+    def extra_state(self) -> dict[str, Any]:
+        """Where the schedule stands; the learning rate itself is the optimiser's."""
+        if self.schedule is None:
+            return {}
+        return {"best": self.schedule.best, "waited": self.schedule.num_bad_epochs}
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        if self.schedule is not None:
+            self.schedule.best, self.schedule.num_bad_epochs = state["best"], state["waited"]
 
     def optimisers(self) -> dict[str, Optimizer]:
         """The one Adam."""

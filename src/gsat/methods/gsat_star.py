@@ -14,7 +14,7 @@ from gsat import metrics
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Phase, TrainingSettings
-from gsat.methods.erm import ERMMethod, Plain
+from gsat.methods.erm import ERMMethod, ERMSettings, Plain
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.models import Attended
 
@@ -26,12 +26,14 @@ class GSATStarSettings(GSATSettings):
 
     Attributes:
         pretrain_epochs, pretrain_lr: of the first phase; those of ``[training]`` if absent.
+        pretrain_plateau: of the first phase; see ``plateau`` of ``[method.erm]``.
         pretrain_ckpt: the epoch fine-tuning starts from, the ``last`` (published code) or the one
             with the ``best`` validation metric (paper).
     """
 
     pretrain_epochs: PositiveInt | None = None
     pretrain_lr: float | None = Field(None, gt=0)
+    pretrain_plateau: PositiveInt | None = None
     pretrain_ckpt: Literal["last", "best"] = "last"
 
 
@@ -48,7 +50,11 @@ class GSATStarMethod(GSATMethod):
         super().__init__(model, settings, training)
         first = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
         given = {name: value for name, value in first.items() if value is not None}
-        self.erm = ERMMethod(Plain(model.backbone), training.model_copy(update=given))
+        self.erm = ERMMethod(
+            Plain(model.backbone),
+            training.model_copy(update=given),
+            ERMSettings(plateau=settings.pretrain_plateau),
+        )
         # The weights of the best epoch so far.
         self.best = copy.deepcopy(model.backbone) if settings.pretrain_ckpt == "best" else None
         # The epoch fine-tuning starts from, with its metrics.
@@ -84,6 +90,7 @@ class GSATStarMethod(GSATMethod):
         """Remember the epoch that fine-tuning would start from."""
         if context.phase != PRETRAIN:
             return
+        self.erm.finish_epoch(context, valid)
         if self.best is not None:
             merit, before = self.model.task.merit, self.pretrained.get("valid", {})
             scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
@@ -112,9 +119,12 @@ class GSATStarMethod(GSATMethod):
         return super().networks() | ({} if self.best is None else {"best backbone": self.best})
 
     def extra_state(self) -> dict[str, Any]:
-        """The chosen epoch."""
-        return {"pretrained": self.pretrained}
+        """The chosen epoch, and the state of the first phase while it lasts."""
+        first = self.erm.extra_state() if self._pretraining else {}
+        return {"pretrained": self.pretrained, "erm": first}
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore it."""
         self.pretrained = state["pretrained"]
+        if self._pretraining:
+            self.erm.load_extra_state(state["erm"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs.store import ranges
+from gsat.models.encoder import CategoryEncoder, Encoder
 from gsat.ops import Draws, pool
 from gsat.tasks import Task
 
@@ -73,6 +76,12 @@ class Backbone(nn.Module, ABC):
     hidden: int
     task: Task
     config: dict[str, Any]
+    encoder: Encoder
+
+    def encode(self, batch: GraphBatch) -> Tensor:
+        """Node features to the first layer's input [N, hidden]."""
+        categories = isinstance(self.encoder, CategoryEncoder)
+        return self.encoder(batch.x if categories else batch.x.to(self.encoder.weight.dtype))
 
     @abstractmethod
     def embed(
@@ -122,6 +131,8 @@ class Backbone(nn.Module, ABC):
             raise DataError(
                 f"the model was trained on graphs with {needed} node features, these have {came}"
             )
+        if self.config.get("categories"):
+            _check_categories(store, self.config["categories"])
         needed = self.config.get("edge_features")
         if needed and needed != store.num_edge_features and store.num_edges:
             raise DataError(
@@ -142,6 +153,7 @@ class Backbone(nn.Module, ABC):
             "in_features": max(data.store.num_features, 1),  # without any: a column of ones
             "task": data.task,
             "edge_features": data.store.num_edge_features if edge_features else 0,
+            "categories": data.store.meta.get("categories"),
         }
         return cls(**fitting, seed=seed, **settings)
 
@@ -149,3 +161,19 @@ class Backbone(nn.Module, ABC):
     def from_config(cls, config: dict[str, Any]) -> Self:
         """The network :attr:`config` describes, with fresh weights."""
         return cls(**{**config, "task": Task(**config["task"])})
+
+
+def _check_categories(store: GraphStore, categories: Sequence[int]) -> None:
+    """Raise unless every feature of the store is a category the network has an embedding for."""
+    x = store.arrays["x"]
+    if x.dtype.kind not in "iu":
+        raise DataError("the model was trained on categories (whole numbers), these are fractions")
+    x = x[ranges(store.arrays["node_ptr"][store.index], store.node_counts)]
+    wrong = np.argwhere((x < 0) | (x >= np.array(categories)))
+    if len(wrong):
+        node, column = wrong[0]
+        graph = int(np.searchsorted(np.cumsum(store.node_counts), node, side="right"))
+        raise DataError(
+            f"graph {graph} has the category {x[node, column]} in column {column} of its features; "
+            f"the model knows 0 to {categories[column] - 1}"
+        )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Draws,
     EdgeTerm,
@@ -16,9 +17,6 @@ from gsat.ops import (
     scalar_term,
 )
 from gsat.tasks import Task
-
-if TYPE_CHECKING:
-    pass
 
 
 class GINLayer(nn.Module):
@@ -55,6 +53,7 @@ class GIN(Backbone):
     Args:
         in_features: columns of ``x``. edge_features: columns of ``edge_attr``, 0 to ignore it.
         task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
+        categories: how many categories each column of ``x`` has, if columns are categories.
         seed: decides the initial weights.
     """
 
@@ -70,6 +69,7 @@ class GIN(Backbone):
         hidden: int = 64,
         layers: int = 2,
         dropout: float = 0.3,
+        categories: Sequence[int] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -77,6 +77,7 @@ class GIN(Backbone):
         self.hidden, self.task, self.dropout = hidden, task, dropout
         self.config = {
             "in_features": in_features,
+            "categories": None if categories is None else list(categories),
             "task": task.as_dict(),
             "edge_features": edge_features,
             "hidden": hidden,
@@ -84,7 +85,7 @@ class GIN(Backbone):
             "dropout": dropout,
         }
         with seeded(seed, "gin"):
-            self.encoder = nn.Linear(in_features, hidden)
+            self.encoder = node_encoder(in_features, hidden, categories)
             self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
             self.layers = nn.ModuleList(GINLayer(hidden, edge_features > 0) for _ in range(layers))
             self.head = nn.Linear(hidden, task.num_logits)
@@ -94,7 +95,7 @@ class GIN(Backbone):
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
         attention = batch.weighted(attention)
-        x = self.encoder(batch.x.to(self.encoder.weight.dtype))
+        x = self.encode(batch)
         for number, layer in enumerate(self.layers):
             term = self._edge_term(layer, batch)
             source = draws.child("dropout", number) if draws else None

@@ -7,6 +7,7 @@ a_uv is a scalar edge attribute, 1 where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
 from gsat.tasks import Task
 
@@ -51,6 +53,7 @@ class LEConvNet(Backbone):
     Args:
         in_features: columns of ``x``. edge_features: 1 to weigh edges by ``edge_attr``, else 0.
         task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
+        categories: how many categories each column of ``x`` has, if columns are categories.
         seed: decides the initial weights.
     """
 
@@ -65,6 +68,7 @@ class LEConvNet(Backbone):
         hidden: int = 32,
         layers: int = 2,
         dropout: float = 0.0,
+        categories: Sequence[int] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -77,6 +81,7 @@ class LEConvNet(Backbone):
         self.hidden, self.task, self.dropout = hidden, task, dropout
         self.config = {
             "in_features": in_features,
+            "categories": None if categories is None else list(categories),
             "task": task.as_dict(),
             "edge_features": edge_features,
             "hidden": hidden,
@@ -84,7 +89,7 @@ class LEConvNet(Backbone):
             "dropout": dropout,
         }
         with seeded(seed, "leconv"):
-            self.encoder = nn.Linear(in_features, hidden)
+            self.encoder = node_encoder(in_features, hidden, categories)
             self.layers = nn.ModuleList(LEConvLayer(hidden) for _ in range(layers))
             self.head = nn.Sequential(
                 nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
@@ -94,7 +99,7 @@ class LEConvNet(Backbone):
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
-        x = self.encoder(batch.x.to(self.encoder.weight.dtype))
+        x = self.encode(batch)
         weight = self._weight(batch, batch.weighted(attention))
         ones = x.new_ones(batch.num_edges) if weight is None else weight
         total = x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Aggregator,
     Draws,
@@ -156,6 +157,7 @@ class PNA(Backbone):
         scalers: some of ``identity``, ``amplification``, ``attenuation``; none (as published with
             GSAT) leaves the aggregations as they are.
         mean_log_degree: mean of log(degree + 1) over the training nodes, for the scalers.
+        categories: how many categories each column of ``x`` has, if columns are categories.
         seed: decides the initial weights.
     """
 
@@ -174,6 +176,7 @@ class PNA(Backbone):
         aggregators: Sequence[Aggregator] = AGGREGATORS,
         scalers: Sequence[Scaler] = (),
         mean_log_degree: float = 1.0,
+        categories: Sequence[int] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -184,6 +187,7 @@ class PNA(Backbone):
         self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
         self.config = {
             "in_features": in_features,
+            "categories": None if categories is None else list(categories),
             "task": task.as_dict(),
             "edge_features": edge_features,
             "hidden": hidden,
@@ -194,7 +198,7 @@ class PNA(Backbone):
         }
         parts = 3 if edge_features else 2
         with seeded(seed, "pna"):
-            self.encoder = nn.Linear(in_features, hidden)
+            self.encoder = node_encoder(in_features, hidden, categories)
             self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
             self.layers = nn.ModuleList(
                 PNALayer(hidden, parts, self.aggregators, max(len(self.scalers), 1))
@@ -225,7 +229,7 @@ class PNA(Backbone):
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
-        x = self.encoder(batch.x.to(self.encoder.weight.dtype))
+        x = self.encode(batch)
         run = self._run(batch, batch.weighted(attention))
         for number, layer in enumerate(self.layers):
             source = draws.child("dropout", number) if draws else None

@@ -13,11 +13,14 @@ from gsat.studies import paper
 from gsat.training.results import read_records, summarise
 from gsat.training.train import RESULTS_VERSION
 
-COLUMNS = ("data", "method", "seeds", "accuracy", "paper", "explanation AUC", "paper")
+COLUMNS = (
+    "data", "method", "seeds", "prediction", "paper", "explanation AUC", "paper",
+    "precision@5", "paper",
+)  # fmt: skip
 MARKS = {"yes": "", "rebuilt": "°", "different": "†"}
 NOTE = (
-    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1; before: the "
-    "pre-trained model, before fine-tuning. "
+    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1. Prediction "
+    "is accuracy unless it says otherwise; before: the pre-trained model, before fine-tuning. "
     "° the graphs are made again by the paper's rules. † not the paper's data or split."
 )
 
@@ -54,9 +57,11 @@ def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
         f"{first['backbone'].upper()} + {METHODS[first['method']].title}",
         count,
         _prediction(runs),
-        _paper(paper.ACCURACY.get(key) if comparable else None),
+        _paper(paper.PREDICTION.get(key) if comparable else None),
         _cell(runs, "explanation_auc"),
         _paper(paper.EXPLANATION_AUC.get(key) if comparable else None),
+        _cell(runs, "precision_at_5"),
+        _paper(paper.PRECISION_AT_5.get(key) if comparable else None),
     )
 
 
@@ -69,15 +74,17 @@ def _data_name(record: dict[str, Any]) -> str:
 
 
 def _prediction(runs: list[dict[str, Any]]) -> str:
-    """Accuracy (also before fine-tuning, if there was any), or R² and mean absolute error."""
+    """Accuracy or ROC AUC (also before fine-tuning, if there was any), or R² and mean absolute
+    error."""
     if "r2" in runs[0]["test"]:
         error = summarise(run["test"]["mae"] for run in runs)
         return f"R² {_cell(runs, 'r2')}" + (
             f", MAE {error[0]:.2f} ± {error[1]:.2f}" if error else ""
         )
     before = [{"test": run["pretrained"]["test"]} for run in runs if run.get("pretrained")]
-    after = _cell(runs, "accuracy")
-    return f"{after} (before: {_cell(before, 'accuracy')})" if before else after
+    metric, name = ("roc_auc", "AUC ") if "roc_auc" in runs[0]["test"] else ("accuracy", "")
+    after = name + _cell(runs, metric)
+    return f"{after} (before: {_cell(before, metric)})" if before else after
 
 
 def _cell(runs: list[dict[str, Any]], metric: str) -> str:

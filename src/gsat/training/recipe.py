@@ -1,7 +1,8 @@
 """Recipes: every setting of a run, typed, in TOML.
 
 A recipe is put together from the settings' own defaults, the shipped file for the data set and
-backbone (``recipes/``), the caller's file, then single ``key=value`` settings. A key is written in
+backbone (``recipes/``), the caller's file, then single ``key=value`` settings. In a file,
+``[training.NAME]`` goes over ``[training]`` when the method is NAME. A key is written in
 full (``method.gsat.r_final``) or, where only one setting has that name, by its last part.
 """
 
@@ -33,6 +34,8 @@ from gsat.models.pna import Scaler
 from gsat.ops.multi import AGGREGATORS, Aggregator
 
 Tables = dict[str, Any]
+# Data sets that share their recipes: all biases of Spurious-Motif, all sets of OGBG-Mol.
+FAMILIES = ("spmotif", "ogbg")
 
 
 class _Settings(BaseModel):
@@ -145,7 +148,8 @@ class Recipe(_Settings):
 
     def hash(self) -> str:
         """A name for everything but the seed: runs with the same hash differ by seed alone."""
-        tables = self.tables()
+        # What is absent is left out, so that a new optional setting leaves old names as they are.
+        tables = _without_none(self.tables())
         del tables["seed"]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -173,9 +177,9 @@ def make_recipe(
         "training": {},
         "method": {"name": method, method: {}},
     }
-    _merge(tables, _shipped(dataset, backbone))
+    _merge(tables, _for_method(_shipped(dataset, backbone), method))
     if file is not None:
-        over = _read(Path(file))
+        over = _for_method(_read(Path(file)), method)
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
             said = _table(over, table).get("name", name)
             if said != name:
@@ -248,19 +252,37 @@ def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
+def _without_none(tables: Tables) -> Tables:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in tables.items()
+        if value is not None
+    }
+
+
 # -- putting it together --------------------------------------------------------------------------
 
 
 def _shipped(dataset: str, backbone: str) -> Tables:
     if backbone == "wrapped":  # how to train on the data is known, if not with which network
         return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
-    family = dataset.split("-")[0] if dataset.startswith("spmotif-") else dataset
+    family = next((f for f in FAMILIES if dataset.startswith(f"{f}-")), dataset)
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
         file = folder / name
         if file.is_file():
             return tomllib.loads(file.read_text(encoding="utf-8"))
     return {}
+
+
+def _for_method(tables: Tables, method: str) -> Tables:
+    """``[training.NAME]`` of this method over ``[training]``; those of others are left out."""
+    if "training" not in tables:
+        return tables
+    training = _table(tables, "training")
+    own = _table(training, method, "training.")
+    shared = {name: value for name, value in training.items() if name not in METHODS}
+    return {**tables, "training": {**shared, **own}}
 
 
 def _read(path: Path) -> Tables:

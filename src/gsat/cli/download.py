@@ -1,0 +1,41 @@
+"""`gsat datasets --download`: get the raw files of a data set before they are needed."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from gsat.datasets.raw import offline, require_all
+from gsat.datasets.registry import find_entry
+from gsat.errors import DataNotFoundError
+
+
+def download_files(name: str, as_json: bool) -> None:
+    """Get, check and list the files of every source of a data set.
+
+    Other sources do without what can't be downloaded; it is an error when no source is complete.
+    """
+    entry = find_entry(name)
+    sources = {source: files for source, files in entry.files.items() if files}
+    wanted = list(dict.fromkeys(file for files in sources.values() for file in files))
+    if not offline():
+        require_all(file for file in wanted if file.find() or file.downloads())
+    here = {}
+    for file in wanted:
+        if path := file.find():
+            file.check(path)
+            here[file] = str(path)
+    missing = [file.instruction() for file in wanted if file not in here]
+    if missing and not any(here.keys() >= set(files) for files in sources.values()):
+        why = " while GSAT_OFFLINE is set" if offline() else ""
+        raise DataNotFoundError(f"{name} can't be downloaded{why}: {missing[0]}")
+    if as_json:
+        typer.echo(json.dumps({"name": name, "files": list(here.values()), "missing": missing}))
+        return
+    for line in here.values():
+        typer.echo(line)
+    for needed in missing:
+        typer.echo(f"needs {needed}")
+    if not wanted:
+        typer.echo(f"{name} is generated: there is nothing to download")

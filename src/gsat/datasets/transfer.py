@@ -1,0 +1,202 @@
+"""Bytes over HTTP into a file, in as many attempts as it takes, going on where one broke off."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse, responses
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import urlsplit
+
+from gsat import __version__
+from gsat.errors import DataError, DataNotFoundError
+
+PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second and every later attempt
+TIMEOUT: Final = 30.0  # seconds without a byte
+BLOCK: Final = 1 << 16
+TEMPORARY: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Broken(Exception):
+    """A transfer broke off and may be tried again."""
+
+
+class Transfer:
+    """The bytes of one address on their way into one file.
+
+    Beside the file lies a note of what the server called this version of it: only that version
+    is gone on with.
+    """
+
+    def __init__(self, url: str, handle: IO[bytes], partial: Path, size: int) -> None:
+        self.url = url
+        self.handle = handle
+        self.note = partial.with_name(f"{partial.name}.json")
+        self.size = size
+        self.answered = False
+
+    def run(self) -> None:
+        """Get all of it, in several attempts if need be."""
+        with _progress(self.url) as show:
+            for pause in PAUSES:
+                try:
+                    return self._attempt(show)
+                except Broken:
+                    if not self.answered:  # nobody there: no use in waiting
+                        raise
+                    time.sleep(pause)
+            self._attempt(show)
+
+    def resumable(self) -> bool:
+        """Whether a later call can go on from what is here."""
+        return self.handle.seek(0, os.SEEK_END) > 0 and self._noted()[0] != ""
+
+    def _attempt(self, show: Callable[[int, int], None]) -> None:
+        version, total = self._noted()
+        have = self.handle.seek(0, os.SEEK_END) if version else 0
+        if have and have == total:  # killed when all was there
+            return
+        headers = {"User-Agent": f"gsat/{__version__}", "Accept-Encoding": "identity"}
+        if have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": version}
+        with self._open(urllib.request.Request(self.url, headers=headers)) as response:
+            length = response.headers.get("Content-Length", "")
+            rest = int(length) if length.isdecimal() else 0
+            if response.status == 200:
+                have, total = 0, rest
+                self._restart(_version_of(response), total)
+            elif not (have and _continues(response, have, version)):
+                self._restart()
+                raise Broken("the server sent another part than was asked for")
+            total = have + rest if rest else total
+            if self.size and total and total != self.size:
+                raise self._wrong_size(total)
+            for block in _blocks(response):
+                self.handle.write(block)
+                self.handle.flush()
+                have += len(block)
+                show(have, total or self.size)
+                if self.size and have > self.size:
+                    raise self._wrong_size(f"more than {self.size}")
+        if have < total:
+            raise Broken(f"the connection broke after {have} of {total} bytes")
+        if self.size and have != self.size:
+            raise self._wrong_size(have)
+
+    def _open(self, request: urllib.request.Request) -> HTTPResponse:
+        try:
+            response: HTTPResponse = _opener().open(request, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            error.close()
+            self.answered = True
+            said = f"the server says {error.code} {responses.get(error.code, '')}".rstrip()
+            if error.code == 416 and request.has_header("Range"):
+                self._restart()  # what we have is longer than the file is now
+            elif error.code not in TEMPORARY:
+                raise DataNotFoundError(f"can't download {self.url}: {said}") from error
+            raise Broken(said) from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise Broken(_reason(error)) from error
+        self.answered = True
+        return response
+
+    def _restart(self, version: str = "", total: int = 0) -> None:
+        """Forget what is here: first the bytes, then the note, so that a kill does no harm."""
+        self.handle.truncate(0)
+        note = {"url": self.url, "version": version, "total": total}
+        self.note.write_text(json.dumps(note), "utf-8")
+
+    def _noted(self) -> tuple[str, int]:
+        """The version that is here and its size; an empty version can't be gone on with."""
+        try:
+            note = json.loads(self.note.read_text("utf-8"))
+            if note["url"] == self.url:
+                return str(note["version"]), int(note["total"])
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            pass  # killed while it was written
+        return "", 0
+
+    def _wrong_size(self, found: int | str) -> DataError:
+        return DataError(
+            f"{self.url} sent another file than expected: it has {found} bytes, not {self.size}"
+        )
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Takes http and https only, also where a server redirects to; proxies of the environment."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _version_of(response: HTTPResponse) -> str:
+    """A name for exactly these bytes: a strong ETag or the date; empty where there is neither."""
+    tag = response.headers.get("ETag", "")
+    return tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+
+
+def _continues(response: HTTPResponse, have: int, version: str) -> bool:
+    """Whether the answer is the rest of what we have; not every server minds If-Range."""
+    header = "ETag" if version.startswith('"') else "Last-Modified"
+    same = response.headers.get(header, version) == version
+    return same and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+
+
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    try:
+        while block := response.read(BLOCK):
+            yield block
+    except (OSError, HTTPException) as error:
+        raise Broken(f"the connection broke: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "reason", error)
+    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return " ".join(text.split())
+
+
+@contextmanager
+def _progress(url: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows bytes done and total: a bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(urlsplit(url).path.rsplit("/", 1)[-1], total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)

@@ -1,0 +1,224 @@
+"""Published pickles, read without running what they ask for: plain values and numpy arrays only.
+
+A pickle is a program. It may name any function and call it, so the names are answered here with
+functions of our own, and arrays are made from bytes by ``numpy.frombuffer``. Numpy's own ways to
+restore a pickled array or dtype are not used: they believe what the pickle says of its memory.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.errors import DataError
+
+PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray)
+NUMBERS_AND_TEXT: Final = re.compile(
+    r"b1|[iu][1248]|f(2|4|8|12|16)|c(8|16|24|32)|[SU][1-9]\d{0,8}|O[48]?"
+)
+
+
+def load_pickle(path: Path) -> Any:
+    """What a pickle holds, of any protocol, also one written by Python 2.
+
+    Lists, tuples, dicts, sets, numbers, text, bytes, numpy scalars and arrays (also of such
+    objects, but not of records) are read; anything else is an error, and nothing of it is run.
+    """
+    try:
+        with path.open("rb") as handle:
+            return _Plain().copy(_Reader(handle, encoding="latin1").load())
+    except OSError as error:
+        raise DataError(f"can't read {path}: {error.strerror or error}") from error
+    except Exception as error:  # a hostile or damaged pickle can fail in any way
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path} is not a pickle of plain values and arrays: {why}") from error
+
+
+class _Refused(pickle.UnpicklingError):
+    """The pickle asks for something that no data set needs."""
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        known = ALLOWED.get((module.replace("numpy._core.", "numpy.core."), name))
+        if known is None:
+            raise _Refused(f"it asks for {f'{module}.{name}'[:80]!r}")
+        return known
+
+
+class _Callable:
+    """What a name in a pickle stands for: it can be called, but neither changed nor subclassed."""
+
+    __slots__ = ("_make",)
+    _make: Callable[..., Any]
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        object.__setattr__(self, "_make", make)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._make(*arguments)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise _Refused("it tries to change what it may only call")
+
+    def __setstate__(self, state: Any) -> NoReturn:
+        raise _Refused("it tries to change what it may only call")
+
+
+class _Dtype:
+    """Stands for a dtype while a pickle is read."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        if not (isinstance(code, str) and NUMBERS_AND_TEXT.fullmatch(code)):
+            raise _Refused(f"arrays of {str(code)[:20]!r} are not read")
+        self.value: np.dtype[Any] = np.dtype("O" if code.startswith("O") else code)
+
+    def __setstate__(self, state: Any) -> None:
+        _version, order, *structure = state
+        if order not in ("<", ">", "=", "|") or any(part is not None for part in structure[:3]):
+            raise _Refused("arrays of records are not read")
+        if order in "<>":
+            self.value = self.value.newbyteorder(order)
+
+
+class _Array:
+    """Stands for an array while a pickle is read."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, value: NDArray[Any] | None = None) -> None:
+        self.value = value
+
+    def __setstate__(self, state: Any) -> None:
+        *_version, shape, dtype, fortran, data = state
+        order = "F" if fortran else "C"
+        make = _from_list if _real(dtype).hasobject else _from_bytes
+        self.value = make(data, dtype, shape, order)
+
+
+def _real(dtype: Any) -> np.dtype[Any]:
+    if type(dtype) is not _Dtype:
+        raise _Refused("an array lacks its dtype")
+    return dtype.value
+
+
+def _from_list(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
+    if not isinstance(data, list):
+        raise _Refused("an array's content is not a list")
+    flat = np.empty(len(data), dtype=object)
+    for position, item in enumerate(data):  # one by one: numpy would look into lists
+        flat[position] = item
+    return _shaped(flat, shape, order)
+
+
+def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
+    if isinstance(data, str):  # Python 2 knew no bytes
+        data = data.encode("latin1")
+    real = _real(dtype)
+    if real.hasobject or not isinstance(data, bytes | bytearray):
+        raise _Refused("an array's content is not bytes")
+    # A copy in this machine's byte order, which torch asks for, and which may be written to.
+    return _shaped(np.frombuffer(data, real), shape, order).astype(real.newbyteorder("="))
+
+
+def _shaped(flat: NDArray[Any], shape: Any, order: Any) -> NDArray[Any]:
+    if min(shape, default=0) < 0 or math.prod(shape) != len(flat):
+        raise _Refused("an array's shape does not fit its content")
+    return flat.reshape(shape, order=order)
+
+
+def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> _Array:
+    array = _from_bytes(data, dtype, shape, "C" if axes is not None else order)
+    return _Array(array if axes is None else array.transpose(axes))
+
+
+def _reconstruct(*_: Any) -> _Array:
+    return _Array()  # its state follows
+
+
+def _scalar(dtype: Any, data: Any) -> Any:
+    return _from_bytes(data, dtype, (1,), "C")[0]
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding not in ("latin1", "latin-1"):
+        raise _Refused("it encodes text in another way than bytes need")
+    return text.encode("latin1")
+
+
+def _no_bytes() -> bytes:
+    return b""
+
+
+def _never(*_: Any) -> NoReturn:
+    raise _Refused("it makes an array in an unusual way")
+
+
+ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
+    ("numpy", "dtype"): _Callable(_Dtype),
+    ("numpy", "ndarray"): _Callable(_never),  # only an argument of the next
+    ("numpy.core.multiarray", "_reconstruct"): _Callable(_reconstruct),
+    ("numpy.core.multiarray", "scalar"): _Callable(_scalar),
+    ("numpy.core.numeric", "_frombuffer"): _Callable(_frombuffer),
+    # Bytes, before protocol 3.
+    ("_codecs", "encode"): _Callable(_encode),
+    ("__builtin__", "bytes"): _Callable(_no_bytes),
+    **{
+        (module, kind.__name__): _Callable(kind)
+        for module in ("builtins", "__builtin__")
+        for kind in (set, frozenset, complex)
+    },
+}
+
+
+class _Plain:
+    """Copies what was read with arrays in the place of their stand-ins; refuses what is not plain.
+
+    What a pickle holds in two places is copied once: a small pickle can hold a list of lists of
+    lists … that is astronomically large when written out.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[int, Any] = {}
+
+    def copy(self, value: Any) -> Any:
+        """A plain value like ``value``."""
+        if type(value) in PLAIN or isinstance(value, np.generic):
+            return value
+        if id(value) not in self.made:
+            self.made[id(value)] = self._copy(value)
+        return self.made[id(value)]
+
+    def _copy(self, value: Any) -> Any:
+        made: Any
+        match value:
+            case list():
+                made = self.made[id(value)] = []  # before its items: it may be one of them
+                made.extend(self.copy(item) for item in value)
+            case dict():
+                made = self.made[id(value)] = {}
+                made.update((self.copy(key), self.copy(item)) for key, item in value.items())
+            case tuple() | set() | frozenset():
+                made = type(value)(self.copy(item) for item in value)
+            case _Array(value=np.ndarray() as made) if made.dtype.hasobject:
+                items = made.reshape(-1)
+                flat = np.empty(len(items), dtype=object)
+                made = self.made[id(value)] = flat.reshape(made.shape)
+                for position, item in enumerate(items):
+                    flat[position] = self.copy(item)
+            case _Array(value=np.ndarray() as made):
+                pass
+            case _:
+                raise _Refused("it holds something that is neither")
+        return made

@@ -1,0 +1,110 @@
+"""`gsat datasets --download`: raw files before they are needed."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli_harness import refuse, succeed
+
+from gsat.datasets import RawFile, registry
+
+CONTENT = b"raw" * 1000
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The address of a folder with two files, served by Python's own server."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for name in ("a.bin", "b.bin"):
+        (folder / name).write_bytes(CONTENT)
+    handler = partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    monkeypatch.delenv("GSAT_OFFLINE")
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "raw"
+
+
+@pytest.fixture
+def needs(monkeypatch: pytest.MonkeyPatch, served: str) -> dict[str, tuple[RawFile, ...]]:
+    """What mutag needs, by source: to be filled by the test."""
+    files: dict[str, tuple[RawFile, ...]] = {}
+    entries = tuple(
+        replace(entry, files=files) if entry.name == "mutag" else entry
+        for entry in registry.ENTRIES
+    )
+    monkeypatch.setattr(registry, "ENTRIES", entries)
+    return files
+
+
+def at(served: str, name: str) -> RawFile:
+    return RawFile(f"m/{name}", "", "the makers", url=f"{served}/{name}", size=len(CONTENT))
+
+
+BY_HAND = RawFile("m/by-hand.bin", "", "the library")
+
+
+def test_files_are_downloaded_and_listed(
+    needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path
+) -> None:
+    needs["published"] = (at(served, "a.bin"), at(served, "b.bin"))
+    listed = next(line for line in succeed("datasets").lines if "a.bin" in line)
+    assert "a download, made when first used; or by hand" in listed
+    paths = [str(raw / "m" / "a.bin"), str(raw / "m" / "b.bin")]
+    assert succeed("datasets", "--download", "mutag").lines == paths
+    assert all(Path(path).read_bytes() == CONTENT for path in paths)
+    said = json.loads(succeed("datasets", "--download", "mutag", "--json").out)
+    assert said == {"name": "mutag", "files": paths, "missing": []}
+    rows = json.loads(succeed("datasets", "--json").out)
+    assert next(row for row in rows if row["name"] == "mutag")["here"]
+
+
+def test_a_source_that_has_no_address_does_not_stop_the_others(
+    needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path
+) -> None:
+    needs |= {"published": (at(served, "a.bin"),), "parsed": (BY_HAND,)}
+    said = succeed("datasets", "--download", "mutag").lines
+    assert said[0] == str(raw / "m" / "a.bin")
+    assert said[1].startswith("needs by-hand.bin: get it from the library")
+    needs["published"] = (at(served, "b.bin"), BY_HAND)
+    assert "mutag can't be downloaded: by-hand.bin" in refuse("datasets", "--download", "mutag")
+
+
+def test_refusals(
+    needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs["published"] = (at(served, "nowhere.bin"),)
+    assert "the server says 404" in refuse("datasets", "--download", "mutag")
+    assert "no data set 'mutagg'" in refuse("datasets", "--download", "mutagg")
+    (raw / "m").mkdir(parents=True, exist_ok=True)
+    (raw / "m" / "nowhere.bin").write_bytes(b"damaged")
+    assert "it has 7 bytes, not 3000" in refuse("datasets", "--download", "mutag")
+    (raw / "m" / "nowhere.bin").unlink()
+    monkeypatch.setenv("GSAT_OFFLINE", "1")
+    assert "while GSAT_OFFLINE is set" in refuse("datasets", "--download", "mutag")
+
+
+def test_nothing_to_download() -> None:
+    assert succeed("datasets", "--download", "houses").lines == [
+        "houses is generated: there is nothing to download"
+    ]

@@ -1,0 +1,202 @@
+"""Files that come in a zip, and zips that mean no good."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import Loopback, serving
+
+from gsat.datasets import RawFile, archive, transfer
+from gsat.datasets.archive import unpack
+from gsat.datasets.raw import require_all
+from gsat.errors import DataError, DataNotFoundError
+
+EDGES = random.Random(0).randbytes(40_000)
+LABELS = b"0\n1\n" * 9000
+
+
+def zipped(members: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", kind) as writing:
+        for name, content in members.items():
+            writing.writestr(name, content)
+    return held.getvalue()
+
+
+GOOD = {"hiv/raw/edge.csv": EDGES, "hiv/raw/label.csv": LABELS, "hiv/README": b"not asked for"}
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with serving() as loopback:
+        yield loopback
+
+
+@pytest.fixture(autouse=True)
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    monkeypatch.delenv("GSAT_OFFLINE")
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0, 0.0))
+    return tmp_path / "cache" / "raw"
+
+
+def files(server: Loopback, **changes: Any) -> list[RawFile]:
+    """Two members of one zip, under names of their own."""
+    return [
+        RawFile(
+            f"ogbg/{name}",
+            changes.get("sha256", hashlib.sha256(GOOD[f"hiv/raw/{name}"]).hexdigest()),
+            "the makers",
+            url=server.url("hiv.zip"),
+            size=changes.get("size", 0),
+            member=f"hiv/raw/{name}",
+        )
+        for name in ("edge.csv", "label.csv")
+    ]
+
+
+def left(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}
+
+
+def refused(server: Loopback, tmp_path: Path, **changes: Any) -> str:
+    """The one line; nothing is left, anywhere."""
+    with pytest.raises(DataError) as caught:
+        require_all(files(server, **changes))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert server.url("hiv.zip") in message
+    assert left(tmp_path) == set()
+    return message
+
+
+def test_one_download_gives_all_members(server: Loopback, raw: Path) -> None:
+    content = zipped(GOOD)
+    served = server.put("hiv.zip", content, breaks=[1000])
+    edges, labels = require_all(files(server, size=len(content)))
+    assert edges.read_bytes() == EDGES
+    assert labels.read_bytes() == LABELS
+    assert served.sent == [1000, len(content) - 1000]
+    assert left(raw) == {"ogbg/edge.csv", "ogbg/label.csv"}
+    labels.unlink()  # only what is missing is unpacked again
+    edges.write_bytes(b"untouched")
+    assert files(server)[1].require().read_bytes() == LABELS
+    assert edges.read_bytes() == b"untouched"
+
+
+def test_instruction_names_member_and_zip(server: Loopback, monkeypatch: Any) -> None:
+    monkeypatch.setenv("GSAT_OFFLINE", "1")
+    with pytest.raises(DataNotFoundError, match=r"edge.csv: get it from hiv/raw/edge.csv in http"):
+        require_all(files(server))
+
+
+def test_wrong_zips(server: Loopback, tmp_path: Path) -> None:
+    content = zipped(GOOD)
+    for broken, why in (
+        (b"", "damaged zip"),
+        (b"no zip at all", "damaged zip"),
+        (content[:-3], "damaged zip"),
+        (content.replace(EDGES[500:600], bytes(100)), "damaged zip"),
+        (zipped({"hiv/raw/edge.csv": EDGES}), "does not hold 'hiv/raw/label.csv'"),
+        (zipped({**GOOD, "hiv/raw/label.csv": b"2"}), "sent another hiv/raw/label.csv"),
+        (zipped(GOOD, zipfile.ZIP_BZIP2), "packed in an unusual way"),
+    ):
+        assert broken != content
+        server.put("hiv.zip", broken)
+        assert why in refused(server, tmp_path)
+    server.put("hiv.zip", content)
+    assert "bytes, not 17" in refused(server, tmp_path, size=17)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "hiv/../../evil", "/tmp/evil", "..\\evil", "C:\\evil", "c:evil", "\\\\host\\evil"],
+)
+def test_names_that_lead_out_are_refused(server: Loopback, tmp_path: Path, name: str) -> None:
+    server.put("hiv.zip", zipped({**GOOD, name: b"evil"}))
+    assert "leads out of its folder" in refused(server, tmp_path)
+    assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("name", ["hiv/link", "hiv/raw/edge.csv"])
+def test_links_are_refused(server: Loopback, tmp_path: Path, name: str) -> None:
+    link = zipfile.ZipInfo(name)
+    link.create_system = 3
+    link.external_attr = 0o120777 << 16
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as writing:
+        for member in GOOD.keys() - {name}:
+            writing.writestr(member, GOOD[member])
+        writing.writestr(link, "/etc/passwd")
+    server.put("hiv.zip", held.getvalue())
+    assert "which is a link" in refused(server, tmp_path)
+
+
+def test_bombs_are_refused_before_unpacking(
+    server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = zipped({**GOOD, "hiv/raw/label.csv": bytes(3_000_000)})
+    assert len(bomb) < 100_000
+    server.put("hiv.zip", bomb)
+    monkeypatch.setattr(archive, "LIMIT", 1_000_000)
+    assert "unpacks to 3040000 bytes, more than" in refused(server, tmp_path, sha256="")
+    monkeypatch.setattr(archive, "LIMIT", 3_040_000)
+    require_all(files(server, sha256=""))
+
+
+def test_bombs_that_lie_about_their_size(tmp_path: Path) -> None:
+    """What the directory declares is all that is ever written."""
+    bomb = zipped({"x": bytes(3_000_000)})
+    lying = bomb.replace(struct.pack("<I", 3_000_000), struct.pack("<I", 10))
+    assert lying != bomb
+    (tmp_path / "bomb.zip").write_bytes(lying)
+    with pytest.raises(DataError, match=r"bomb.zip is a damaged zip"):
+        unpack(tmp_path / "bomb.zip", {"x": tmp_path / "x"})
+    assert (tmp_path / "x").stat().st_size <= 10
+
+
+def test_encrypted_members_are_refused(tmp_path: Path) -> None:
+    plain = bytearray(zipped({"x": b"secret"}))
+    directory = plain.index(b"PK\x01\x02")
+    plain[directory + 8] |= 1
+    (tmp_path / "e.zip").write_bytes(plain)
+    with pytest.raises(DataError, match="holds 'x' encrypted"):
+        unpack(tmp_path / "e.zip", {"x": tmp_path / "x"})
+
+
+SCRIPT = """
+import sys
+from gsat.datasets.raw import RawFile, require_all
+require_all(RawFile(f"ogbg/{n}", "", "x", url=sys.argv[1], member=f"hiv/raw/{n}")
+            for n in sys.argv[2:])
+"""
+
+
+@pytest.mark.medium
+def test_processes_at_once(server: Loopback, raw: Path) -> None:
+    """Two want both members, one wants one of them."""
+    server.put("hiv.zip", zipped(GOOD), block=2000, pause=0.03)
+    wanted = (["edge.csv", "label.csv"], ["edge.csv", "label.csv"], ["label.csv"])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, server.url("hiv.zip"), *names], stderr=subprocess.PIPE
+        )
+        for names in wanted
+    ]
+    for process in processes:
+        assert process.communicate(timeout=60)[1] == b""
+        assert process.returncode == 0
+    assert (raw / "ogbg" / "edge.csv").read_bytes() == EDGES
+    assert (raw / "ogbg" / "label.csv").read_bytes() == LABELS
+    assert left(raw) == {"ogbg/edge.csv", "ogbg/label.csv"}

@@ -1,0 +1,510 @@
+"""Downloads against a server on this machine that sends, breaks off, lies and disappears."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import pty
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import Loopback, Served, serving
+
+from gsat.datasets import RawFile, transfer
+from gsat.errors import DataError, DataNotFoundError
+
+CONTENT = random.Random(0).randbytes(300_000)
+OTHER = random.Random(1).randbytes(300_000)
+AS_SHIPPED = transfer.PAUSES
+SUM = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with serving() as loopback:
+        yield loopback
+
+
+@pytest.fixture(autouse=True)
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, no data folder, downloads allowed, no waiting; the folder of raw files."""
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    monkeypatch.delenv("GSAT_OFFLINE")
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0, 0.0))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "cache" / "raw"
+
+
+def raw_file(server: Loopback, **changes: Any) -> RawFile:
+    told = {"sha256": SUM, "url": server.url("f.bin"), "size": len(CONTENT)}
+    return RawFile("set/f.bin", source="the makers", **{**told, **changes})
+
+
+def left(raw: Path) -> set[str]:
+    return {str(p.relative_to(raw)) for p in raw.rglob("*") if not p.is_dir()}
+
+
+def one_line(error: pytest.ExceptionInfo[DataError]) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+PARTIAL = {"set/f.bin.partial", "set/f.bin.partial.json"}
+
+
+# -- a good file --------------------------------------------------------------------------------
+
+
+def test_a_file_is_downloaded_once(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT)
+    file = raw_file(server)
+    assert file.find() is None
+    assert file.require() == raw / "set" / "f.bin" == file.find()
+    assert (raw / "set" / "f.bin").read_bytes() == CONTENT
+    assert left(raw) == {"set/f.bin"}
+    file.require()
+    assert served.sent == [len(CONTENT)]
+    assert served.asked[0]["User-Agent"].startswith("gsat/")
+
+
+def test_a_file_under_gsat_data_is_taken_first(
+    server: Loopback, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = server.put("f.bin", CONTENT)
+    monkeypatch.setenv("GSAT_DATA", str(tmp_path / "data"))
+    raw_file(server).require()
+    assert served.sent == [len(CONTENT)]  # not there: into the cache
+    place = tmp_path / "data" / "set" / "f.bin"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(CONTENT)
+    assert raw_file(server).require() == place
+
+
+@pytest.mark.parametrize("how", [{"declare_length": False}, {"etag": ""}, {"block": 1000}])
+@pytest.mark.parametrize("told", [{}, {"size": 0}, {"sha256": ""}, {"sha256": "", "size": 0}])
+def test_servers_and_files_that_say_little(
+    server: Loopback, raw: Path, how: dict[str, Any], told: dict[str, Any]
+) -> None:
+    server.put("f.bin", CONTENT, **how)
+    assert raw_file(server, **told).require().read_bytes() == CONTENT
+
+
+def test_any_of_several_checksums(server: Loopback) -> None:
+    server.put("f.bin", CONTENT)
+    assert raw_file(server, sha256=("0" * 64, SUM)).require().read_bytes() == CONTENT
+
+
+def test_redirects_are_followed_to_http_only(server: Loopback, raw: Path, tmp_path: Path) -> None:
+    server.put("f.bin", b"", redirect=server.url("real.bin"))
+    server.put("real.bin", CONTENT)
+    assert raw_file(server).require().read_bytes() == CONTENT
+    secret = tmp_path / "secret"
+    secret.write_bytes(CONTENT)
+    for place in (secret.as_uri(), "ftp://127.0.0.1/x"):
+        (raw / "set" / "f.bin").unlink(missing_ok=True)
+        server.put("f.bin", b"", redirect=place)
+        with pytest.raises(DataNotFoundError) as caught:
+            raw_file(server).require()
+        assert "can't download" in one_line(caught)
+        assert left(raw) == set()
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1/x", "f.bin"])
+def test_only_http_addresses(server: Loopback, raw: Path, url: str) -> None:
+    with pytest.raises(DataError, match="only http and https"):
+        raw_file(server, url=url).require()
+    assert not raw.exists()
+
+
+def test_offline(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = server.put("f.bin", CONTENT)
+    monkeypatch.setenv("GSAT_OFFLINE", "1")
+    with pytest.raises(DataNotFoundError) as caught:
+        raw_file(server).require()
+    message = one_line(caught)
+    for part in ("GSAT_OFFLINE", "f.bin: get it from", server.url("f.bin"), str(raw / "set")):
+        assert part in message
+    assert not served.asked
+    monkeypatch.setenv("GSAT_OFFLINE", "0")
+    raw_file(server).require()
+
+
+def test_another_form_will_do(server: Loopback, raw: Path) -> None:
+    """Whichever is here is taken and checked as what it is; only what has an address is fetched."""
+    server.put("f.bin", CONTENT)
+    file = RawFile("set/arrays.npz", "0" * 64, "the makers", instead=raw_file(server))
+    path = file.require()
+    assert path == raw / "set" / "f.bin"
+    file.check(path)
+    path.write_bytes(OTHER)
+    with pytest.raises(DataError, match=rf"f.bin is not the .* not {SUM[:12]}"):
+        file.check(path)
+    (raw / "set" / "arrays.npz").write_bytes(CONTENT)
+    assert file.require() == raw / "set" / "arrays.npz"
+    with pytest.raises(DataError, match=r"arrays.npz is not .* not 000000000000"):
+        file.check(file.require())
+
+
+# -- wrong files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [len(CONTENT), 0])
+def test_wrong_checksum(server: Loopback, raw: Path, size: int) -> None:
+    server.put("f.bin", OTHER)
+    with pytest.raises(DataError, match="sent another file than expected") as caught:
+        raw_file(server, size=size).require()
+    message = one_line(caught)
+    for part in (hashlib.sha256(OTHER).hexdigest()[:12], SUM[:12], server.url("f.bin"), "by hand"):
+        assert part in message
+    assert left(raw) == set()
+
+
+@pytest.mark.parametrize("declare_length", [True, False])
+@pytest.mark.parametrize("change", [-1, 1, 200_000])
+def test_wrong_size(server: Loopback, raw: Path, declare_length: bool, change: int) -> None:
+    content = (CONTENT + OTHER)[: len(CONTENT) + change]
+    served = server.put("f.bin", content, declare_length=declare_length, block=1000)
+    with pytest.raises(DataError, match=f"bytes, not {len(CONTENT)}") as caught:
+        raw_file(server, sha256="").require()
+    assert server.url("f.bin") in one_line(caught)
+    assert left(raw) == set()
+    assert len(served.asked) == 1
+
+
+def test_a_damaged_file_in_the_cache_can_be_removed(server: Loopback, raw: Path) -> None:
+    (raw / "set").mkdir(parents=True)
+    (raw / "set" / "f.bin").write_bytes(OTHER)
+    file = raw_file(server)
+    with pytest.raises(DataError, match="remove it, and it is downloaded again"):
+        file.check(file.require())
+    with pytest.raises(DataError, match="it has 300000 bytes, not 7; "):
+        raw_file(server, sha256="", size=7).check(raw / "set" / "f.bin")
+
+
+# -- transfers that break -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [{}, {"etag": "", "modified": "Mon, 05 Oct 2020 10:00:00 GMT"}])
+def test_a_broken_transfer_goes_on_where_it_stopped(
+    server: Loopback, raw: Path, named: dict[str, str]
+) -> None:
+    served = server.put("f.bin", CONTENT, breaks=[100_000, 70_000], **named)
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert served.sent == [100_000, 70_000, 130_000]
+    assert [asked.get("Range") for asked in served.asked] == [
+        None, "bytes=100000-", "bytes=170000-"
+    ]  # fmt: skip
+    assert served.asked[1]["If-Range"] == (named.get("modified") or '"v1"')
+    assert left(raw) == {"set/f.bin"}
+
+
+def test_the_next_call_goes_on_too(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, breaks=[50_000, 10, 10, 10])
+    with pytest.raises(DataNotFoundError, match="broke after 50030 of 300000 bytes") as caught:
+        raw_file(server).require()
+    assert "try again to go on from there" in one_line(caught)
+    assert left(raw) == PARTIAL
+    assert raw_file(server).find() is None  # half a file is no file
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert sum(served.sent) == len(CONTENT)
+    assert left(raw) == {"set/f.bin"}
+
+
+def test_pauses_grow(server: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", slept.append)
+    monkeypatch.setattr(transfer, "PAUSES", AS_SHIPPED)
+    server.put("f.bin", CONTENT, statuses=[503, 429, 500, 200])
+    raw_file(server).require()
+    assert len(slept) == 3
+    assert 0 < slept[0] < slept[1] < slept[2]
+
+
+def test_a_server_without_ranges_starts_again(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, ranges=False, breaks=[100_000])
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert served.sent == [100_000, len(CONTENT)]
+
+
+@pytest.mark.parametrize("named", [{"etag": ""}, {"etag": 'W/"v1"'}])
+def test_without_a_version_nothing_is_gone_on_with(
+    server: Loopback, raw: Path, named: dict[str, str]
+) -> None:
+    served = server.put("f.bin", CONTENT, breaks=[100_000] * 4, **named)
+    with pytest.raises(DataNotFoundError, match="try again later"):
+        raw_file(server).require()
+    assert left(raw) == set()
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert not any("Range" in asked for asked in served.asked)
+
+
+@pytest.mark.parametrize("heeds_if_range", [True, False])
+def test_a_file_that_changed_meanwhile_is_not_glued(
+    server: Loopback, raw: Path, heeds_if_range: bool
+) -> None:
+    """Also where nothing but the server's name for the version can tell: no checksum is known."""
+    server.put("f.bin", OTHER, breaks=[100_000, 0, 0, 0])
+    with pytest.raises(DataNotFoundError):
+        raw_file(server, sha256="").require()
+    assert left(raw) == PARTIAL
+    served = server.put("f.bin", CONTENT, etag='"v2"', heeds_if_range=heeds_if_range)
+    assert raw_file(server, sha256="").require().read_bytes() == CONTENT
+    assert served.asked[0]["Range"] == "bytes=100000-"
+    assert "Range" not in served.asked[-1] or heeds_if_range
+
+
+def test_a_file_that_became_shorter_starts_again(server: Loopback, raw: Path) -> None:
+    server.put("f.bin", OTHER * 2, breaks=[400_000, 0, 0, 0])
+    with pytest.raises(DataNotFoundError):
+        raw_file(server, size=0).require()
+    server.put("f.bin", CONTENT)  # answers 416 to bytes=400000-
+    assert raw_file(server, size=0).require().read_bytes() == CONTENT
+
+
+def test_the_rest_of_another_address_is_not_taken(server: Loopback, raw: Path) -> None:
+    server.put("old.bin", OTHER, breaks=[100_000, 0, 0, 0])
+    with pytest.raises(DataNotFoundError):
+        raw_file(server, url=server.url("old.bin")).require()
+    served = server.put("f.bin", CONTENT)
+    assert raw_file(server, sha256="").require().read_bytes() == CONTENT
+    assert "Range" not in served.asked[0]
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", "null", '{"url": 3}'])
+def test_a_damaged_note_starts_again(server: Loopback, raw: Path, note: str) -> None:
+    server.put("f.bin", CONTENT, breaks=[100_000, 0, 0, 0])
+    with pytest.raises(DataNotFoundError):
+        raw_file(server).require()
+    (raw / "set" / "f.bin.partial.json").write_text(note)
+    assert raw_file(server).require().read_bytes() == CONTENT
+
+
+# -- servers that refuse ------------------------------------------------------------------------
+
+
+def test_nobody_there(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/f.bin"
+    monkeypatch.setattr(transfer, "PAUSES", (60.0,))  # an answer at once all the same
+    with pytest.raises(DataNotFoundError, match="Connection refused") as caught:
+        raw_file(server, url=url).require()
+    message = one_line(caught)
+    for part in (url, "by hand", "the makers", str(raw / "set" / "f.bin")):
+        assert part in message
+    assert left(raw) == set()
+
+
+def test_a_server_that_says_nothing(
+    server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/f.bin"
+        with pytest.raises(DataNotFoundError, match="timed out"):
+            raw_file(server, url=url).require()
+    assert left(raw) == set()
+
+
+def test_a_server_that_stalls(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.2)
+    served = server.put("f.bin", CONTENT, block=100_000, pause=0.6)
+    with pytest.raises(DataNotFoundError, match="timed out"):
+        raw_file(server, size=0).require()
+    served.pause = 0
+    assert raw_file(server).require().read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_not_found(server: Loopback, raw: Path, status: int) -> None:
+    served = server.put("f.bin", CONTENT, statuses=[status])
+    with pytest.raises(DataNotFoundError, match=f"the server says {status} ") as caught:
+        raw_file(server).require()
+    assert server.url("f.bin") in one_line(caught)
+    assert left(raw) == set()
+    assert len(served.asked) == 1
+
+
+def test_a_server_that_is_busy_for_long(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, statuses=[503] * 9)
+    with pytest.raises(DataNotFoundError, match="the server says 503 "):
+        raw_file(server).require()
+    assert len(served.asked) == 4
+    assert left(raw) == set()
+
+
+# -- this side ----------------------------------------------------------------------------------
+
+
+def test_full_disk(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.put("f.bin", CONTENT)
+    write = transfer.Transfer._restart
+
+    def full(self: Any, *version: Any) -> None:
+        write(self, *version)
+        self.handle = FullDisk(self.handle)
+
+    class FullDisk:
+        def __init__(self, handle: Any) -> None:
+            self.handle = handle
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.handle, name)
+
+        def write(self, block: bytes) -> None:
+            self.handle.write(block[:100])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(transfer.Transfer, "_restart", full)
+    with pytest.raises(DataError, match="No space left on device; make room") as caught:
+        raw_file(server).require()
+    assert str(raw) in one_line(caught)
+    assert left(raw) == set()
+
+
+def test_unwritable_cache(server: Loopback, raw: Path) -> None:
+    server.put("f.bin", CONTENT)
+    raw.parent.mkdir(parents=True)
+    raw.write_text("in the way")
+    with pytest.raises(DataError, match=r"can't write .*set GSAT_CACHE") as caught:
+        raw_file(server).require()
+    assert server.url("f.bin") in one_line(caught)
+
+
+def test_silent_without_a_terminal(server: Loopback, capfd: pytest.CaptureFixture[str]) -> None:
+    server.put("f.bin", CONTENT)
+    raw_file(server).require()
+    assert capfd.readouterr() == ("", "")
+
+
+# -- processes ----------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+from gsat.datasets import RawFile
+print(RawFile("set/f.bin", sys.argv[2], "the makers", url=sys.argv[1]).require(), flush=True)
+"""
+
+
+def start(server: Loopback, **how: Any) -> subprocess.Popen[str]:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", SCRIPT, server.url("f.bin"), SUM]
+    return subprocess.Popen(command, **{**pipes, **how})
+
+
+def wait_for_half(served: Served, raw: Path) -> None:
+    """Until some, but not all, of the file is on the disk."""
+    until = time.monotonic() + 60
+    partial = raw / "set" / "f.bin.partial"
+    while not (partial.is_file() and partial.stat().st_size > 50_000):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_process_is_gone_on_with(
+    server: Loopback, raw: Path, kill: signal.Signals
+) -> None:
+    served = server.put("f.bin", CONTENT, block=5000, pause=0.02)
+    process = start(server)
+    wait_for_half(served, raw)
+    process.send_signal(kill)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert out == ""
+    assert left(raw) == PARTIAL
+    had = (raw / "set" / "f.bin.partial").stat().st_size
+    served.pause = 0
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert 0 < had < len(CONTENT)
+    assert served.asked[-1]["Range"] == f"bytes={had}-"
+    assert served.sent[-1] == len(CONTENT) - had
+    assert left(raw) == {"set/f.bin"}
+
+
+def test_a_process_killed_with_all_bytes_there_asks_for_none(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, breaks=[299_999, 0, 0, 0])
+    with pytest.raises(DataNotFoundError):
+        raw_file(server).require()
+    with (raw / "set" / "f.bin.partial").open("ab") as partial:
+        partial.write(CONTENT[-1:])
+    asked = len(served.asked)
+    assert raw_file(server).require().read_bytes() == CONTENT
+    assert len(served.asked) == asked
+
+
+@pytest.mark.medium
+def test_processes_at_once_share_one_download(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, block=5000, pause=0.02)
+    processes = [start(server) for _ in range(3)]
+    for process in processes:
+        out, err = process.communicate(timeout=60)
+        assert (out, err) == (f"{raw / 'set' / 'f.bin'}\n", "")
+    assert served.sent == [len(CONTENT)]
+    assert (raw / "set" / "f.bin").read_bytes() == CONTENT
+    assert left(raw) == {"set/f.bin"}
+
+
+@pytest.mark.medium
+def test_when_the_first_is_killed_the_waiting_one_goes_on(server: Loopback, raw: Path) -> None:
+    served = server.put("f.bin", CONTENT, block=5000, pause=0.06)
+    first = start(server)
+    wait_for_half(served, raw)
+    second = start(server)
+    time.sleep(1)  # it has come to wait by now
+    first.kill()
+    first.communicate(timeout=60)
+    out, err = second.communicate(timeout=60)
+    assert (out, err) == (f"{raw / 'set' / 'f.bin'}\n", "")
+    assert (raw / "set" / "f.bin").read_bytes() == CONTENT
+    assert "Range" in served.asked[1]
+    assert left(raw) == {"set/f.bin"}
+
+
+def test_when_the_first_gets_a_wrong_file_the_waiting_one_begins_anew(
+    server: Loopback, raw: Path
+) -> None:
+    slow = server.put("f.bin", OTHER, block=10_000, pause=0.03)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(raw_file(server).require)
+        wait_for_half(slow, raw)
+        served = server.put("f.bin", CONTENT)
+        second = threads.submit(raw_file(server).require)
+        with pytest.raises(DataError, match="sent another file"):
+            first.result(timeout=60)
+        assert second.result(timeout=60).read_bytes() == CONTENT
+    assert served.sent == [len(CONTENT)]
+    assert left(raw) == {"set/f.bin"}
+
+
+@pytest.mark.medium
+def test_a_terminal_shows_progress(server: Loopback, raw: Path) -> None:
+    server.put("f.bin", CONTENT, block=20_000, pause=0.02)
+    ours, theirs = pty.openpty()
+    process = start(server, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"})
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    out, _ = process.communicate(timeout=60)
+    assert out == f"{raw / 'set' / 'f.bin'}\n"  # nothing of the bar
+    assert b"f.bin" in shown
+    assert b"kB" in shown
