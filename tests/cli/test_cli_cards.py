@@ -55,7 +55,7 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
     y = rng.integers(0, 2, (20, 7)).astype(np.float32)
     y[:10, 0] = np.nan
     names = [f"[red]label {i}" for i in range(7)]
-    labelled = GraphStore({**store.arrays, "y": y}, {**store.meta, "classes": names})
+    labelled = GraphStore({**store.arrays, "y": y}, {**store.meta, "labels": names})
     monkeypatch.setattr(houses, "build", lambda name, options: labelled)
     monkeypatch.setattr(houses, "TASK", Task("multilabel", 7, "roc_auc"))
     monkeypatch.setattr(houses, "VERSION", -1)

@@ -117,7 +117,8 @@ def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:
         if level == "graph":  # else the splits ask for nodes of the same graphs
             yield _row(card, f"{name}: nodes, mean", f"splits.{name}.nodes")
             yield _row(card, f"{name}: edges, mean", f"splits.{name}.edges")
-            yield _row(card, f"{name}: true edges", f"splits.{name}.truth")
+            if card["truth"] is not None:
+                yield _row(card, f"{name}: true edges", f"splits.{name}.truth")
         if split["labelled"] != 1:
             yield _row(card, f"{name}: labelled", f"splits.{name}.labelled")
         yield f"{name}: {_BALANCE[kind]}", _balance(kind, split["balance"]), ""

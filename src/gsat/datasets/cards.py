@@ -20,14 +20,15 @@ from gsat.graphs.survey import Survey, survey
 Card = dict[str, Any]
 
 # What a data set may say of itself in its store's meta.
-ABOUT: Final = ("labels", "parses", "vectors", "categories")
+ABOUT: Final = ("parses", "vectors", "categories")
 
 
 def card(data: Dataset) -> Card:
     """The card of a data set: plain values, safe for JSON, the same on every machine.
 
     ``splits.NAME.size`` counts graphs or, at node level, nodes; ``nodes`` and ``edges`` of a split
-    are means over its graphs, edges as stored; ``truth`` is the share of edges that are true;
+    are means over its graphs, edges as stored; ``classes`` are names, those of the labels when
+    multi-label, or None; ``truth`` is the share of edges that are true;
     ``undirected`` the share of graphs. ``balance`` is the share of each class or, when
     multi-label, of the positives of each label; in a regression ``[mean, standard deviation]``.
     """
@@ -41,7 +42,7 @@ def card(data: Dataset) -> Card:
         "matches_paper": data.matches_paper,
         "hash": data.hash,
         "task": {k: getattr(task, k) for k in ("kind", "classes", "metric", "level")},
-        "classes": store.meta.get("classes"),
+        "classes": store.meta.get("labels" if task.kind == "multilabel" else "classes"),
         "graphs": len(store),
         "nodes": _spread(store.node_counts),
         "edges": _spread(store.edge_counts),
