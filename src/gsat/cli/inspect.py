@@ -31,6 +31,19 @@ Data = Annotated[
 
 @app.command()
 def datasets(
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Check a data set (or all that are here) and print its card."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --check: an option of the data set."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="With --check: a folder to put the cards in.")
+    ] = None,
     download: Annotated[
         str | None, typer.Option(metavar="NAME", help="Get a data set's raw files now.")
     ] = None,
@@ -40,13 +53,18 @@ def datasets(
 
     Says which file to get from where, and where to put it.
     """
+    if check is not None:
+        from gsat.cli.cards import show_cards
+
+        return show_cards(check, set_ or [], write, json_)
+    if set_ or write is not None:
+        raise GSATError("--set and --write belong to a check; say of what: --check NAME")
     from gsat.datasets.registry import ENTRIES
 
     if download is not None:
         from gsat.cli.download import download_files
 
         return download_files(download, json_)
-
     rows = [row for entry in ENTRIES for row in _sources(entry)]
     if json_:
         typer.echo(json.dumps(rows))

@@ -18,6 +18,7 @@ from gsat.datasets.raw import RawFile, cache_folder, require_all, sha256
 from gsat.datasets.registry import find_entry
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
+from gsat.graphs.check import admit
 from gsat.tasks import Task
 
 Match = Literal["yes", "rebuilt", "different"]
@@ -34,6 +35,7 @@ class Dataset:
         matches_paper: ``yes``, ``rebuilt`` (made again by the same rules) or ``different``.
         hash: of the graphs themselves (not of the split), first 16 hex digits of a SHA-256.
         options: the options it was made with. seed: the seed of the split.
+        overlap: why splits share graphs on purpose; empty where they do not.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Dataset:
     hash: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    overlap: str = ""
 
     def split(self, name: str) -> GraphStore:
         """One split as a view on the store."""
@@ -100,24 +103,28 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
     }
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
+    task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK
+    overlap = module.overlap(resolved) if hasattr(module, "overlap") else ""
     store = _cached(folder)
     if store is None:
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
         store = module.build(name, {**resolved, "data_seed": data_seed})
+        admit(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
         store = _save(store, folder)
     return Dataset(
         name=name,
         store=store,
-        task=module.TASK(name, resolved) if callable(module.TASK) else module.TASK,
+        task=task,
         splits=module.split(store, seed, resolved),
         # Where it depends on the bytes of the files, the store itself knows.
         matches_paper=store.meta.get("matches_paper") or module.matches_paper(name, resolved),
         hash=store.meta["content"],
         options={**resolved, "data_seed": data_seed},
         seed=seed,
+        overlap=overlap,
     )
 
 

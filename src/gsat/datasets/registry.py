@@ -41,7 +41,7 @@ class Entry:
     The module offers ``build(name, options) -> GraphStore``, ``split(store, seed, options) ->
     dict of positions``, ``TASK`` (or ``TASK(name, options)``), ``matches_paper(name, options)``,
     ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
-    what it builds changes.
+    what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why.
     """
 
     name: str
