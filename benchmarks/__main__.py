@@ -138,8 +138,8 @@ def scale_part(rounds: int) -> list[dict[str, Any]]:
             row = child("write_shards", folder, graphs) | child("read_shards", folder)
         rows.append(row)
         print(
-            f"  {graphs:>9} graphs, {row['disk_mib']:.0f} MiB in {row['shards']} shards: written in "
-            f"{row['writing_s']:.1f} s with {row['writing_mib']:.0f} MiB more memory (made in "
+            f"  {graphs:>9} graphs, {row['disk_mib']:.0f} MiB in {row['shards']} shards: written "
+            f"in {row['writing_s']:.1f} s with {row['writing_mib']:.0f} MiB more memory (made in "
             f"{row['making_s']:.1f} s), opened in {row['opening_s']:.2f} s, random batches with "
             f"{row['reading_mib']:.0f} MiB; a batch takes {row['batch_ms']:.2f} ms against "
             f"{row['in_memory_ms']:.2f} ms in memory, {row['ratio']:.1f} x"

@@ -120,7 +120,7 @@ class ShardWriter:
             before = int(ends[first - 1]) if first else 0
             room = self.shard_bytes - self._pending_bytes
             last = int(np.searchsorted(ends, before + room, side="right"))
-            if last == first and self._pending:
+            if last <= first and self._pending:
                 self._flush()
                 continue
             last = max(last, first + 1)
