@@ -227,6 +227,17 @@ def test_a_full_disk_leaves_nothing(tmp_path, full_store, monkeypatch):
     assert listing(tmp_path) == []
 
 
+def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, full_store, monkeypatch):
+    def full(path: Path, *args: object, **options: object) -> None:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        disk.save(full_store(0), tmp_path, 1000)
+    assert listing(tmp_path) == []
+
+
 def test_an_error_while_replacing_keeps_the_store_from_before(tmp_path, full_store):
     old = full_store(0)
     in_shards(old, tmp_path)

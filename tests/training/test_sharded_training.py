@@ -42,7 +42,7 @@ def test_a_run_over_nodes_has_the_same_bytes(tmp_path: Path) -> None:
     # Labels of nodes: whether a node lies in the motif.
     arrays = {k: v for k, v in whole.store.arrays.items() if k != "y"}
     truth = np.asarray(arrays["node_truth"])
-    arrays["node_y"] = truth.astype(np.int64)
+    arrays["node_y"] = truth.astype(np.int64)[:, None]
     parts = np.array_split(np.random.default_rng(0).permutation(len(truth)), 3)
     whole = dataclasses.replace(
         whole,

@@ -11,7 +11,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -43,7 +44,7 @@ def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) 
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     replaced = _shards_in(folder)
-    _write(folder, FILE, (store if store.is_whole else store.compact()).arrays, store.meta)
+    _write(folder, FILE, store.whole().arrays, store.meta)
     for name in (INDEX, *replaced):
         (folder / name).unlink(missing_ok=True)
     return folder
@@ -139,9 +140,8 @@ class ShardWriter:
             self._flush()
         replaced = _shards_in(self.folder) - {shard["file"] for shard in self._shards}
         index = {"format": INDEX_FORMAT, "meta": self.meta, "shards": self._shards}
-        partial = _partial(self.folder / INDEX)
-        partial.write_text(json.dumps(index), encoding="utf-8")
-        partial.replace(self.folder / INDEX)
+        with _complete(self.folder / INDEX) as partial:
+            partial.write_text(json.dumps(index), encoding="utf-8")
         self._open = False
         for name in (FILE, *replaced):
             (self.folder / name).unlink(missing_ok=True)
@@ -210,19 +210,21 @@ def _kind(values: Column) -> str:
     return f"{values.dtype} {list(values.shape[1:])}" if values.shape[1:] else f"{values.dtype}"
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{os.getpid()}.partial")
+@contextmanager
+def _complete(path: Path) -> Iterator[Path]:
+    """Where to write what gets its name when it is whole: nobody ever sees half a file."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _write(folder: Path, name: str, arrays: Mapping[str, Column], meta: Mapping[str, Any]) -> None:
     tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}
-    # Written beside and renamed: another process never sees half a file.
-    partial = _partial(folder / name)
-    try:
+    with _complete(folder / name) as partial:
         save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(meta)})
-        partial.replace(folder / name)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:

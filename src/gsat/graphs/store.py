@@ -326,11 +326,10 @@ class GraphStore(Sequence["Data"]):
                 arrays[name] = values[self.index]
         return GraphStore(arrays, self.meta)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the view has all graphs of the arrays, in their order."""
+    def whole(self) -> GraphStore:
+        """This view, or a copy of its graphs where its arrays hold others, too."""
         total = len(self.arrays["node_ptr"]) - 1
-        return len(self.index) == total and bool((self.index == np.arange(total)).all())
+        return self if np.array_equal(self.index, np.arange(total)) else self.compact()
 
 
 def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
