@@ -289,6 +289,20 @@ def test_a_store_replaces_another_of_either_kind(tmp_path, full_store, before, a
     assert_same_store(loaded, old)  # who has opened it can read on
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_writers_at_once_do_not_disturb_each_other(tmp_path, full_store, seed):
+    first, second = full_store(0), full_store(seed)
+    one, other = (ShardWriter(tmp_path, first.meta, shard_bytes=1000) for _ in range(2))
+    one.add(first)
+    other.add(second)
+    one.close()
+    assert_same_store(GraphStore.load(tmp_path), first)
+    other.close()
+    assert_same_store(GraphStore.load(tmp_path), second)
+    disk.save(second, tmp_path / "fresh", 1000)
+    assert listing(tmp_path / "fresh") == [n for n in listing(tmp_path) if n != "fresh"]
+
+
 def test_shards_are_saved_over_themselves(tmp_path, full_store):
     whole = full_store(0)
     loaded = in_shards(whole, tmp_path)
@@ -356,6 +370,18 @@ def test_a_damaged_index_says_so(tmp_path, content):
     with pytest.raises(DataError, match=rf"{INDEX} is damaged \(.+\); remove it") as caught:
         GraphStore.load(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_shards_of_different_stores_say_so(tmp_path, full_store):
+    in_shards(full_store(0), tmp_path)
+    in_shards(full_store(0, "node"), tmp_path / "other")
+    index = json.loads((tmp_path / INDEX).read_text())
+    foreign = json.loads((tmp_path / "other" / INDEX).read_text())["shards"][0]
+    index["shards"].append(foreign)
+    (tmp_path / INDEX).write_text(json.dumps(index))
+    (tmp_path / "other" / foreign["file"]).rename(tmp_path / foreign["file"])
+    with pytest.raises(DataError, match="is damaged: its shards hold different arrays"):
+        GraphStore.load(tmp_path)
 
 
 def test_an_index_of_another_version_says_so(tmp_path):

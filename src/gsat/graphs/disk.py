@@ -65,6 +65,8 @@ def load(folder: str | Path) -> GraphStore:
     pieces = [_read_shard(folder, shard) for shard in index["shards"]]
     if len(pieces) == 1:
         return GraphStore(pieces[0], index["meta"])
+    if any(_kinds(piece) != _kinds(pieces[0]) for piece in pieces):
+        raise DataError(f"{folder / INDEX} is damaged: its shards hold different arrays")
     arrays: dict[str, Column] = {}
     for name in pieces[0]:
         parts = [piece[name] for piece in pieces]
@@ -112,7 +114,7 @@ class ShardWriter:
         """Append the graphs of a store or view; all that are added carry the same arrays."""
         if not self._open:
             raise DataError(f"the store in {self.folder} is complete: nothing can be added to it")
-        self._check_kinds({name: _kind(values) for name, values in graphs.arrays.items()})
+        self._check_kinds(_kinds(graphs.arrays))
         ends = np.cumsum(graph_bytes(graphs))
         first = 0
         # Graph by graph into what room is left: however they come, the same graphs give the same
@@ -206,8 +208,10 @@ def _concatenate(name: str, parts: Sequence[Column]) -> Array:
     return np.concatenate([[0], *(part[1:] + n for part, n in zip(parts, before, strict=False))])
 
 
-def _kind(values: Column) -> str:
-    return f"{values.dtype} {list(values.shape[1:])}" if values.shape[1:] else f"{values.dtype}"
+def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
+    """Type and width of every array, in words."""
+    widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
+    return {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
 
 
 @contextmanager
