@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
-# For each part that is needed: its number, rows of it, and where these belong in the answer.
-Places = list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]
+# Rows sorted by part: for each part its number and rows of it; then the way back to their order.
+Places = tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.int64]]
 
 _CHUNK: Final = 1 << 24  # bytes
 
@@ -23,7 +23,7 @@ class ShardedArray:
     their own, reads all.
 
     Args:
-        parts: arrays [R_i, …] of one dtype and width; at least one.
+        parts: arrays [R_i, …] of one dtype and width, contiguous; at least one.
     """
 
     def __init__(self, parts: Sequence[Array]) -> None:
@@ -62,21 +62,27 @@ class ShardedArray:
         part = np.searchsorted(self.ends, rows, side="right")
         # Numbers of 16 bits are sorted by counting; nobody has more files than that.
         order = np.argsort(part.astype(np.uint16), kind="stable")
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        rows = rows[order]
         stops = np.cumsum(np.bincount(part, minlength=len(self.parts)))
-        out, start = [], 0
+        found, start = [], 0
         for number in np.flatnonzero(np.diff(stops, prepend=0)):
-            where = order[start : stops[number]]
             first = self.ends[number - 1] if number else 0
-            out.append((int(number), rows[where] - first, where))
+            found.append((int(number), rows[start : stops[number]] - first))
             start = stops[number]
-        return out
+        return found, back
 
     def _take(self, places: Places) -> Array:
-        total = sum(len(where) for _, _, where in places)
-        out = np.empty((total, *self.shape[1:]), dtype=self.dtype)
-        for number, local, where in places:
-            out[where] = self.parts[number][local]
-        return out
+        found, back = places
+        out = np.empty((len(back), *self.shape[1:]), dtype=self.dtype)
+        start = 0
+        for number, rows in found:
+            # All rows are there; "clip" just writes without a detour through a buffer.
+            some = out[start : start + len(rows)]
+            self.parts[number].take(rows, axis=0, out=some, mode="clip")
+            start += len(rows)
+        return out.take(back, axis=0)
 
 
 # What a store's array is.
