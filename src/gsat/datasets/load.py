@@ -19,6 +19,7 @@ from gsat.datasets.registry import find_entry
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.check import admit
+from gsat.graphs.sharded import content_digest
 from gsat.tasks import Task
 
 Match = Literal["yes", "rebuilt", "different"]
@@ -130,12 +131,7 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
 
 def content_hash(store: GraphStore) -> str:
     """A hash of every array of the store: the same graphs give the same hash on any machine."""
-    digest = hashlib.sha256()
-    for name in sorted(store.arrays):
-        array = np.ascontiguousarray(store.arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()[:16]
+    return content_digest(store.arrays)
 
 
 def _names(files: tuple[RawFile, ...]) -> list[Any]:

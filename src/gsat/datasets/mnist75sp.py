@@ -188,7 +188,8 @@ def _append(arrays: dict[str, NDArray[Any]], piece: GraphStore) -> None:
 
     The arrays grow in place: pieces that are kept and joined at the end are there twice.
     """
-    for name, values in piece.arrays.items():
+    for name, column in piece.arrays.items():
+        values = np.asarray(column)
         if name not in arrays:
             arrays[name] = values.copy()
             continue

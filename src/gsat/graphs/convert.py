@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
 
-    from gsat.graphs.store import Array
+    from gsat.graphs.sharded import Array
 
 _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
 
