@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from gsat.errors import DataError
+from gsat.graphs.texts import decode, encode
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -38,7 +39,7 @@ FORMAT: Final = "gsat-graphs-1"
 _EDGE_ARRAYS: Final = (
     "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
 )  # fmt: skip
-_NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "targets")
+_NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
 
 
 class GraphStore(Sequence["Data"]):
@@ -54,7 +55,9 @@ class GraphStore(Sequence["Data"]):
             and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``edge_weight`` [E],
             ``y`` [G] or [G, T], or else ``node_y`` [N] or [N, T], ``node_truth`` [N],
             ``edge_truth`` [E], and ``targets`` [N], the nodes that :meth:`at_nodes` chose.
-            Per-graph extras are named ``graph.NAME``.
+            Per-graph extras are named ``graph.NAME``; texts are bytes there (:meth:`texts`).
+            ``graph.split`` or ``node_split`` say where a graph or node belongs: 0 train, 1 valid,
+            2 test, −1 nowhere.
         meta: plain values that belong to the data (names of classes, of node types, …).
         index: the graphs of this view, as rows of the arrays [len(self)].
     """
@@ -97,7 +100,7 @@ class GraphStore(Sequence["Data"]):
             edge_weight: [E], what the message on each edge is multiplied with, beside attention.
             y: [G] or [G, T], labels of graphs; or node_y: [N] or [N, T], labels of nodes.
             node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
-            graph_fields: further arrays [G, …], kept with each graph under their names.
+            graph_fields: further arrays [G, …] or G texts, kept with each graph under their names.
             meta: plain values that belong to the data.
         """
         node_ptr = _pointer(node_ptr, "node_ptr")
@@ -156,7 +159,7 @@ class GraphStore(Sequence["Data"]):
         if y is not None:
             arrays["y"] = _rows(y, graphs, "y", "graph")
         for name, values in (graph_fields or {}).items():
-            arrays[f"graph.{name}"] = _rows(values, graphs, name, "graph")
+            arrays[f"graph.{name}"] = _rows(values, graphs, name, "graph", text=True)
         return cls(arrays, meta or {})
 
     # -- reading ----------------------------------------------------------------------------
@@ -256,6 +259,13 @@ class GraphStore(Sequence["Data"]):
         if key not in self.arrays:
             raise DataError(f"these graphs carry no '{name}'")
         return self.arrays[key][self.index]
+
+    def texts(self, name: str) -> list[str]:
+        """A per-graph extra that is text (``smiles``), for this view."""
+        rows = self.per_graph(name)
+        if rows.dtype != np.uint8:
+            raise DataError(f"'{name}' of these graphs is not text but {rows.dtype}")
+        return decode(rows)
 
     def target_nodes(self) -> NDArray[np.int64]:
         """Rows of the node arrays whose answers this view asks for, graph after graph: all its
@@ -402,10 +412,12 @@ def _pointer(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return pointer
 
 
-def _rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
+def _rows(values: ArrayLike, count: int, name: str, per: str, text: bool = False) -> Array:
     array = np.asarray(values)
     if len(array) != count:
         raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
+    if text and array.dtype.kind == "U":
+        return encode(array.tolist())
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
     kind = np.float32 if array.dtype.kind == "f" else np.int64
     return array.astype(bool if array.dtype.kind == "b" else kind)
