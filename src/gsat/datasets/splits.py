@@ -15,6 +15,8 @@ Splits = dict[str, Positions]
 Shares = tuple[float, float, float]
 
 NAMES: Final = ("train", "valid", "test")
+# How the split of a graph or node may be written.
+MARKS: Final[dict[Any, int]] = {"train": 0, "valid": 1, "val": 1, "test": 2, None: -1}
 SHARES: Final[Shares] = (0.8, 0.1, 0.1)
 
 
@@ -57,16 +59,16 @@ def kfold(labels: ArrayLike | int, folds: int, fold: int, seed: int) -> Splits:
     return {name: np.sort(part).astype(np.int64) for name, part in zip(NAMES, parts, strict=True)}
 
 
-def scaffold(smiles: Sequence[str], shares: Shares = SHARES) -> Splits:
-    """Molecules of one Bemis–Murcko scaffold stay together; no seed: it is always the same.
+def by_scaffold(scaffolds: Sequence[str], shares: Shares = SHARES) -> Splits:
+    """Molecules of one scaffold stay together; no seed: it is always the same.
 
     As MoleculeNet and OGB do: the largest groups fill the training set, what no longer fits there
     the validation set, the rest is for testing.
     """
     groups: dict[str, list[int]] = {}
-    for position, found in enumerate(murcko_scaffolds(smiles)):
+    for position, found in enumerate(scaffolds):
         groups.setdefault(found, []).append(position)
-    ends = np.cumsum(shares) * len(smiles)
+    ends = np.cumsum(shares) * len(scaffolds) + 1e-9
     train: list[int] = []
     valid: list[int] = []
     test: list[int] = []
@@ -92,7 +94,7 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
     with rdBase.BlockLogs():  # its own complaints would stand beside our one line
         for position, text in enumerate(smiles):
             molecule = Chem.MolFromSmiles(text)
-            if molecule is None:
+            if not text or molecule is None:
                 raise DataError(f"graph {position}: {text!r} is not a SMILES that rdkit can read")
             found.append(MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=False))
     return found

@@ -71,9 +71,7 @@ def to_pyg(store: GraphStore, position: int) -> Data:
         if name.startswith("graph."):
             rows = view.per_graph(name)
             text = rows.dtype == np.uint8
-            data[name.removeprefix("graph.")] = (
-                decode(rows)[0] if text else torch.from_numpy(rows)
-            )
+            data[name.removeprefix("graph.")] = decode(rows)[0] if text else torch.from_numpy(rows)
     return data
 
 
