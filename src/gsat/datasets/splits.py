@@ -79,12 +79,15 @@ def by_scaffold(scaffolds: Sequence[str], shares: Shares = SHARES) -> Splits:
             valid += group
         else:
             test += group
-    parts = (np.array(part, dtype=np.int64) for part in (train, valid, test))
+    parts = (np.sort(np.array(part, dtype=np.int64)) for part in (train, valid, test))
     return dict(zip(NAMES, parts, strict=True))
 
 
 def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
-    """The Bemis–Murcko scaffold of each molecule as SMILES, "" where it has no ring."""
+    """The Bemis–Murcko scaffold of each molecule as SMILES, "" where it has no ring.
+
+    Mirror images are different scaffolds: so they are in OGB's splits.
+    """
     try:
         from rdkit import Chem, rdBase
         from rdkit.Chem.Scaffolds import MurckoScaffold
@@ -96,7 +99,7 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
             molecule = Chem.MolFromSmiles(text)
             if not text or molecule is None:
                 raise DataError(f"graph {position}: {text!r} is not a SMILES that rdkit can read")
-            found.append(MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=False))
+            found.append(MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True))
     return found
 
 
