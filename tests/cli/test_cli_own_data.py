@@ -148,12 +148,14 @@ def test_resume_equals_the_run_that_was_never_stopped(
     assert package.resume(tmp_path / "cut").test == whole.test
 
 
-def test_several_seeds_go_on_where_they_stopped(tmp_path: Path) -> None:
+@pytest.mark.medium
+def test_several_seeds_take_up_runs_that_are_there(tmp_path: Path) -> None:
     path = lines(tmp_path / "toy.jsonl")
-    command = ("train", path, *FAST, "--epochs", 1, "--seeds", 2, "--out", tmp_path / "runs")
-    first = json.loads(succeed(*command, "--json").out)
-    assert [result["seed"] for result in first] == [0, 1]
-    assert json.loads(succeed(*command, "--json").out) == first
+    settings = {"hidden": 8, "layers": 1, "epochs": 1}
+    done = package.train(make_recipe(str(path), settings=settings), tmp_path / "runs" / "seed-0")
+    command = ("train", path, *FAST, "--epochs", 1, "--seeds", 1, "--out", tmp_path / "runs")
+    assert json.loads(succeed(*command, "--json").out) == [done.result]
+    assert "another recipe" in refuse(*command, "--set", "split=random")
 
 
 def test_graphs_given_in_python_are_asked_for_again(tmp_path: Path) -> None:

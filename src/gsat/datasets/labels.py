@@ -110,8 +110,7 @@ def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> Grap
 
 def known_rows(values: Labels) -> NDArray[np.bool_]:
     """Which graphs or nodes have any label [R]."""
-    known: NDArray[np.bool_] = (~np.isnan(values)).any(axis=1)
-    return known
+    return np.asarray((~np.isnan(values)).any(axis=1))
 
 
 def class_codes(
