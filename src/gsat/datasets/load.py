@@ -82,6 +82,7 @@ class Dataset:
 
 def load_dataset(
     source: str | os.PathLike[str] | Iterable[Data],
+    /,
     *,
     seed: int = 0,
     data_seed: int = 0,

@@ -216,7 +216,7 @@ def is_path(name: str) -> bool:
     if any(entry.matches(name) for entry in ENTRIES) or name == IN_MEMORY:
         return False
     named_so = "/" in name or os.sep in name or name.endswith((".jsonl", ".jsonl.gz", ".zip"))
-    return named_so or Path(name).exists()
+    return named_so or (bool(name) and Path(name).exists())
 
 
 def full_name(name: str) -> str:

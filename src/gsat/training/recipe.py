@@ -26,7 +26,7 @@ from pydantic import (
     ValidationError,
 )
 
-from gsat.datasets.registry import OWN_DATA, find_entry, full_name, is_path
+from gsat.datasets.registry import find_entry, full_name, is_path
 from gsat.errors import RecipeError
 from gsat.methods import METHODS, TrainingSettings
 from gsat.models.pna import Scaler
@@ -263,7 +263,7 @@ def _shipped(dataset: str, backbone: str) -> Tables:
     if backbone == "wrapped":  # how to train on the data is known, if not with which network
         return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
     family = dataset.split("-")[0] if dataset.startswith("spmotif-") else dataset
-    if find_entry(dataset) is OWN_DATA:  # whose name is a path, and not one of ours
+    if is_path(dataset):  # not a name to look for among the files of the package
         family = "default"
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
