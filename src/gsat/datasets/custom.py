@@ -118,7 +118,10 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     if isinstance(graphs, GraphStore):
         # What it was saved as may be a larger set, of which this is a part.
         meta = {key: value for key, value in graphs.meta.items() if key != "content"}
-        return GraphStore(graphs.at_nodes(None).whole().arrays, meta)
+        every = np.arange(len(graphs.arrays["node_ptr"]) - 1)
+        part = not np.array_equal(graphs.index, every)
+        kept = graphs.at_nodes(None)
+        return GraphStore((kept.compact() if part else kept).arrays, meta)
     if isinstance(graphs, (Data, Mapping)) or not isinstance(graphs, Iterable):
         raise DataError(
             f"data is a name, a path, a GraphStore or a list of PyG Data, "

@@ -349,7 +349,7 @@ class GraphStore(Sequence["Data"]):
         """Write this view's graphs to ``folder`` as safetensors; returns the folder."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        whole = self.whole()
+        whole = self if self._is_whole() else self.compact()
         tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in whole.arrays.items()}
         # Written beside and renamed: another process never sees half a file.
         partial = folder / f"{FILE}.{os.getpid()}.partial"
@@ -393,10 +393,9 @@ class GraphStore(Sequence["Data"]):
                 arrays[name] = values[self.index]
         return GraphStore(arrays, self.meta)
 
-    def whole(self) -> GraphStore:
-        """This view, or a copy of its graphs where its arrays hold others, too."""
+    def _is_whole(self) -> bool:
         total = len(self.arrays["node_ptr"]) - 1
-        return self if np.array_equal(self.index, np.arange(total)) else self.compact()
+        return len(self.index) == total and bool((self.index == np.arange(total)).all())
 
 
 def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
