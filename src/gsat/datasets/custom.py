@@ -222,7 +222,7 @@ def split(
     marks = _marks(store, task.level)
     label = None
     if _has_classes(task) and not together:
-        label = store.arrays["node_y" if task.level == "node" else "y"].reshape(-1)[units]
+        label = store.labels(task.level).reshape(-1)[units]
     how = options["split"]
     if how == "auto":
         how = "given" if marks is not None else "random" if label is None else "stratified"
@@ -258,7 +258,7 @@ def split(
 def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
     """The split the data itself says, for each row; None where it says nothing."""
     if level == "node" and store.has("node_split"):
-        return store.arrays["node_split"]
+        return store.arrays["node_split"][store.target_nodes()]
     if not store.has("split") or (level == "node" and len(store) == 1):
         return None
     marks = store.per_graph("split").reshape(-1)

@@ -36,7 +36,7 @@ def find_level(store: GraphStore, wanted: str) -> Level:
 
 def read_labels(store: GraphStore, level: Level) -> Labels:
     """The labels of all graphs or nodes [R, T], NaN where missing."""
-    values = np.asarray(store.arrays["node_y" if level == "node" else "y"], dtype=np.float64)
+    values = store.labels(level).astype(np.float64)
     return values[:, None] if values.ndim == 1 else values
 
 
