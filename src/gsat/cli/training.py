@@ -23,7 +23,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Argument(help="A data set; see: gsat datasets")],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="A data set (see: gsat datasets), or graphs of your own: a .jsonl file, a TU "
+            "folder or zip, a folder of saved graphs."
+        ),
+    ],
     backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
     method: Annotated[str, typer.Option(help="How to train it: gsat, gsat-star, erm.")] = "gsat",
     seed: Annotated[
@@ -148,7 +154,7 @@ def _train_seeds(
 
     first = recipes[0]
     folder = out or Path("runs") / _label(first)
-    bar = Progress(f"{first.data.name}, {len(recipes)} seeds", quiet)
+    bar = Progress(f"{first.data.label}, {len(recipes)} seeds", quiet)
     bar.start(len(recipes))
     try:
         results = train_all(
@@ -211,7 +217,7 @@ def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
 
 
 def _label(recipe: Recipe) -> str:
-    return f"{recipe.data.name}-{recipe.backbone.name}-{recipe.method}"
+    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
 
 
 def _new_folder(recipe: Recipe) -> Path:

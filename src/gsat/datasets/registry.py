@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gsat.datasets import ogb_files
@@ -247,13 +249,59 @@ ENTRIES: tuple[Entry, ...] = (
     BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
 )  # fmt: skip
 
+# Graphs of the user's own: at a path, which is then the name, or in memory under this name.
+IN_MEMORY = "custom"
+OWN_DATA = Entry(
+    IN_MEMORY,
+    "graphs of your own: a path, or graphs in Python",
+    "gsat.datasets.custom",
+    options={
+        "task": Option(
+            "auto",
+            "what is predicted; 'auto' tells it from the labels",
+            ("auto", "binary", "multiclass", "multilabel", "regression"),
+        ),
+        "level": Option("auto", "what has a label", ("auto", "graph", "node")),
+        "metric": Option(
+            "auto", "what selects the best epoch", ("auto", "accuracy", "roc_auc", "r2", "mae")
+        ),
+        "classes": Option([], "names of the classes, in the order of the outputs"),
+        "split": Option(
+            "auto",
+            "'auto': as given, else stratified where there are classes, else random",
+            ("auto", "given", "random", "stratified", "scaffold", "kfold"),
+        ),
+        "train": Option(0.8, "share of the training set"),
+        "valid": Option(0.1, "share of the validation set"),
+        "test": Option(0.1, "share of the test set"),
+        "folds": Option(10, "with split=kfold: how many folds"),
+        "fold": Option(0, "with split=kfold: the fold to test on; the next one validates"),
+        "content": Option("", "the hash the graphs must have; a run fills it in"),
+    },
+)
+
 
 def find_entry(name: str) -> Entry:
     """The entry that answers to ``name``, or an error with the closest names."""
     for entry in ENTRIES:
         if entry.matches(name):
             return entry
+    if name == IN_MEMORY or is_path(name):
+        return OWN_DATA
     names = [entry.name for entry in ENTRIES]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""
     raise DataError(f"there is no data set '{name}': {hint}there are {', '.join(names)}")
+
+
+def is_path(name: str) -> bool:
+    """Whether ``name`` is a place for data rather than the name of a data set."""
+    if any(entry.matches(name) for entry in ENTRIES) or name == IN_MEMORY:
+        return False
+    named_so = "/" in name or os.sep in name or name.endswith((".jsonl", ".jsonl.gz", ".zip"))
+    return named_so or (bool(name) and Path(name).exists())
+
+
+def full_name(name: str) -> str:
+    """The name by which data is found from any folder: a path is made absolute."""
+    return str(Path(name).expanduser().absolute()) if is_path(name) else name

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gsat.errors import DataError
+from gsat.graphs.texts import encode
 
 Array = NDArray[Any]
 
@@ -65,10 +66,13 @@ def sort_edges(
 
 
 def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """``values`` with one row for each of ``count`` things, as float32, int64 or bool."""
+    """``values`` with one row for each of ``count`` things, as float32, int64 or bool; texts as
+    bytes."""
     array = np.asarray(values)
     if len(array) != count:
         raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
+    if array.dtype.kind == "U":
+        return encode(array.tolist())
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
     kind = np.float32 if array.dtype.kind == "f" else np.int64
     return array.astype(bool if array.dtype.kind == "b" else kind)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from gsat.errors import DataError
 from gsat.graphs.build import as_matrix, as_rows, sort_edges
 from gsat.graphs.sharded import Array, Column, reader
+from gsat.graphs.texts import decode
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 EDGE_ARRAYS: Final = (
     "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
 )  # fmt: skip
-NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "targets")
+NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
 
 
 class GraphStore(Sequence["Data"]):
@@ -43,8 +44,10 @@ class GraphStore(Sequence["Data"]):
             and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``edge_weight`` [E],
             ``y`` [G] or [G, T], or else ``node_y`` [N] or [N, T], ``node_truth`` [N],
             ``edge_truth`` [E], and ``targets`` [N], the nodes that :meth:`at_nodes` chose.
-            Per-graph extras are named ``graph.NAME``. Of a store in several files, the arrays of
-            nodes and edges are :class:`~gsat.graphs.sharded.ShardedArray`: index them by rows.
+            Per-graph extras are named ``graph.NAME``; texts are bytes there (:meth:`texts`).
+            ``graph.split`` or ``node_split`` say where a graph or node belongs: 0 train, 1 valid,
+            2 test, −1 nowhere. Of a store in several files, the arrays of nodes and edges are
+            :class:`~gsat.graphs.sharded.ShardedArray`: index them by rows.
         meta: plain values that belong to the data (names of classes, of node types, …).
         index: the graphs of this view, as rows of the arrays [len(self)].
     """
@@ -87,7 +90,7 @@ class GraphStore(Sequence["Data"]):
             edge_weight: [E], what the message on each edge is multiplied with, beside attention.
             y: [G] or [G, T], labels of graphs; or node_y: [N] or [N, T], labels of nodes.
             node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
-            graph_fields: further arrays [G, …], kept with each graph under their names.
+            graph_fields: further arrays [G, …] or G texts, kept with each graph under their names.
             meta: plain values that belong to the data.
         """
         arrays, rows = sort_edges(node_ptr, edge_ptr, edge_index)
@@ -213,6 +216,13 @@ class GraphStore(Sequence["Data"]):
         if key not in self.arrays:
             raise DataError(f"these graphs carry no '{name}'")
         return self.arrays[key][self.index]
+
+    def texts(self, name: str) -> list[str]:
+        """A per-graph extra that is text (``smiles``), for this view."""
+        rows = self.per_graph(name)
+        if rows.dtype != np.uint8:
+            raise DataError(f"'{name}' of these graphs is not text but {rows.dtype}")
+        return decode(rows)
 
     def target_nodes(self) -> NDArray[np.int64]:
         """Rows of the node arrays whose answers this view asks for, graph after graph: all its
