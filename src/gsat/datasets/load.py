@@ -98,6 +98,8 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         "data_seed": None if files else data_seed,
         "files": [file.sha256 for file in files],
     }
+    if hasattr(module, "identity"):
+        made_by["identity"] = module.identity(resolved)
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
     store = _cached(folder)

@@ -128,6 +128,8 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     total = int(node_ptr[-1])
 
     x = arrays["x"][nodes] if "x" in arrays else np.ones((total, 1), dtype=np.float32)
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
 
     def optional(name: str, at: Array) -> Tensor | None:
         return torch.from_numpy(arrays[name][at]) if name in arrays else None
