@@ -7,6 +7,7 @@ run goes on where it stopped, and with the same bits, since sentences meet only 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -220,4 +221,5 @@ def _keep(path: Path, vectors: Half) -> None:
         save_file({"vectors": vectors}, partial)
         partial.replace(path)
     except (OSError, SafetensorError):  # a cache that can't be written costs time, not the run
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
