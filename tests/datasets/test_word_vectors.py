@@ -6,11 +6,13 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
 from gsat.datasets import word_vectors
 from gsat.datasets.word_vectors import MINILM, WordVectors, digest, is_bert_base, locate
@@ -223,6 +225,33 @@ def test_damaged_models(part: str, tiny_bert: Path, tmp_path: Path) -> None:
     one_line(caught.value)
 
 
+def without(folder: Path, part: str, to: Path) -> Path:
+    copied = copy(folder, to)
+    weights = load_file(copied / "model.safetensors")
+    kept = {name: values for name, values in weights.items() if part not in name}
+    assert 0 < len(kept) < len(weights)
+    save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
+    return copied
+
+
+def test_missing_weights_are_not_drawn_at_random(tiny_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"lacks 16 of the model's weights, .*layer\.1\.") as caught:
+        WordVectors(str(without(tiny_bert, "layer.1.", tmp_path / "half")))
+    one_line(caught.value)
+    headless = WordVectors(str(without(tiny_bert, "pooler", tmp_path / "headless")))
+    expected = WordVectors(str(tiny_bert)).encode(SENTENCES)
+    assert (headless.encode(SENTENCES) == expected).all()
+
+
+def test_weights_of_another_size(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = copy(tiny_bert, tmp_path / "wide")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 48}), "utf-8")
+    with pytest.raises(DataError, match="holds no model that transformers can open") as caught:
+        WordVectors(str(folder))
+    one_line(caught.value)
+
+
 def test_a_tokenizer_that_does_not_know_words(tiny_bert: Path, tmp_path: Path) -> None:
     folder = copy(tiny_bert, tmp_path / "slow")
     for path in folder.glob("*token*"):
@@ -239,6 +268,26 @@ def test_a_sentence_too_long_for_the_model(tiny_bert: Path) -> None:
     with pytest.raises(DataError, match=r"302 pieces, .* reads at most 300") as caught:
         model.encode([["fine"], ["a"] * 300])
     one_line(caught.value)
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_name_is_looked_up_on_the_hub(
+    offline: bool, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool) -> str:
+        asked.append((name, local_files_only))
+        assert not any(fnmatch("pytorch_model.bin", pattern) for pattern in allow_patterns)
+        return str(tiny_bert)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    monkeypatch.setenv("GSAT_OFFLINE", "1" if offline else "0")
+    model = WordVectors("owner/model")
+    assert asked == [("owner/model", offline)]
+    assert str(model).startswith("owner/model (bert, 16 columns")
 
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "/no/such/folder", "no such name"])

@@ -181,7 +181,7 @@ GRAPH_SST2 = Entry(
             RawFile(
                 "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz",
                 "8206a4d1f25e1dcf2b8f700fecd45c19c0a690c5645190e940e7392982933d14",
-                "whoever made it: it is derived from GLUE's SST-2 with spaCy (docs/data.md)",
+                "the makers of this package (SST-2 parsed by spaCy; your own: docs/data.md)",
             ),
         ),
         # DIG publishes no checksums; the reader checks that the files fit together.

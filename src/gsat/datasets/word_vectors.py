@@ -55,18 +55,25 @@ class WordVectors:
         try:
             # Weights that are not in the file are drawn: not from the caller's generator.
             with torch.random.fork_rng(devices=[]):
-                model = transformers.AutoModel.from_pretrained(
-                    folder, local_files_only=True, use_safetensors=True
+                model, loading = transformers.AutoModel.from_pretrained(
+                    folder, local_files_only=True, use_safetensors=True, output_loading_info=True
                 )
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, use_fast=True, add_prefix_space=True
             )
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+        except (ImportError, KeyError, OSError, RuntimeError, ValueError, SafetensorError) as error:
             why = " ".join(str(error).split())
             raise DataError(
                 f"{folder} holds no model that transformers can open from config.json, "
                 f"model.safetensors and tokenizer.json: {why}"
             ) from error
+        # A head for whole sentences is often left out, and not used here.
+        drawn = [name for name in loading["missing_keys"] if "pooler" not in name]
+        if drawn:
+            raise DataError(
+                f"{folder} lacks {len(drawn)} of the model's weights, {drawn[0]} among them: "
+                "they would be random; save the whole model"
+            )
         if not self._tokenizer.is_fast:
             raise DataError(
                 f"{folder} has no fast tokenizer, which knows the word of each piece: "
