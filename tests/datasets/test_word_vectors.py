@@ -216,6 +216,18 @@ def test_pickled_weights_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
     one_line(caught.value)
 
 
+def test_code_in_the_folder_is_not_run(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = copy(tiny_bert, tmp_path / "code")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModel": "own.M"}}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", "utf-8")
+    with pytest.raises(DataError, match="holds no model that transformers can open") as caught:
+        WordVectors(str(folder))
+    one_line(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize("part", ["config.json", "model.safetensors"])
 def test_damaged_models(part: str, tiny_bert: Path, tmp_path: Path) -> None:
     folder = copy(tiny_bert, tmp_path / "damaged")

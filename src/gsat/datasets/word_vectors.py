@@ -32,6 +32,8 @@ CHUNK: Final = 1024  # sentences to a file
 BATCH: Final = 64
 # What a model consists of; nothing else is fetched or counted as part of it.
 PARTS: Final = ("*.safetensors", "*.json", "*.txt", "*.model")
+# Without the second, transformers asks at the terminal whether to run code that lies in the folder.
+_SAFE: Final = {"local_files_only": True, "trust_remote_code": False}
 
 Half = NDArray[np.float16]
 
@@ -56,10 +58,10 @@ class WordVectors:
             # Weights that are not in the file are drawn: not from the caller's generator.
             with torch.random.fork_rng(devices=[]):
                 model, loading = transformers.AutoModel.from_pretrained(
-                    folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+                    folder, use_safetensors=True, output_loading_info=True, **_SAFE
                 )
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, use_fast=True, add_prefix_space=True
+                folder, use_fast=True, add_prefix_space=True, **_SAFE
             )
         except (ImportError, KeyError, OSError, RuntimeError, ValueError, SafetensorError) as error:
             why = " ".join(str(error).split())
