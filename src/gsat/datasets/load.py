@@ -127,6 +127,8 @@ def load_dataset(
         "data_seed": None if files else data_seed,
         "files": _names(files),
     }
+    if hasattr(module, "identity"):
+        made_by["identity"] = module.identity(resolved)
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
     task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK

@@ -43,7 +43,9 @@ class Entry:
     The module offers ``build(name, options) -> GraphStore``, ``split(store, seed, options) ->
     dict of positions``, ``TASK`` (or ``TASK(name, options)``), ``matches_paper(name, options)``,
     ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
-    what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why.
+    what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why. Where
+    files named by an option decide the graphs, ``identity(options)`` is a text that changes with
+    them.
     """
 
     name: str
@@ -228,6 +230,43 @@ MOTIF_COUNT = Entry(
         ),
     },
 )
+GRAPH_SST2 = Entry(
+    "graph-sst2",
+    "70042 sentences of film reviews as dependency trees, good or bad; tested on short ones",
+    "gsat.datasets.graph_sst2",
+    options={
+        "source": Option(
+            "trees",
+            "'trees': parses made again, with word vectors of a model; 'published': DIG's files",
+            ("trees", "published"),
+        ),
+        "vectors": Option(
+            "minilm",
+            "for 'trees': minilm, a folder with a transformers model, or a name on the hub",
+        ),
+        "sentences": Option(0, "only the first so many sentences; 0 for all"),
+    },
+    files={
+        "trees": (
+            RawFile(
+                "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz",
+                "8206a4d1f25e1dcf2b8f700fecd45c19c0a690c5645190e940e7392982933d14",
+                "the makers of this package (SST-2 parsed by spaCy; your own: docs/data.md)",
+            ),
+        ),
+        # DIG publishes no checksums; the reader checks that the files fit together.
+        "published": tuple(
+            RawFile(f"sst2/Graph-SST2/raw/Graph-SST2_{part}", "", "the DIG project (Graph-SST2)")
+            for part in (
+                "edge_index.txt",
+                "node_indicator.txt",
+                "graph_labels.txt",
+                "node_features.pkl",
+                "sentence_tokens.json",
+            )
+        ),
+    },
+)
 
 
 def _ogbg(name: str, summary: str) -> Entry:
@@ -246,7 +285,8 @@ OGBG_MOL = (
 )
 
 ENTRIES: tuple[Entry, ...] = (
-    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, GRAPH_SST2, *OGBG_MOL, BA_SHAPES, TREE_CYCLES,
+    MOTIF_COUNT
 )  # fmt: skip
 
 # Graphs of the user's own: at a path, which is then the name, or in memory under this name.

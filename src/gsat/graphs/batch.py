@@ -133,6 +133,8 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     total = int(node_ptr[-1])
 
     x = at_nodes(arrays["x"]) if "x" in arrays else np.ones((total, 1), dtype=np.float32)
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
 
     def optional(name: str, read: Callable[[Column], Array]) -> Tensor | None:
         return torch.from_numpy(read(arrays[name])) if name in arrays else None

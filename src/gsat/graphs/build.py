@@ -74,7 +74,9 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
     if array.dtype.kind == "U":
         return encode(array.tolist())
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
-    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    # Half-precision features stay as they are: word vectors take half the disk.
+    half = name == "x" and array.dtype == np.float16
+    kind = np.float16 if half else np.float32 if array.dtype.kind == "f" else np.int64
     return array.astype(bool if array.dtype.kind == "b" else kind)
 
 
