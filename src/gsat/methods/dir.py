@@ -108,7 +108,7 @@ class DIR(InterpretableModel):
         # A linear layer on concat(z_u, z_v) is one on z_u plus one on z_v: on nodes, not on edges.
         sources, targets = first.weight.chunk(2, dim=1)
         u, v = z @ sources.T, torch.addmm(first.bias, z, targets.T)
-        return z, last(relu(u[batch.src] + v[batch.dst]))[:, 0]
+        return z, last(relu(u.index_select(0, batch.src) + v.index_select(0, batch.dst)))[:, 0]
 
     def causal_edges(self, scores: Tensor, batch: GraphBatch) -> Tensor:
         """Which edges are causal, [E] bool: of E edges of a graph the int(ratio · E) highest, at
@@ -134,7 +134,7 @@ class DIR(InterpretableModel):
         """
         part, nodes = part_of(batch, keep)
         if self.features == "embeddings":
-            part = replace(part, x=z[nodes])
+            part = replace(part, x=z.index_select(0, nodes))
         if part.num_edges == 0:  # of nothing there is no batch norm, either
             return z.new_zeros(batch.num_graphs, self.backbone.hidden)
         return self.backbone(part, weight[keep], draws)

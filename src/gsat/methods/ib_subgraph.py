@@ -110,15 +110,15 @@ class IBSubgraphSettings(MethodSettings):
 
     Attributes:
         mi_weight: of the mutual information. con_weight: of the connectivity loss.
-        graph_embedding: of the whole graph: half the ``sum`` of its nodes' embeddings (published
-            code) or their ``mean``.
+        graph_embedding: of the whole graph: the ``mean`` of its nodes' embeddings or half their
+            ``sum`` (published code).
         inner_steps: of the estimator, per batch. inner_lr, inner_weight_decay: of its Adam.
         patience: epochs without a better one after which training ends.
     """
 
     mi_weight: float = Field(0.2, ge=0)
     con_weight: float = Field(5.0, ge=0)
-    graph_embedding: Literal["sum", "mean"] = "sum"
+    graph_embedding: Literal["mean", "sum"] = "mean"
     inner_steps: NonNegativeInt = 150
     inner_lr: float = Field(1e-3, gt=0)
     inner_weight_decay: float = Field(5e-5, ge=0)
