@@ -16,7 +16,7 @@ def by_sorting(scores: Tensor, ptr: list[int], count: list[int]) -> list[bool]:
     """Python's sort is stable."""
     top = [False] * len(scores)
     for first, last, k in zip(ptr[:-1], ptr[1:], count, strict=True):
-        for i in sorted(range(first, last), key=lambda i: -float(scores[i]))[:k]:
+        for i in sorted(range(first, last), key=lambda i: -float(scores[i].detach()))[:k]:
             top[i] = True
     return top
 

@@ -41,6 +41,7 @@ class LEConvGenerator(LEConvNet):
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
         *inner, last = self.layers
+        assert isinstance(last, LEConvLayer)
         x = batch.x.to(last.own.weight.dtype)
         weight = self.weights(batch, attention, x.dtype)
         total = total_weight(x, batch, weight)
@@ -105,6 +106,7 @@ class DIR(InterpretableModel):
         """Node embeddings z [N, h] and edge scores s [E], the higher the more causal."""
         z = self.generator.embed(batch)
         first, relu, last = self.scorer
+        assert isinstance(first, nn.Linear)
         # A linear layer on concat(z_u, z_v) is one on z_u plus one on z_v: on nodes, not on edges.
         sources, targets = first.weight.chunk(2, dim=1)
         u, v = z @ sources.T, torch.addmm(first.bias, z, targets.T)

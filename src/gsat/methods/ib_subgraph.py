@@ -1,8 +1,8 @@
 """IB-subgraph (Yu et al., ICLR 2021): predict from a subgraph that tells little of its graph.
 
-Every node is assigned to the subgraph or to the rest, softly. The subgraph's embedding predicts; how
-much it tells of the whole graph's is estimated by a network of its own, trained anew on every batch,
-and has to be small; and a connectivity loss wants neighbours on the same side.
+Every node is assigned to the subgraph or to the rest, softly. The subgraph's embedding predicts.
+How much it tells of the whole graph's is estimated by a network of its own, which learns on every
+batch before it is asked, and has to be little; a connectivity loss wants neighbours on one side.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class IBSubgraph(InterpretableModel):
 
     def classify(self, embeddings: Tensor) -> Tensor:
         """Logits [B, num_logits] from embeddings of subgraphs [B, h], by the backbone's head."""
-        return self.backbone.head(embeddings)
+        head = self.backbone.head
+        assert isinstance(head, nn.Module)
+        return head(embeddings)
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
         """Logits from the subgraphs; the score of an edge is S_u0 · S_v0."""

@@ -31,9 +31,7 @@ class LEConvLayer(nn.Module):
         self.centre = nn.Linear(in_features, hidden, bias=False)
         self.own = nn.Linear(in_features, hidden)
 
-    def linear(
-        self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor
-    ) -> Tensor:
+    def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
         """What the ReLU is taken of, [N, in_features] to [N, hidden]."""
         arrived = aggregate(self.source(x), batch, weight)
         return self.own(x) + arrived - total * self.centre(x)

@@ -93,9 +93,7 @@ def raise_estimate(
     return estimates
 
 
-def raise_plain(
-    estimator: Estimator, adam: Adam, e: Tensor, p: Tensor, orders: Tensor
-) -> Tensor:
+def raise_plain(estimator: Estimator, adam: Adam, e: Tensor, p: Tensor, orders: Tensor) -> Tensor:
     """The meaning of :func:`raise_estimate`, in plain torch."""
     estimates = []
     with torch.enable_grad():

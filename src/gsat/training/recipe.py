@@ -2,7 +2,8 @@
 
 A recipe is put together from the settings' own defaults, the shipped file for the data set and
 backbone (``recipes/``), the caller's file, then single ``key=value`` settings. A key is written in
-full (``method.gsat.r_final``) or, where only one setting has that name, by its last part.
+full (``method.gsat.r_final``) or, where only one setting has that name, by its last part. In a
+shipped file, ``[method.NAME.training]`` goes over ``[training]`` for that method.
 """
 
 from __future__ import annotations
@@ -173,7 +174,10 @@ def make_recipe(
         "training": {},
         "method": {"name": method, method: {}},
     }
-    _merge(tables, _shipped(dataset, backbone))
+    shipped = _shipped(dataset, backbone)
+    own_training = shipped.get("method", {}).get(method, {}).pop("training", {})
+    _merge(tables, shipped)
+    _merge(tables["training"], own_training)
     if file is not None:
         over = _read(Path(file))
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
