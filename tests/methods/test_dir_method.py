@@ -298,3 +298,19 @@ def test_a_run_is_saved_loaded_and_explains(backbone: str, step: str, tmp_path: 
     torch.testing.assert_close(dense, dense.T)
     with pytest.raises(gsat.GSATError, match="node features"):
         model.predict(random_graphs(1, features=3))
+
+
+@pytest.mark.parametrize(("step", "taken"), [("epoch", 2), ("batch", 6)])
+def test_the_loop_says_when_an_epoch_ends(step: str, taken: int) -> None:
+    data = gsat.load_dataset("ba2motifs", graphs=60)  # 48 to train on
+    training = TrainingSettings(epochs=2, batch_size=16)
+    backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
+    method = DIRMethod.create(backbone, DIRSettings(step=step), training, seed=0)  # type: ignore[arg-type]
+    Loop(method, data, batch_size=16, seed=0).train()
+    assert int(method.optimiser.state[method.model.causal[0].weight]["step"]) == taken
+
+
+def test_a_predictor_scales_by_the_degrees_the_generator_learnt() -> None:
+    scaled = {"scalers": ["identity", "amplification"], "mean_log_degree": 1.75}
+    model = DIR(gsat.PNA(4, TASKS["binary"], hidden=8, layers=1, **scaled))
+    assert float(model.backbone.mean_log_degree) == 1.75
