@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
+from gsat.methods.dir import DIRMethod
 from gsat.methods.erm import ERMMethod
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
+from gsat.methods.ib_subgraph import IBSubgraphMethod
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)
+    method.name: method
+    for method in (GSATMethod, GSATStarMethod, ERMMethod, DIRMethod, IBSubgraphMethod)
 }
 
 __all__ = [
     "METHODS",
     "Context",
+    "DIRMethod",
     "ERMMethod",
     "GSATMethod",
     "GSATStarMethod",
+    "IBSubgraphMethod",
     "Method",
     "MethodSettings",
     "Phase",

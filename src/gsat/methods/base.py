@@ -47,21 +47,26 @@ class Phase:
         name: for logs and random draws. epochs: how many.
         selectable_from: the first epoch that may be chosen as the best; None for none of them.
         explains: whether edges are scored in it; without, explanation metrics are None.
+        patience: of the last phase; it ends after so many epochs without a better one.
     """
 
     name: str
     epochs: int
     selectable_from: int | None = 0
     explains: bool = True
+    patience: int | None = None
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where a step happens: the phase, the epoch within it, and the source of random numbers."""
+    """Where a step happens: the phase, the epoch within it, and the source of random numbers; in
+    training also the number of the step within the epoch, and how many steps the epoch has."""
 
     phase: str
     epoch: int
     draws: Draws
+    step: int = 0
+    steps: int = 1
 
 
 class Method(ABC):
