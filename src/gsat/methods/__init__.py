@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.methods.erm import ERMMethod
+from gsat.methods.explaining import POSTHOC, explain_with
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)
+    **{method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)},
+    **POSTHOC,
 }
 
 __all__ = [
@@ -21,4 +23,5 @@ __all__ = [
     "MethodSettings",
     "Phase",
     "TrainingSettings",
+    "explain_with",
 ]

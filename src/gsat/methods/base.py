@@ -47,12 +47,16 @@ class Phase:
         name: for logs and random draws. epochs: how many.
         selectable_from: the first epoch that may be chosen as the best; None for none of them.
         explains: whether edges are scored in it; without, explanation metrics are None.
+        steps: whether the training set is stepped through.
+        traces: whether the training set is evaluated after each epoch, for the log.
     """
 
     name: str
     epochs: int
     selectable_from: int | None = 0
     explains: bool = True
+    steps: bool = True
+    traces: bool = False
 
 
 @dataclass(frozen=True)
