@@ -43,8 +43,8 @@ class GNNExplainerSettings(PosthocSettings):
     """
 
     iterations: PositiveInt = 100
-    explain_lr: float = Field(0.1, gt=0)
-    size: float = Field(0.01, ge=0)
+    explain_lr: float = Field(1.0, gt=0)
+    size: float = Field(1.0, ge=0)
     entropy: float = Field(1.0, ge=0)
 
 
@@ -79,8 +79,8 @@ class GNNExplainer(Posthoc):
         backbone: Backbone,
         *,
         iterations: int = 100,
-        lr: float = 0.1,
-        size: float = 0.01,
+        lr: float = 1.0,
+        size: float = 1.0,
         entropy: float = 1.0,
         target: Target = "prediction",
         seed: int = 0,
