@@ -242,9 +242,10 @@ class FromHere(TheirGNNExplainer):
         self.edge_mask = nn.Parameter(self.start.clone())
 
 
-def test_it_agrees_with_pygs_gnnexplainer() -> None:
-    """On directed graphs, where neither averages, and from the same start. PyG leaves the
-    regularisers out of the first step."""
+@pytest.mark.parametrize(("size", "entropy"), [(0.0, 0.0), (0.05, 0.5)])
+def test_it_agrees_with_pygs_gnnexplainer(size: float, entropy: float) -> None:
+    """On directed graphs, where neither averages, and from the same start; with regularisers less
+    closely, because PyG leaves them out of the first step."""
     torch.manual_seed(0)
     rng, network, task = np.random.default_rng(0), Net().eval(), Task("multiclass", 3)
     for _ in range(3):
@@ -253,21 +254,23 @@ def test_it_agrees_with_pygs_gnnexplainer() -> None:
         start = GNNExplainer(gsat.wrap(network, task, example=graph)).start(batch).mask
         theirs = Explainer(
             copy.deepcopy(network),
-            FromHere(start.detach()[batch.by_caller], epochs=40, edge_size=0.05, edge_ent=0.5),
+            FromHere(start.detach()[batch.by_caller], epochs=40, edge_size=size, edge_ent=entropy),
             explanation_type="model",
             edge_mask_type="object",
             model_config=ModelConfig("multiclass_classification", "graph", "raw"),
         )(graph.x, graph.edge_index)
         (ours,) = gsat.explain_with(
             "gnnexplainer", network, graph, task=task,
-            iterations=40, explain_lr=0.01, size=0.05, entropy=0.5,
+            iterations=40, explain_lr=0.01, size=size, entropy=entropy,
         )  # fmt: skip
         seen = theirs.edge_mask > 0  # PyG leaves out edges without a gradient
         assert seen.sum() > 10
-        moved = ours.edge_mask - start.detach().sigmoid()[batch.by_caller]
-        assert moved[seen].abs().max() > 0.05
-        torch.testing.assert_close(theirs.edge_mask[seen], ours.edge_mask[seen], rtol=0, atol=0.01)
-        assert spearmanr(theirs.edge_mask[seen], ours.edge_mask[seen]).statistic > 0.95
+        begun = start.detach().sigmoid()[batch.by_caller]
+        moved = [(mask - begun)[seen] for mask in (theirs.edge_mask, ours.edge_mask)]
+        assert min(move.abs().max() for move in moved) > 0.07
+        if size == 0:
+            torch.testing.assert_close(*moved, rtol=0, atol=1e-3)
+        assert spearmanr(*moved).statistic > (0.75 if size else 0.95)
 
 
 def test_it_agrees_with_pygs_pgexplainer(monkeypatch: pytest.MonkeyPatch) -> None:

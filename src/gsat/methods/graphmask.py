@@ -129,7 +129,10 @@ class GraphMask(Posthoc):
         A layer's score is the gate's probability σ(ω + loc). Stretched and cut off as in training,
         or rounded, it would not rank the edges at either end.
         """
-        logits, omega = self.look(batch, first)
+        return self.said(batch, *self.look(batch, first))
+
+    def said(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> Attended:
+        """The same from what :meth:`look` gave."""
         open_ = omega.sigmoid()
         score = open_.mean(dim=0) if self.across == "mean" else open_.amax(dim=0)
         return Attended(logits, average_directions(score, batch), score, score)
@@ -244,7 +247,8 @@ class GraphMaskMethod(PosthocMethod):
         logits, omega = self.model.look(batch, first)
         gamma, zeta = self.settings.gamma, self.settings.zeta
         keep = (omega.sigmoid() * (zeta - gamma) + gamma > 0.5).to(omega.dtype)
-        return self.model(batch, first), self._losses(batch, logits, omega, keep, first)
+        said = self.model.said(batch, logits, omega)
+        return said, self._losses(batch, logits, omega, keep, first)
 
     def _losses(
         self, batch: GraphBatch, logits: Tensor, omega: Tensor, keep: Tensor, first: int
