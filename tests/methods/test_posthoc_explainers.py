@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from posthoc_planted import BINARY, Planted, planted_gin, planted_graphs
-from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, ModelConfig
@@ -270,7 +269,7 @@ def test_it_agrees_with_pygs_gnnexplainer(size: float, entropy: float) -> None:
         assert min(move.abs().max() for move in moved) > 0.07
         if size == 0:
             torch.testing.assert_close(*moved, rtol=0, atol=1e-3)
-        assert spearmanr(*moved).statistic > (0.75 if size else 0.95)
+        assert np.corrcoef(*moved)[0, 1] > (0.8 if size else 0.999)
 
 
 def test_it_agrees_with_pygs_pgexplainer(monkeypatch: pytest.MonkeyPatch) -> None:
