@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -181,15 +182,15 @@ def test_layers_are_gated_from_the_last_to_the_first() -> None:
     assert [made.first_layer(epoch) for epoch in range(made.explain_epochs)] == [1] * 3 + [0] * 3
     made.begin(EXPLAIN)
     batch = batch_of()
-    start = [gate.baseline.detach().clone() for gate in made.model.gates]
+    start = [gate.last.bias.detach().clone() for gate in made.model.gates]
     made.explain_step(batch, Context(EXPLAIN, 0, Draws(0)))
     moved = [
-        not torch.equal(gate.baseline, before)
+        not torch.equal(gate.last.bias, before)
         for gate, before in zip(made.model.gates, start, strict=True)
     ]
     assert moved == [False, True]
     made.explain_step(batch, Context(EXPLAIN, 3, Draws(0)))
-    assert not torch.equal(made.model.gates[0].baseline, start[0])
+    assert not torch.equal(made.model.gates[0].last.bias, start[0])
 
 
 def test_scores_rank_and_layers_are_averaged_or_the_highest_counts() -> None:
@@ -203,3 +204,28 @@ def test_scores_rank_and_layers_are_averaged_or_the_highest_counts() -> None:
     assert len(mean(batch).edge_weight.unique()) > 3
     torch.testing.assert_close(mean(batch).attention, layers.mean(0))
     torch.testing.assert_close(most(batch).attention, layers.max(0).values)
+
+
+def test_with_open_gates_nothing_is_lost_however_unsure_the_network_is() -> None:
+    backbone, batch = make("gin", 0), batch_of()
+    settings = GraphMaskSettings()
+    made = GraphMaskMethod.create(backbone, settings, TrainingSettings.model_validate({}), 0)
+    logits, omega = made.model.look(batch)
+    task = backbone.task
+    assert task.loss(logits, logits.argmax(1)) > 2 * settings.allowance
+    for keep, lost in ((torch.ones_like(omega), 0.0), (torch.zeros_like(omega), None)):
+        said = made.model.gated(batch, keep)
+        gap = task.loss(said, logits.argmax(1)) - task.loss(logits, logits.argmax(1))
+        found = made._losses(batch, logits, omega, keep, 0)["answer"]
+        torch.testing.assert_close(found, gap, rtol=1e-4, atol=1e-5)
+        if lost is not None:
+            assert float(found.detach()) == pytest.approx(lost, abs=1e-5)
+
+
+def test_where_all_nodes_begin_alike_only_the_networks_end_tells_edges_apart() -> None:
+    batch = batch_of()
+    batch = replace(batch, x=torch.ones_like(batch.x))
+    for sees, different in (("layer", False), ("network", True)):
+        _, omega = GraphMask(make("gin", 0), sees=sees).look(batch)
+        assert bool(omega[0].detach().std() > 1e-3) == different
+        assert omega[1].detach().std() > 1e-3

@@ -9,8 +9,9 @@ As few messages as possible are to pass while the answer stays what it was:
 
     min over gates and b, max over λ:   penalty · Σ_layers P(z > 0) + softplus(λ) · (D − β)₊
 
-D is the loss towards the network's own answer. λ rises while D > β and falls otherwise. Layers are
-gated one after the other, the last one first.
+D is how much larger the loss towards the network's own answer is than in its own run: 0 with all
+gates open, so that an unsure network can be explained, too. λ rises while D > β, else it falls.
+Layers are gated one after the other, the last one first.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws, concrete
 
 Across = Literal["mean", "max"]
+Sees = Literal["layer", "network"]
 
 # Where λ starts, and the range it is kept in.
 _MULTIPLIER, _LOWEST, _HIGHEST = 0.55, -2.0, 30.0
@@ -52,20 +54,24 @@ class GraphMaskSettings(PosthocSettings):
     Attributes:
         epochs_per_layer: after so many, the next layer is gated, too. explain_lr: of the gates.
         multiplier_lr: of λ. penalty: weight of the share of messages that pass (ℓ0).
-        allowance: β, the loss towards the network's own answer that is put up with.
+        allowance: β, how much farther from the network's own answer is put up with.
         temperature, gamma, zeta, loc: of the hard concrete distribution.
+        sees: whether a gate looks at nodes as they leave the ``network``, or (its authors' own) as
+            they come into its ``layer``; where all nodes begin alike, the first layers have
+            nothing to look at then.
         across: an edge's score is the ``mean`` or the ``max`` over layers.
     """
 
     epochs_per_layer: PositiveInt = 25
-    explain_lr: float = Field(3e-4, gt=0)
+    explain_lr: float = Field(3e-3, gt=0)
     multiplier_lr: float = Field(1e-2, gt=0)
-    penalty: float = Field(5.0, ge=0)
+    penalty: float = Field(1.0, ge=0)
     allowance: float = Field(0.03, ge=0)
     temperature: float = Field(1 / 3, gt=0)
     gamma: float = Field(-0.2, lt=0)
     zeta: float = Field(1.0, gt=0)
     loc: float = 3.0
+    sees: Sees = "network"
     across: Across = "mean"
 
 
@@ -97,7 +103,8 @@ class GraphMask(Posthoc):
     Args:
         backbone: GIN, PNA or LEConv; it is not changed.
         loc: added to the gates' logits, so that they start open.
-        across, target: see :class:`GraphMaskSettings`. seed: decides the gates' initial weights.
+        sees, across, target: see :class:`GraphMaskSettings`.
+        seed: decides the gates' initial weights.
     """
 
     backbone: GatedBackbone
@@ -107,6 +114,7 @@ class GraphMask(Posthoc):
         backbone: Backbone,
         *,
         loc: float = 3.0,
+        sees: Sees = "network",
         across: Across = "mean",
         target: Target = "prediction",
         seed: int = 0,
@@ -116,8 +124,8 @@ class GraphMask(Posthoc):
                 "GraphMask replaces messages inside the layers, which it can in GIN, PNA and "
                 "LEConv networks of gsat only; take gnnexplainer or pgexplainer"
             )
-        super().__init__(backbone, target, loc=loc, across=across)
-        self.loc, self.across = loc, across
+        super().__init__(backbone, target, loc=loc, sees=sees, across=across)
+        self.loc, self.sees, self.across = loc, sees, across
         with seeded(seed, "graphmask"):
             self.gates = nn.ModuleList(
                 LayerGate(backbone.hidden, backbone.message_size) for _ in range(backbone.hops)
@@ -144,8 +152,11 @@ class GraphMask(Posthoc):
         with torch.no_grad():
             embeddings = self.backbone.embed(batch, gate=lambda _, *at: seen.append(at))
             logits = self.backbone.read_out(embeddings, batch)
-        chosen = zip(self.gates[first:], seen[first:], strict=True)
-        return logits, torch.stack([gate(*at, batch) + self.loc for gate, at in chosen])
+        omega = [
+            gate(x if self.sees == "layer" else embeddings, messages, batch) + self.loc
+            for gate, (x, messages) in zip(self.gates[first:], seen[first:], strict=True)
+        ]
+        return logits, torch.stack(omega)
 
     def gated(self, batch: GraphBatch, keep: Tensor, first: int = 0) -> Tensor:
         """Logits [B, num_logits] where of each message the share ``keep`` [L − first, E] passes."""
@@ -182,7 +193,12 @@ class GraphMaskMethod(PosthocMethod):
     ) -> Self:
         """GraphMask of a fresh backbone."""
         model = GraphMask(
-            backbone, loc=settings.loc, across=settings.across, target=settings.target, seed=seed
+            backbone,
+            loc=settings.loc,
+            sees=settings.sees,
+            across=settings.across,
+            target=settings.target,
+            seed=seed,
         )
         return cls(model, settings, training)
 
@@ -256,9 +272,10 @@ class GraphMaskMethod(PosthocMethod):
         settings = self.settings
         answer = self.model.answer(logits, batch)
         said = self.model.gated(batch, keep, first)
+        far = [answer_loss(self.model.task, each, answer).mean() for each in (said, logits)]
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)
         parts = {
-            "answer": answer_loss(self.model.task, said, answer).mean(),
+            "answer": far[0] - far[1],
             "penalty": sum(graph_mean(layer.sigmoid(), batch).mean() for layer in off),
             "open": keep.detach().mean(),
             "lambda": self.multiplier["lambda"].detach().clone(),
