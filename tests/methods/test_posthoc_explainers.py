@@ -335,6 +335,15 @@ def test_masks_follow_the_callers_edges() -> None:
     torch.testing.assert_close(one[order], other)
 
 
+@pytest.mark.parametrize("method", NAMES)
+def test_a_graph_without_edges_is_answered(method: str) -> None:
+    lonely = Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0, dtype=torch.long))
+    made = create(method, planted_gin())
+    found = made.model.explain(lonely)
+    assert found.edge_mask.shape == (0,)
+    assert found.logits.isfinite().all()
+
+
 # -- refusals -------------------------------------------------------------------------------------
 
 
