@@ -20,7 +20,9 @@ SHORT = {
 @pytest.mark.parametrize("method", SHORT)
 def test_train_evaluate_and_explain(method: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    succeed("train", *TINY, "--method", method, "--set", SHORT[method], "--out", run)
+    said = succeed("train", *TINY, "--method", method, "--set", SHORT[method], "--out", run)
+    assert said.lines[0].startswith("explained model: accuracy")
+    assert "too few epochs" not in said.out
     reported = json.loads((run / "result.json").read_text())
     assert (reported["method"], reported["selected"]) == (method, "last")
     measured = json.loads(succeed("evaluate", run, "--json").out)
