@@ -205,14 +205,19 @@ def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result))
         return
+    from gsat.methods import METHODS
+
+    reports = METHODS[result["method"]].reports
     if "pretrained" in result:
         before = result["pretrained"]["test"]
         known = {name: value for name, value in before.items() if value is not None}
-        show_metrics("before fine-tuning:", known)
+        show_metrics("explained model:" if reports == "last" else "before fine-tuning:", known)
     show_metrics("test", result["test"])
     epoch = f"best epoch {result['best_epoch']}"
     if result["selected"] == "last":
-        epoch = f"last epoch {result['best_epoch']} (too few epochs to choose the best)"
+        epoch = f"last epoch {result['best_epoch']}"
+        if reports == "best":
+            epoch += " (too few epochs to choose the best)"
     typer.echo(f"{epoch} · {result['seconds']:.0f} s · {folder}")
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.methods.dir import DIRMethod
 from gsat.methods.erm import ERMMethod
+from gsat.methods.explaining import POSTHOC, explain_with
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
 from gsat.methods.ib_subgraph import IBSubgraphMethod
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (GSATMethod, GSATStarMethod, ERMMethod, DIRMethod, IBSubgraphMethod)
+    **{method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)},
+    **POSTHOC,
+    **{method.name: method for method in (DIRMethod, IBSubgraphMethod)},
 }
 
 __all__ = [
@@ -26,4 +28,5 @@ __all__ = [
     "MethodSettings",
     "Phase",
     "TrainingSettings",
+    "explain_with",
 ]

@@ -48,6 +48,8 @@ class Phase:
         selectable_from: the first epoch that may be chosen as the best; None for none of them.
         explains: whether edges are scored in it; without, explanation metrics are None.
         patience: of the last phase; it ends after so many epochs without a better one.
+        steps: whether the training set is stepped through.
+        traces: whether the training set is evaluated after each epoch, for the log.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Phase:
     selectable_from: int | None = 0
     explains: bool = True
     patience: int | None = None
+    steps: bool = True
+    traces: bool = False
 
 
 @dataclass(frozen=True)

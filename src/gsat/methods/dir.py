@@ -36,7 +36,8 @@ class LEConvGenerator(LEConvNet):
         with seeded(seed, "generator"):
             self.layers[0] = LEConvLayer(self.config["in_features"], self.hidden)
 
-    def embed(
+    # Nobody asks to see its messages.
+    def embed(  # type: ignore[override]
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
 from gsat.tasks import Task
@@ -52,6 +52,27 @@ class LEConvLayer(nn.Module):
         z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
+    def gated(
+        self,
+        x: Tensor,
+        batch: GraphBatch,
+        weight: Tensor | None,
+        total: Tensor,
+        keep: Tensor,
+        baseline: Tensor,
+    ) -> Tensor:
+        """The same without dropout, where of each message the share ``keep`` [E] passes and
+        ``baseline`` [hidden] stands for the rest."""
+        lost = withheld(keep, weight, batch)
+        passing = keep if weight is None else weight * keep
+        arrived = aggregate(self.source(x), batch, passing)
+        z = self.own(x) + arrived - (total - lost) * self.centre(x) + lost * baseline
+        return torch.relu(z)
+
+    def messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """W₁ x_u + b₁ − W₂ x_v of every edge [E, hidden]."""
+        return self.source(x)[batch.src] - self.centre(x)[batch.dst]
+
 
 def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
     """The sum of the weights that arrive at each node, [N, 1], in the dtype of ``x``."""
@@ -59,7 +80,7 @@ def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
     return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
 
 
-class LEConvNet(Backbone):
+class LEConvNet(GatedBackbone):
     """Linear encoder, ``layers`` of :class:`LEConvLayer`, mean pooling, two linear layers.
 
     Args:
@@ -91,6 +112,7 @@ class LEConvNet(Backbone):
                 f"{edge_features}; leave them aside by edge_features=false or take another backbone"
             )
         self.hidden, self.task, self.dropout = hidden, task, dropout
+        self.message_size = hidden
         self.config = {
             "in_features": in_features,
             "categories": None if categories is None else list(categories),
@@ -108,13 +130,21 @@ class LEConvNet(Backbone):
             )
 
     def embed(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         weight = self.weights(batch, attention, x.dtype)
         total = total_weight(x, batch, weight)
         for number, layer in enumerate(self.layers):
+            assert isinstance(layer, LEConvLayer)
+            if gate and (gated := gate(number, x, layer.messages(x, batch))):
+                x = layer.gated(x, batch, weight, total, *gated)
+                continue
             source = draws.child("dropout", number) if draws else None
             x = layer(x, batch, weight, total, self.dropout, source)
         return x

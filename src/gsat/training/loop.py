@@ -178,8 +178,10 @@ class Loop:
         if epoch == 0:
             self.method.begin(phase.name)
         draws = self.draws.child(phase.name, epoch)
-        train = self._train_epoch(phase, epoch, draws)
+        train: dict[str, Any] = self._train_epoch(phase, epoch, draws) if phase.steps else {}
         context = Context(phase.name, epoch, draws)
+        if phase.traces:
+            train = {**self._evaluate("train", context), **train}
         valid = self._evaluate("valid", context)
         self.method.finish_epoch(context, valid)
         line: dict[str, Any] = {
