@@ -25,7 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 def train(
     dataset: Annotated[str, typer.Argument(help="A data set; see: gsat datasets")],
     backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
-    method: Annotated[str, typer.Option(help="How to train it: gsat, gsat-star, erm.")] = "gsat",
+    method: Annotated[str, typer.Option(help="How to train it; see: gsat methods")] = "gsat",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Decides the split and the training (0).")
     ] = None,

@@ -6,9 +6,11 @@ from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSe
 from gsat.methods.erm import ERMMethod
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
+from gsat.methods.irm import IRMMethod
+from gsat.methods.vrex import VRExMethod
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)
+    method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod, IRMMethod, VRExMethod)
 }
 
 __all__ = [
@@ -17,8 +19,10 @@ __all__ = [
     "ERMMethod",
     "GSATMethod",
     "GSATStarMethod",
+    "IRMMethod",
     "Method",
     "MethodSettings",
     "Phase",
     "TrainingSettings",
+    "VRExMethod",
 ]
