@@ -7,11 +7,12 @@ import itertools
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import explain, growth, pna, seeds, steps
+from benchmarks import explain, growth, pna, scale, seeds, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
 from gsat.training.rundir import environment
 
@@ -128,6 +129,24 @@ def seeds_part(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def scale_part(rounds: int) -> list[dict[str, Any]]:
+    """(g) a store in shards."""
+    print("small graphs in shards, written and read in fresh processes")
+    rows = []
+    for graphs in (300_000, 1_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            row = child("write_shards", folder, graphs) | child("read_shards", folder)
+        rows.append(row)
+        print(
+            f"  {graphs:>9} graphs, {row['disk_mib']:.0f} MiB in {row['shards']} shards: written "
+            f"in {row['writing_s']:.1f} s with {row['writing_mib']:.0f} MiB more memory (made in "
+            f"{row['making_s']:.1f} s), opened in {row['opening_s']:.2f} s, random batches with "
+            f"{row['reading_mib']:.0f} MiB; a batch takes {row['batch_ms']:.2f} ms against "
+            f"{row['in_memory_ms']:.2f} ms in memory, {row['ratio']:.1f} x"
+        )
+    return rows
+
+
 PARTS: dict[str, Callable[[int], Any]] = {
     "floor": floor_part,
     "pna": pna_part,
@@ -136,12 +155,15 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "explain": explain_part,
     "growth": growth_part,
     "seeds": seeds_part,
+    "scale": scale_part,
 }
 CHILDREN: dict[str, Callable[..., Any]] = {
     "memory": steps.peak_memory,
     "training_step": lambda edges: growth.training_step(int(edges)),
     "inference": lambda edges: growth.inference(int(edges)),
     "epochs": seeds.epochs,
+    "write_shards": lambda folder, graphs: scale.write(folder, int(graphs)),
+    "read_shards": scale.read,
 }
 
 

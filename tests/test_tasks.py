@@ -186,3 +186,24 @@ def test_labels_that_can_be() -> None:
     Task("binary").check_labels(torch.tensor([[0.0], [float("nan")], [1.0]]))
     Task("multiclass", 3).check_labels(torch.tensor([0, 2]))
     Task("multilabel", 2, "roc_auc").check_labels(torch.tensor([[0.0, float("nan")]]))
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "regression"])
+def test_losses_of_single_labels_have_the_loss_as_their_mean(kind: str) -> None:
+    task = {
+        "binary": Task("binary"),
+        "multiclass": Task("multiclass", 4),
+        "multilabel": Task("multilabel", 3, "roc_auc"),
+        "regression": Task("regression", 1, "r2", centre=2.0, scale=3.0),
+    }[kind]
+    draw = torch.Generator().manual_seed(1)
+    logits = torch.randn(5, 7, task.num_logits, generator=draw)
+    if kind == "multiclass":
+        y = torch.randint(4, (7,), generator=draw)
+    else:
+        y = torch.randint(2, (7, task.num_logits), generator=draw).float()
+        y[2, 0] = torch.nan
+    found = task.losses(logits, y)
+    assert found.shape == (5, 7 if kind == "multiclass" else y.numel() - 1)
+    expected = torch.stack([task.loss(each, y) for each in logits])
+    torch.testing.assert_close(found.mean(dim=1), expected)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gsat.explainers import GSATExplainer, PyGModel
     from gsat.graphs import Explanation, GraphBatch, GraphStore
     from gsat.gsat import GSAT
+    from gsat.methods import explain_with
     from gsat.models import GIN, PNA, LEConvNet
     from gsat.models.wrap import wrap
     from gsat.studies.tune import tune
@@ -28,6 +29,7 @@ _HOMES = {
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
     "GSAT": "gsat.gsat",
+    "explain_with": "gsat.methods",
     "GIN": "gsat.models",
     "LEConvNet": "gsat.models",
     "PNA": "gsat.models",
@@ -55,6 +57,7 @@ __all__ = [
     "PyGModel",
     "Run",
     "Task",
+    "explain_with",
     "fit",
     "load",
     "load_dataset",

@@ -131,6 +131,25 @@ class Task:
             return F.mse_loss(logits[present], target)
         return F.binary_cross_entropy_with_logits(logits[present], y[present].to(logits.dtype))
 
+    def losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The loss of every label that is present, whose mean is :meth:`loss`.
+
+        Args:
+            logits: [K, G, num_logits], K answers to one question. y: as in :meth:`loss`.
+
+        Returns:
+            [K, M] for the M labels that are present.
+        """
+        if self.kind == "multiclass":
+            classes_second, answers = logits.movedim(-1, 1), y.expand(len(logits), -1)
+            return F.cross_entropy(classes_second, answers, reduction="none")
+        present = ~torch.isnan(y)
+        said, target = logits[:, present], y[present].to(logits.dtype)
+        if self.kind == "regression":
+            return (said - (target - self.centre) / self.scale).square()
+        target = target.expand(len(said), -1)
+        return F.binary_cross_entropy_with_logits(said, target, reduction="none")
+
     def probabilities(self, logits: Tensor) -> Tensor:
         """[G, num_logits] logits to probabilities: one per class, or one per label.
 

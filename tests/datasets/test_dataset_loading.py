@@ -15,7 +15,7 @@ import pytest
 from loopback import serving
 from safetensors import SafetensorError
 
-import gsat.graphs.store
+import gsat.graphs.disk
 from gsat.datasets import find_entry, houses, transfer
 from gsat.datasets.load import load_dataset
 from gsat.errors import DataError, DataNotFoundError
@@ -201,7 +201,7 @@ def test_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **options: Any) -> None:
         raise SafetensorError("I/O error: No space left on device")
 
-    monkeypatch.setattr(gsat.graphs.store, "save_file", full)
+    monkeypatch.setattr(gsat.graphs.disk, "save_file", full)
     assert len(load_dataset("houses", graphs=20).store) == 20
     assert not list(cache.glob("datasets/*/*"))
 

@@ -159,13 +159,12 @@ def test_reads_a_tiny_zip(tmp_path: Path) -> None:
     assert store[1].x.argmax(dim=1).tolist() == [0, 13]
 
 
-@pytest.mark.filterwarnings("ignore:loadtxt")
 @pytest.mark.parametrize(
     ("part", "text", "why"),
     [
-        ("edge_gt", None, "no item named 'Mutagenicity_edge_gt.txt'"),
+        ("edge_gt", None, "there is no Mutagenicity_edge_gt.txt"),
         ("edge_gt", "0\n1\n", "tables do not fit"),
-        ("A", "1, 2\n2, x\n", "could not convert"),
+        ("A", "1, 2\n2, x\n", "Mutagenicity_A.txt, line 2: 'x' is not a number"),
         ("A", "1\n2\n", "A has 1 columns, not 2"),
         ("A", TINY["A"].replace("6, 7", "6, 9"), "tables do not fit"),
         ("A", TINY["A"].replace("6, 7", "6, 0"), "tables do not fit"),

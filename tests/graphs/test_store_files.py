@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.graphs.store import FILE
+from gsat.graphs.disk import FILE
 
 
 def assert_same_store(ours: GraphStore, theirs: GraphStore) -> None:

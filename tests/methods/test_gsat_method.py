@@ -312,10 +312,11 @@ def test_every_method_keeps_the_interface(name: str, data: gsat.Dataset, batch: 
         at = Context(phase.name, 0, Draws(0, phase.name))
         for network in method.networks().values():
             network.train()
-        parts = method.step(batch, at)
-        assert "loss" in parts
-        assert all(value.ndim == 0 and value.isfinite() for value in parts.values())
-        assert method.optimisers()
+        if phase.steps:
+            parts = method.step(batch, at)
+            assert "loss" in parts
+            assert all(value.ndim == 0 and value.isfinite() for value in parts.values())
+            assert method.optimisers()
         for network in method.networks().values():
             network.eval()
         with torch.no_grad():

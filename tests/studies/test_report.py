@@ -124,3 +124,11 @@ def test_the_readme_shows_what_was_recorded(tmp_path: Path) -> None:
     assert copy.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8"), (
         "run: gsat results --write README.md"
     )
+
+
+def test_data_at_a_path_is_shown_by_its_file_and_split() -> None:
+    told = {"task": "binary", "content": "0123", "split": "kfold", "fold": 3}
+    recipe = make_recipe("/data/toy.jsonl", settings=told)
+    run = record(0, 0.7, dataset="/data/toy.jsonl", recipe=recipe.tables())
+    (row,) = rows([run | {"matches_paper": "different"}])
+    assert row[0].startswith("toy.jsonl (split=kfold, fold=3)")

@@ -28,6 +28,8 @@ PUBLISHED = {
     "ogbg-molhiv": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
     "ogbg-molsider": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
     "spmotif-0.95": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
+    "mnist75sp": ("node", 64, 2, 0.3, 256, 200, 1e-3, 0.0, 30, 0.7, 60),
+    "graph-sst2": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.7, 20),
 }
 
 
@@ -52,6 +54,8 @@ PUBLISHED_PNA = {
     "spmotif-0.5": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
     "spmotif-0.9": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
     "ogbg-molbace": ("node", 80, 4, 0.3, 128, 100, 1e-3, 3e-6, 10, 0.7, 20),
+    "mnist75sp": ("node", 80, 4, 0.3, 256, 200, 1e-3, 3e-6, 30, 0.7, 60),
+    "graph-sst2": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 20, 0.7, 40),
 }
 PUBLISHED_LECONV = {
     "spmotif-0.5": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
@@ -417,3 +421,20 @@ def test_training_settings_of_one_method(tmp_path: Path) -> None:
     file.write_text("[training]\nerm = 3\n")
     with pytest.raises(RecipeError, match=r"training\.erm"):
         make_recipe("ogbg-molbace", backbone="pna", method="erm", file=file)
+
+
+def test_a_method_may_train_otherwise_than_the_others(tmp_path: Path) -> None:
+    """DIR on its own network has the epochs, batches and learning rate of its authors."""
+    own = {"epochs": 400, "batch_size": 32, "lr": 1e-3, "weight_decay": 0.0}
+    recipe = make_recipe("spmotif-0.5", backbone="leconv", method="dir")
+    assert recipe.training.model_dump() == own
+    assert from_tables(recipe.tables()) == recipe
+    others = make_recipe("spmotif-0.5", backbone="leconv")
+    assert (others.training.epochs, others.training.batch_size) == (200, 128)
+    # What a caller says still goes over it.
+    file = tmp_path / "mine.toml"
+    file.write_text("[training]\nlr = 0.5\n")
+    mine = make_recipe(
+        "spmotif-0.5", backbone="leconv", method="dir", file=file, settings=["epochs=7"]
+    )
+    assert mine.training.model_dump() == {**own, "lr": 0.5, "epochs": 7}

@@ -18,19 +18,33 @@ if TYPE_CHECKING:
     from gsat.datasets.raw import RawFile
     from gsat.datasets.registry import Entry
     from gsat.graphs import Explanation, GraphStore
+    from gsat.models import InterpretableModel
 
 RunFolder = Annotated[Path, typer.Argument(help="A run directory.")]
 Split = Annotated[
-    str, typer.Option(help="train, valid, test or all; a folder of graphs is taken whole.")
+    str, typer.Option(help="train, valid, test or all; graphs at a path are taken whole.")
 ]
 Data = Annotated[
     str | None,
-    typer.Argument(help="A data set's name or a folder of saved graphs (the run's own data)."),
+    typer.Argument(help="A data set's name or a path of graphs (the run's own data)."),
 ]
 
 
 @app.command()
 def datasets(
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Check a data set (or all that are here) and print its card."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --check: an option of the data set."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="With --check: a folder to put the cards in.")
+    ] = None,
     download: Annotated[
         str | None, typer.Option(metavar="NAME", help="Get a data set's raw files now.")
     ] = None,
@@ -40,13 +54,18 @@ def datasets(
 
     Says which file to get from where, and where to put it.
     """
+    if check is not None:
+        from gsat.cli.cards import show_cards
+
+        return show_cards(check, set_ or [], write, json_)
+    if set_ or write is not None:
+        raise GSATError("--set and --write belong to a check; say of what: --check NAME")
     from gsat.datasets.registry import ENTRIES
 
     if download is not None:
         from gsat.cli.download import download_files
 
         return download_files(download, json_)
-
     rows = [row for entry in ENTRIES for row in _sources(entry)]
     if json_:
         typer.echo(json.dumps(rows))
@@ -95,15 +114,16 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
     Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the truth is known.
     """
     import gsat
+    from gsat.datasets.registry import is_path
     from gsat.training.evaluate import evaluate_model
 
     model = gsat.load(run)
-    store, _ = _graphs(run, data, split)
+    store, _ = _graphs(run, data, split, model)
     measured = evaluate_model(model, store)
     if json_:
         typer.echo(json.dumps(measured))
         return
-    show_metrics("all" if data is not None and Path(data).is_dir() else split, measured)
+    show_metrics("all" if data is not None and is_path(data) else split, measured)
 
 
 @app.command()
@@ -188,7 +208,7 @@ def explain(
         graph = 0
     if graph is not None and out is not None:
         check_suffix(out, (*PICTURES, ".json", ".html"))
-    store, meta = _graphs(run, data, split)
+    store, meta = _graphs(run, data, split, model)
     if graph is None:
         if out is None or out.suffix != ".npz" or top is not None or above is not None:
             raise GSATError("say which graph with --graph N, or give --out FILE.npz for all scores")
@@ -257,17 +277,28 @@ def _print_edges(explanation: Explanation) -> None:
         typer.echo(f"{score[at]:.3f}  {u} {arrow} {v}{'  (true)' if true else ''}")
 
 
-def _graphs(run: Path, data: str | None, split: str) -> tuple[GraphStore, dict[str, Any]]:
-    """The graphs to look at, and what is known about their classes and node types."""
+def _graphs(
+    run: Path, data: str | None, split: str, model: InterpretableModel | None = None
+) -> tuple[GraphStore, dict[str, Any]]:
+    """The graphs to look at, and what is known about their classes and node types.
+
+    Labels of graphs at a path are read as those of the ``model``; without it, they do not count.
+    """
+    from gsat.datasets.labels import for_task
     from gsat.datasets.load import load_dataset
-    from gsat.graphs import GraphStore
+    from gsat.datasets.registry import full_name, is_path
     from gsat.training.rundir import RunDirectory
     from gsat.training.train import load_data
 
     recipe = RunDirectory.open(run).recipe
-    if data is not None and Path(data).is_dir():
-        store = GraphStore.load(data)
-        return store, store.meta
+    if data is not None and is_path(data):
+        from gsat.datasets.custom import read
+
+        store, classes = read(Path(full_name(data))), recipe.data.options.get("classes") or []
+        if model is not None:
+            model.check_fits(store)
+            store = for_task(store, model.task, classes)
+        return store, {**store.meta, "classes": classes or store.meta.get("classes")}
     loaded = load_data(recipe) if data is None else load_dataset(data, seed=recipe.seed)
     store = loaded.split(split)
     if not len(store):

@@ -23,7 +23,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 @app.command()
 def train(
-    dataset: Annotated[str, typer.Argument(help="A data set; see: gsat datasets")],
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="A data set (see: gsat datasets), or graphs of your own: a .jsonl file, a TU "
+            "folder or zip, a folder of saved graphs."
+        ),
+    ],
     backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
     method: Annotated[str, typer.Option(help="How to train it; see: gsat methods")] = "gsat",
     seed: Annotated[
@@ -148,7 +154,7 @@ def _train_seeds(
 
     first = recipes[0]
     folder = out or Path("runs") / _label(first)
-    bar = Progress(f"{first.data.name}, {len(recipes)} seeds", quiet)
+    bar = Progress(f"{first.data.label}, {len(recipes)} seeds", quiet)
     bar.start(len(recipes))
     try:
         results = train_all(
@@ -199,19 +205,24 @@ def _show(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result))
         return
+    from gsat.methods import METHODS
+
+    reports = METHODS[result["method"]].reports
     if "pretrained" in result:
         before = result["pretrained"]["test"]
         known = {name: value for name, value in before.items() if value is not None}
-        show_metrics("before fine-tuning:", known)
+        show_metrics("explained model:" if reports == "last" else "before fine-tuning:", known)
     show_metrics("test", result["test"])
     epoch = f"best epoch {result['best_epoch']}"
     if result["selected"] == "last":
-        epoch = f"last epoch {result['best_epoch']} (too few epochs to choose the best)"
+        epoch = f"last epoch {result['best_epoch']}"
+        if reports == "best":
+            epoch += " (too few epochs to choose the best)"
     typer.echo(f"{epoch} · {result['seconds']:.0f} s · {folder}")
 
 
 def _label(recipe: Recipe) -> str:
-    return f"{recipe.data.name}-{recipe.backbone.name}-{recipe.method}"
+    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
 
 
 def _new_folder(recipe: Recipe) -> Path:

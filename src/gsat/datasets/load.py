@@ -5,20 +5,26 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from gsat.datasets.raw import RawFile, cache_folder, require_all, sha256
-from gsat.datasets.registry import find_entry
+from gsat.datasets.registry import IN_MEMORY, OWN_DATA, find_entry, full_name
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
+from gsat.graphs.check import admit
+from gsat.graphs.sharded import content_digest
 from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Match = Literal["yes", "rebuilt", "different"]
 
@@ -34,6 +40,7 @@ class Dataset:
         matches_paper: ``yes``, ``rebuilt`` (made again by the same rules) or ``different``.
         hash: of the graphs themselves (not of the split), first 16 hex digits of a SHA-256.
         options: the options it was made with. seed: the seed of the split.
+        overlap: why splits share graphs on purpose; empty where they do not.
     """
 
     name: str
@@ -44,6 +51,7 @@ class Dataset:
     hash: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    overlap: str = ""
 
     def split(self, name: str) -> GraphStore:
         """One split as a view on the store."""
@@ -76,19 +84,40 @@ class Dataset:
         return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
 
 
-def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any) -> Dataset:
-    """A data set by name, split by ``seed``.
+def load_dataset(
+    source: str | os.PathLike[str] | Iterable[Data],
+    /,
+    *,
+    seed: int = 0,
+    data_seed: int = 0,
+    **options: Any,
+) -> Dataset:
+    """A data set by name, or graphs of your own, split by ``seed``.
 
     Args:
-        name: see ``gsat datasets``.
+        source: a name (see ``gsat datasets``); a path: a TU folder or a zip of one, a folder
+            written by :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file (docs/data.md); or the
+            graphs themselves: a sequence of PyG ``Data``, a PyG data set, a :class:`GraphStore`.
         seed: decides the split (where the data set has no fixed one).
         data_seed: decides generated data; one data set is shared by all seeds.
-        options: the data set's own options.
+        options: the data set's own options; for graphs of your own ``task``, ``level``,
+            ``metric``, ``classes``, ``split`` with the shares ``train``, ``valid`` and ``test``, or
+            with ``folds`` and ``fold``.
     """
     seed, data_seed = _check_seed("seed", seed), _check_seed("data_seed", data_seed)
+    named = isinstance(source, (str, os.PathLike))
+    name = full_name(os.fspath(cast("str", source))) if named else IN_MEMORY
+    if named and name == IN_MEMORY:
+        raise DataError(
+            f"'{IN_MEMORY}' stands for graphs that were given in Python and are at no path: give "
+            "them again there (resume with data=…), or a path of graphs beside the run"
+        )
     entry = find_entry(name)
     resolved = entry.resolve(options)
     module = importlib.import_module(entry.module)
+    if entry is OWN_DATA:
+        own: Dataset = module.load(name if named else source, name, seed, resolved)
+        return replace(own, options={**own.options, "data_seed": data_seed})
     files = entry.raw_files(resolved)
     # Only what decides the graphs is part of their name; how they are split is not.
     made_by = {
@@ -98,37 +127,38 @@ def load_dataset(name: str, *, seed: int = 0, data_seed: int = 0, **options: Any
         "data_seed": None if files else data_seed,
         "files": _names(files),
     }
+    if hasattr(module, "identity"):
+        made_by["identity"] = module.identity(resolved)
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder() / "datasets" / f"{name}-{key}"
-    store = _cached(folder)
+    task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK
+    overlap = module.overlap(resolved) if hasattr(module, "overlap") else ""
+    store = cached(folder)
     if store is None:
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
         store = module.build(name, {**resolved, "data_seed": data_seed})
+        admit(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
-        store = _save(store, folder)
+        store = save(store, folder)
     return Dataset(
         name=name,
         store=store,
-        task=module.TASK(name, resolved) if callable(module.TASK) else module.TASK,
+        task=task,
         splits=module.split(store, seed, resolved),
         # Where it depends on the bytes of the files, the store itself knows.
         matches_paper=store.meta.get("matches_paper") or module.matches_paper(name, resolved),
         hash=store.meta["content"],
         options={**resolved, "data_seed": data_seed},
         seed=seed,
+        overlap=overlap,
     )
 
 
 def content_hash(store: GraphStore) -> str:
     """A hash of every array of the store: the same graphs give the same hash on any machine."""
-    digest = hashlib.sha256()
-    for name in sorted(store.arrays):
-        array = np.ascontiguousarray(store.arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()[:16]
+    return content_digest(store.arrays)
 
 
 def _names(files: tuple[RawFile, ...]) -> list[Any]:
@@ -145,14 +175,16 @@ def _check_seed(name: str, value: Any) -> int:
     return int(value)
 
 
-def _cached(folder: Path) -> GraphStore | None:
+def cached(folder: Path) -> GraphStore | None:
+    """The store in a folder of the cache, if it is there and whole."""
     try:
         return GraphStore.load(folder)
     except (DataError, OSError):  # missing, damaged or unreadable: it is made again
         return None
 
 
-def _save(store: GraphStore, folder: Path) -> GraphStore:
+def save(store: GraphStore, folder: Path) -> GraphStore:
+    """The store, written to a folder of the cache and memory-mapped from there."""
     try:
         return GraphStore.load(store.save(folder))
     # A cache that can't be written costs time, not the run; safetensors wraps a full disk.

@@ -6,9 +6,6 @@ such a group are left out, and non-mutagens have no truth even where they carry 
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.datasets import tu
 from gsat.datasets.registry import MUTAG
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
@@ -27,7 +25,7 @@ SPLIT_OPTIONS: Final = frozenset({"test"})
 
 ATOMS: Final = ("C", "O", "Cl", "H", "N", "F", "Br", "S", "P", "I", "Na", "K", "Li", "Ca")
 MUTAGEN: Final = 0
-PARTS: Final = ("A", "edge_gt", "graph_indicator", "graph_labels", "node_labels")
+PARTS: Final = ("A", "graph_indicator", "edge_gt", "graph_labels", "node_labels")
 
 
 def build(name: str, options: Mapping[str, Any]) -> GraphStore:
@@ -57,6 +55,11 @@ def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str,
     return dict(zip(("train", "valid", "test"), parts, strict=True))
 
 
+def overlap(options: Mapping[str, Any]) -> str:
+    """Why the splits share graphs, if they do."""
+    return "the published test set is every annotated mutagen" if options["test"] == "paper" else ""
+
+
 def matches_paper(name: str, options: Mapping[str, Any]) -> str:
     """``yes`` for the published split of the annotated set."""
     return "yes" if options["test"] == "paper" and options["drop_unannotated"] else "different"
@@ -64,59 +67,33 @@ def matches_paper(name: str, options: Mapping[str, Any]) -> str:
 
 def read_zip(path: Path) -> GraphStore:
     """All 4337 molecules of the zip; the truth of non-mutagens is set to 0."""
-    raw = _read_parts(path)
-    graphs, nodes, edges = (len(raw[p]) for p in ("graph_labels", "node_labels", "A"))
-    graph_of = raw["graph_indicator"] - 1
-    src, dst = raw["A"].T - 1
-    whole = (
-        len(graph_of) == nodes > 0
-        and len(raw["edge_gt"]) == edges > 0
-        and bool((np.diff(graph_of) >= 0).all())
-        and 0 <= graph_of[0] <= graph_of[-1] < graphs
-        and 0 <= min(src.min(), dst.min()) <= max(src.max(), dst.max()) < nodes
-        and bool((graph_of[src] == graph_of[dst]).all())
-        and 0 <= raw["node_labels"].min() <= raw["node_labels"].max() < len(ATOMS)
-    )
-    if not whole:
-        raise _damaged(path, "its tables do not fit together")
+    try:
+        raw = tu.read_tables(path, PARTS)
+    except DataError as error:
+        raise _damaged(path, str(error)) from error
+    for part in PARTS[2:]:  # of the first two, the tables are made
+        if part not in raw:
+            raise _damaged(path, f"there is no Mutagenicity_{part}.txt in it")
+    atom, label = raw["node_labels"][:, 0], raw["graph_labels"][:, 0]
+    if not 0 <= atom.min(initial=0) <= atom.max(initial=0) < len(ATOMS):
+        raise _damaged(path, "the tables do not fit: there are 14 kinds of atoms")
 
-    edge_graph = graph_of[src]
-    rows = np.argsort(edge_graph, kind="stable")  # by graph; within a graph as in the file
-    edge_graph, src, dst = edge_graph[rows], src[rows], dst[rows]
-    mutagen = raw["graph_labels"] == MUTAGEN
-    truth = (raw["edge_gt"][rows] == 1) & mutagen[edge_graph]
-    node_truth = np.zeros(nodes, dtype=np.float32)
-    node_truth[src[truth]] = node_truth[dst[truth]] = 1
-    node_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph_of, minlength=graphs))])
+    edge_ptr, node_ptr, edge_index = raw["edge_ptr"], raw["node_ptr"], raw["edge_index"]
+    edge_graph = np.repeat(np.arange(len(label)), np.diff(edge_ptr))
+    truth = (raw["edge_gt"][:, 0] == 1) & (label == MUTAGEN)[edge_graph]
+    node_truth = np.zeros(len(atom), dtype=np.float32)
+    node_truth[(edge_index + node_ptr[edge_graph])[:, truth]] = 1
     return GraphStore.from_arrays(
         node_ptr=node_ptr,
-        edge_ptr=np.concatenate([[0], np.cumsum(np.bincount(edge_graph, minlength=graphs))]),
-        edge_index=np.stack([src, dst]) - node_ptr[edge_graph],
-        x=np.eye(len(ATOMS), dtype=np.float32)[raw["node_labels"]],
-        y=raw["graph_labels"].astype(np.float32)[:, None],
+        edge_ptr=edge_ptr,
+        edge_index=edge_index,
+        x=np.eye(len(ATOMS), dtype=np.float32)[atom],
+        y=label.astype(np.float32)[:, None],
         node_truth=node_truth,
         edge_truth=truth.astype(np.float32),
-        graph_fields={"annotated": np.bincount(edge_graph[truth], minlength=graphs) > 0},
+        graph_fields={"annotated": np.bincount(edge_graph[truth], minlength=len(label)) > 0},
         meta={"classes": ["mutagen", "non-mutagen"], "node_types": list(ATOMS)},
     )
-
-
-def _read_parts(path: Path) -> dict[str, NDArray[np.int64]]:
-    """The tables by name: ``A`` [E, 2], the others [E], [N] or [G]; numbers from 1 in the files."""
-    try:
-        raw = {}
-        with zipfile.ZipFile(path) as archive:
-            for part in PARTS:
-                columns = 2 if part == "A" else 1
-                with archive.open(f"Mutagenicity_{part}.txt") as member:
-                    text = io.TextIOWrapper(member, "ascii")
-                    table = np.loadtxt(text, dtype=np.int64, delimiter=",", ndmin=2)
-                if table.shape[1] != columns:
-                    raise ValueError(f"{part} has {table.shape[1]} columns, not {columns}")
-                raw[part] = table if columns == 2 else table[:, 0]
-        return raw
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise _damaged(path, " ".join(str(error).split())) from error
 
 
 def _damaged(path: Path, why: str) -> DataError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gsat.datasets import ogb_files
@@ -41,7 +43,9 @@ class Entry:
     The module offers ``build(name, options) -> GraphStore``, ``split(store, seed, options) ->
     dict of positions``, ``TASK`` (or ``TASK(name, options)``), ``matches_paper(name, options)``,
     ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
-    what it builds changes.
+    what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why. Where
+    files named by an option decide the graphs, ``identity(options)`` is a text that changes with
+    them.
     """
 
     name: str
@@ -145,6 +149,62 @@ MUTAG = Entry(
         )
     },
 )
+# By file: its size, the SHA-256 of the published bytes, and of the same content packed again.
+_MNIST = {
+    "train-images-idx3-ubyte.gz": (
+        9_912_422,
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        28_881,
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "1787548bbe0bff1ec2ecdc0ef292b02df999e2d1a6002d27500982c652b17203",
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        1_648_877,
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "1a1a05eab793c14bb050b398624a11b0ffd1a2953baed553b1b9bd079e2a20be",
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        4_542,
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b",
+    ),
+}
+MNIST75SP = Entry(
+    "mnist75sp",
+    "70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth",
+    "gsat.datasets.mnist75sp",
+    options={
+        "source": Option(
+            "images",
+            "'images': superpixels computed from MNIST; 'published': those of Knyazev et al.",
+            ("images", "published"),
+        ),
+        "images": Option(0, "only the first training images, and a sixth as many for test; 0: all"),
+    },
+    files={
+        "images": tuple(
+            RawFile(
+                f"mnist/{name}",
+                (published, packed_again),
+                "LeCun, Cortes and Burges, by PyTorch's mirror",
+                url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
+                size=size,
+            )
+            for name, (size, published, packed_again) in _MNIST.items()
+        ),
+        "published": tuple(
+            RawFile(
+                f"mnist/mnist_75sp_{part}.pkl",
+                "",
+                "drive.google.com/drive/folders/1Prc-n9Nr8-5z-xphdRScftKKIxU4Olzh",
+            )
+            for part in ("train", "test")
+        ),
+    },
+)
 BA_SHAPES = Entry(
     "ba-shapes",
     "one graph, 80 houses on a Barabási–Albert graph: which place in a house has a node?",
@@ -170,6 +230,43 @@ MOTIF_COUNT = Entry(
         ),
     },
 )
+GRAPH_SST2 = Entry(
+    "graph-sst2",
+    "70042 sentences of film reviews as dependency trees, good or bad; tested on short ones",
+    "gsat.datasets.graph_sst2",
+    options={
+        "source": Option(
+            "trees",
+            "'trees': parses made again, with word vectors of a model; 'published': DIG's files",
+            ("trees", "published"),
+        ),
+        "vectors": Option(
+            "minilm",
+            "for 'trees': minilm, a folder with a transformers model, or a name on the hub",
+        ),
+        "sentences": Option(0, "only the first so many sentences; 0 for all"),
+    },
+    files={
+        "trees": (
+            RawFile(
+                "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz",
+                "8206a4d1f25e1dcf2b8f700fecd45c19c0a690c5645190e940e7392982933d14",
+                "the makers of this package (SST-2 parsed by spaCy; your own: docs/data.md)",
+            ),
+        ),
+        # DIG publishes no checksums; the reader checks that the files fit together.
+        "published": tuple(
+            RawFile(f"sst2/Graph-SST2/raw/Graph-SST2_{part}", "", "the DIG project (Graph-SST2)")
+            for part in (
+                "edge_index.txt",
+                "node_indicator.txt",
+                "graph_labels.txt",
+                "node_features.pkl",
+                "sentence_tokens.json",
+            )
+        ),
+    },
+)
 
 
 def _ogbg(name: str, summary: str) -> Entry:
@@ -188,8 +285,40 @@ OGBG_MOL = (
 )
 
 ENTRIES: tuple[Entry, ...] = (
-    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, *OGBG_MOL, BA_SHAPES, TREE_CYCLES, MOTIF_COUNT
+    BA2MOTIFS, HOUSES, MUTAG, SPMOTIF, MNIST75SP, GRAPH_SST2, *OGBG_MOL, BA_SHAPES, TREE_CYCLES,
+    MOTIF_COUNT
 )  # fmt: skip
+
+# Graphs of the user's own: at a path, which is then the name, or in memory under this name.
+IN_MEMORY = "custom"
+OWN_DATA = Entry(
+    IN_MEMORY,
+    "graphs of your own: a path, or graphs in Python",
+    "gsat.datasets.custom",
+    options={
+        "task": Option(
+            "auto",
+            "what is predicted; 'auto' tells it from the labels",
+            ("auto", "binary", "multiclass", "multilabel", "regression"),
+        ),
+        "level": Option("auto", "what has a label", ("auto", "graph", "node")),
+        "metric": Option(
+            "auto", "what selects the best epoch", ("auto", "accuracy", "roc_auc", "r2", "mae")
+        ),
+        "classes": Option([], "names of the classes, in the order of the outputs"),
+        "split": Option(
+            "auto",
+            "'auto': as given, else stratified where there are classes, else random",
+            ("auto", "given", "random", "stratified", "scaffold", "kfold"),
+        ),
+        "train": Option(0.8, "share of the training set"),
+        "valid": Option(0.1, "share of the validation set"),
+        "test": Option(0.1, "share of the test set"),
+        "folds": Option(10, "with split=kfold: how many folds"),
+        "fold": Option(0, "with split=kfold: the fold to test on; the next one validates"),
+        "content": Option("", "the hash the graphs must have; a run fills it in"),
+    },
+)
 
 
 def find_entry(name: str) -> Entry:
@@ -197,7 +326,22 @@ def find_entry(name: str) -> Entry:
     for entry in ENTRIES:
         if entry.matches(name):
             return entry
+    if name == IN_MEMORY or is_path(name):
+        return OWN_DATA
     names = [entry.name for entry in ENTRIES]
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""
     raise DataError(f"there is no data set '{name}': {hint}there are {', '.join(names)}")
+
+
+def is_path(name: str) -> bool:
+    """Whether ``name`` is a place for data rather than the name of a data set."""
+    if any(entry.matches(name) for entry in ENTRIES) or name == IN_MEMORY:
+        return False
+    named_so = "/" in name or os.sep in name or name.endswith((".jsonl", ".jsonl.gz", ".zip"))
+    return named_so or (bool(name) and Path(name).exists())
+
+
+def full_name(name: str) -> str:
+    """The name by which data is found from any folder: a path is made absolute."""
+    return str(Path(name).expanduser().absolute()) if is_path(name) else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gsat.graphs.sharded import reader
 from gsat.graphs.store import ranges
 
 if TYPE_CHECKING:
-    from gsat.graphs.store import Array, GraphStore
+    from gsat.graphs.sharded import Array, Column
+    from gsat.graphs.store import GraphStore
 
 
 @dataclass(frozen=True)
@@ -114,29 +117,33 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     node_count = arrays["node_ptr"][rows + 1] - node_first
     edge_count = arrays["edge_ptr"][rows + 1] - edge_first
     nodes, edges = ranges(node_first, node_count), ranges(edge_first, edge_count)
+    at_nodes, at_edges = reader(nodes), reader(edges)
     node_ptr, edge_ptr = _offsets(node_count), _offsets(edge_count)
     graphs = np.arange(len(rows))
     node_graph, edge_graph = np.repeat(graphs, node_count), np.repeat(graphs, edge_count)
 
     shift = np.repeat(node_ptr[:-1], edge_count)
-    src, dst = arrays["src"][edges] + shift, arrays["dst"][edges] + shift
-    by_src = arrays["by_src"][edges] + np.repeat(edge_ptr[:-1], edge_count)
+    src, dst = at_edges(arrays["src"]) + shift, at_edges(arrays["dst"]) + shift
+    by_src = at_edges(arrays["by_src"]) + np.repeat(edge_ptr[:-1], edge_count)
     by_caller = np.empty(len(edges), dtype=np.int64)
-    by_caller[arrays["order"][edges] + np.repeat(edge_ptr[:-1], edge_count)] = np.arange(len(edges))
+    order = at_edges(arrays["order"]) + np.repeat(edge_ptr[:-1], edge_count)
+    by_caller[order] = np.arange(len(edges))
     undirected = arrays["undirected"][rows]
     pair = np.where(undirected[edge_graph], by_src, np.arange(len(edges)))
     total = int(node_ptr[-1])
 
-    x = arrays["x"][nodes] if "x" in arrays else np.ones((total, 1), dtype=np.float32)
+    x = at_nodes(arrays["x"]) if "x" in arrays else np.ones((total, 1), dtype=np.float32)
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
 
-    def optional(name: str, at: Array) -> Tensor | None:
-        return torch.from_numpy(arrays[name][at]) if name in arrays else None
+    def optional(name: str, read: Callable[[Column], Array]) -> Tensor | None:
+        return torch.from_numpy(read(arrays[name])) if name in arrays else None
 
-    targets = np.flatnonzero(arrays["targets"][nodes]) if "targets" in arrays else None
+    targets = np.flatnonzero(at_nodes(arrays["targets"])) if "targets" in arrays else None
     if "node_y" in arrays:
-        y = optional("node_y", nodes if targets is None else nodes[targets])
+        y = optional("node_y", at_nodes if targets is None else reader(nodes[targets]))
     else:
-        y = optional("y", rows)
+        y = optional("y", reader(rows))
     return GraphBatch(
         x=torch.from_numpy(x),
         src=torch.from_numpy(src),
@@ -154,12 +161,12 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
         by_caller=torch.from_numpy(by_caller),
         graph_row=torch.from_numpy(rows.copy()),
         undirected=torch.from_numpy(undirected),
-        edge_attr=optional("edge_attr", edges),
-        edge_weight=optional("edge_weight", edges),
+        edge_attr=optional("edge_attr", at_edges),
+        edge_weight=optional("edge_weight", at_edges),
         targets=None if targets is None else torch.from_numpy(targets),
         y=y,
-        node_truth=optional("node_truth", nodes),
-        edge_truth=optional("edge_truth", edges),
+        node_truth=optional("node_truth", at_nodes),
+        edge_truth=optional("edge_truth", at_edges),
     )
 
 

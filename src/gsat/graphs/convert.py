@@ -10,12 +10,13 @@ import torch
 
 from gsat.errors import DataError
 from gsat.graphs.store import GraphStore
+from gsat.graphs.texts import decode
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
 
-    from gsat.graphs.store import Array
+    from gsat.graphs.sharded import Array
 
 _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
 
@@ -68,7 +69,9 @@ def to_pyg(store: GraphStore, position: int) -> Data:
         data.y = batch.y
     for name in store.arrays:
         if name.startswith("graph."):
-            data[name.removeprefix("graph.")] = torch.from_numpy(view.per_graph(name))
+            rows = view.per_graph(name)
+            text = rows.dtype == np.uint8
+            data[name.removeprefix("graph.")] = decode(rows)[0] if text else torch.from_numpy(rows)
     return data
 
 

@@ -3,42 +3,32 @@
 Edges are kept sorted by graph, then destination, then source, so that the edges arriving at a node
 are one slice. Beside them stand the by-source order (for the backward pass) and each edge's place
 in the caller's own list, so that whatever leaves the store is in the caller's order.
-
-On an undirected graph the by-source order *is* the map from an edge to its reverse: sorting by
-(source, destination) lists the reversed edges in the order in which (destination, source) lists
-the edges. Duplicates match by rank, a self-loop matches itself. One array serves both purposes.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from gsat.errors import DataError
+from gsat.graphs.build import as_matrix, as_rows, sort_edges
+from gsat.graphs.sharded import Array, Column, reader
+from gsat.graphs.texts import decode
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from gsat.graphs.batch import GraphBatch
 
-Array = NDArray[Any]
-
-FILE: Final = "graphs.safetensors"
-FORMAT: Final = "gsat-graphs-1"
 # Arrays with one row per graph, node or edge; `x`, `y`, ... are optional, the rest always there.
-_EDGE_ARRAYS: Final = (
+EDGE_ARRAYS: Final = (
     "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
 )  # fmt: skip
-_NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "targets")
+NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
 
 
 class GraphStore(Sequence["Data"]):
@@ -54,15 +44,18 @@ class GraphStore(Sequence["Data"]):
             and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``edge_weight`` [E],
             ``y`` [G] or [G, T], or else ``node_y`` [N] or [N, T], ``node_truth`` [N],
             ``edge_truth`` [E], and ``targets`` [N], the nodes that :meth:`at_nodes` chose.
-            Per-graph extras are named ``graph.NAME``.
+            Per-graph extras are named ``graph.NAME``; texts are bytes there (:meth:`texts`).
+            ``graph.split`` or ``node_split`` say where a graph or node belongs: 0 train, 1 valid,
+            2 test, −1 nowhere. Of a store in several files, the arrays of nodes and edges are
+            :class:`~gsat.graphs.sharded.ShardedArray`: index them by rows.
         meta: plain values that belong to the data (names of classes, of node types, …).
         index: the graphs of this view, as rows of the arrays [len(self)].
     """
 
     def __init__(
-        self, arrays: Mapping[str, Array], meta: Mapping[str, Any], index: Array | None = None
+        self, arrays: Mapping[str, Column], meta: Mapping[str, Any], index: Array | None = None
     ) -> None:
-        self.arrays = dict(arrays)
+        self.arrays: dict[str, Column] = dict(arrays)
         self.meta = dict(meta)
         total = len(self.arrays["node_ptr"]) - 1
         rows = np.arange(total) if index is None else index
@@ -97,66 +90,33 @@ class GraphStore(Sequence["Data"]):
             edge_weight: [E], what the message on each edge is multiplied with, beside attention.
             y: [G] or [G, T], labels of graphs; or node_y: [N] or [N, T], labels of nodes.
             node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
-            graph_fields: further arrays [G, …], kept with each graph under their names.
+            graph_fields: further arrays [G, …] or G texts, kept with each graph under their names.
             meta: plain values that belong to the data.
         """
-        node_ptr = _pointer(node_ptr, "node_ptr")
-        edge_ptr = _pointer(edge_ptr, "edge_ptr")
-        if len(node_ptr) != len(edge_ptr):
-            raise DataError(
-                f"node_ptr and edge_ptr must count the same graphs, "
-                f"not {len(node_ptr) - 1} and {len(edge_ptr) - 1}"
-            )
-        graphs, nodes, edges = len(node_ptr) - 1, int(node_ptr[-1]), int(edge_ptr[-1])
-        index = np.asarray(edge_index, dtype=np.int64)
-        if index.size == 0:
-            index = index.reshape(2, 0)
-        if index.ndim != 2 or len(index) != 2:
-            raise DataError(f"edge_index must have shape [2, E], not {list(index.shape)}")
-        if index.shape[1] != edges:
-            raise DataError(f"edge_index has {index.shape[1]} edges, edge_ptr says {edges}")
-        edge_graph = np.repeat(np.arange(graphs), np.diff(edge_ptr))
-        _check_range(index, np.diff(node_ptr)[edge_graph], edge_graph)
-
-        src, dst = index
-        rows = np.lexsort((src, dst, edge_graph))
-        src, dst = src[rows], dst[rows]
-        by_src = np.lexsort((dst, src, edge_graph))
-        # Undirected: the reversed edges, listed by source, are the edges listed by destination.
-        mirrored = (src[by_src] == dst) & (dst[by_src] == src)
-        undirected = np.bincount(edge_graph[~mirrored], minlength=graphs) == 0
-
-        first = edge_ptr[edge_graph]
-        arrays: dict[str, Array] = {
-            "node_ptr": node_ptr,
-            "edge_ptr": edge_ptr,
-            "src": src.astype(np.int32),
-            "dst": dst.astype(np.int32),
-            "by_src": (by_src - first).astype(np.int32),
-            "order": (rows - first).astype(np.int32),
-            "undirected": undirected,
-        }
+        arrays, rows = sort_edges(node_ptr, edge_ptr, edge_index)
+        graphs = len(arrays["undirected"])
+        nodes, edges = int(arrays["node_ptr"][-1]), len(rows)
         if x is not None:
-            arrays["x"] = _matrix(x, nodes, "x", "node")
+            arrays["x"] = as_matrix(x, nodes, "x", "node")
         if edge_attr is not None:
-            arrays["edge_attr"] = _matrix(edge_attr, edges, "edge_attr", "edge")[rows]
+            arrays["edge_attr"] = as_matrix(edge_attr, edges, "edge_attr", "edge")[rows]
         if edge_weight is not None:
-            weight = _rows(edge_weight, edges, "edge_weight", "edge")
+            weight = as_rows(edge_weight, edges, "edge_weight", "edge")
             if weight.ndim != 1:
                 raise DataError(f"edge_weight must have shape [E], not {list(weight.shape)}")
             arrays["edge_weight"] = weight[rows].astype(np.float32)
         if y is not None and node_y is not None:
             raise DataError("either graphs have labels (y) or nodes have (node_y), not both")
         if node_y is not None:
-            arrays["node_y"] = _rows(node_y, nodes, "node_y", "node")
+            arrays["node_y"] = as_rows(node_y, nodes, "node_y", "node")
         if node_truth is not None:
-            arrays["node_truth"] = _rows(node_truth, nodes, "node_truth", "node")
+            arrays["node_truth"] = as_rows(node_truth, nodes, "node_truth", "node")
         if edge_truth is not None:
-            arrays["edge_truth"] = _rows(edge_truth, edges, "edge_truth", "edge")[rows]
+            arrays["edge_truth"] = as_rows(edge_truth, edges, "edge_truth", "edge")[rows]
         if y is not None:
-            arrays["y"] = _rows(y, graphs, "y", "graph")
+            arrays["y"] = as_rows(y, graphs, "y", "graph")
         for name, values in (graph_fields or {}).items():
-            arrays[f"graph.{name}"] = _rows(values, graphs, name, "graph")
+            arrays[f"graph.{name}"] = as_rows(values, graphs, name, "graph")
         return cls(arrays, meta or {})
 
     # -- reading ----------------------------------------------------------------------------
@@ -257,6 +217,13 @@ class GraphStore(Sequence["Data"]):
             raise DataError(f"these graphs carry no '{name}'")
         return self.arrays[key][self.index]
 
+    def texts(self, name: str) -> list[str]:
+        """A per-graph extra that is text (``smiles``), for this view."""
+        rows = self.per_graph(name)
+        if rows.dtype != np.uint8:
+            raise DataError(f"'{name}' of these graphs is not text but {rows.dtype}")
+        return decode(rows)
+
     def target_nodes(self) -> NDArray[np.int64]:
         """Rows of the node arrays whose answers this view asks for, graph after graph: all its
         nodes, or those that :meth:`at_nodes` chose."""
@@ -336,56 +303,43 @@ class GraphStore(Sequence["Data"]):
     # -- disk -------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write this view's graphs to ``folder`` as safetensors; returns the folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        whole = self if self._is_whole() else self.compact()
-        tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in whole.arrays.items()}
-        # Written beside and renamed: another process never sees half a file.
-        partial = folder / f"{FILE}.{os.getpid()}.partial"
-        save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(self.meta)})
-        partial.replace(folder / FILE)
-        return folder
+        """Write this view's graphs to ``folder`` as safetensors; returns the folder.
+
+        Large stores are written in shards, a few hundred megabytes at a time.
+        """
+        from gsat.graphs.disk import save
+
+        return save(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> GraphStore:
-        """Open a folder written by :meth:`save`; the arrays are memory-mapped, not read."""
-        path = Path(folder) / FILE
-        if not path.is_file():
-            raise DataError(f"{folder} holds no saved graphs: {FILE} is missing there")
-        try:
-            with safe_open(path, framework="pt") as file:
-                header = file.metadata() or {}
-                if header.get("format") != FORMAT:
-                    raise DataError(
-                        f"{path} is not a graph store of this version: its format is "
-                        f"{header.get('format')!r}, not {FORMAT!r}"
-                    )
-                arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise DataError(f"{path} is damaged ({error}); remove it and make it again") from error
-        return cls(arrays, json.loads(header["meta"]))
+        """Open a folder written by :meth:`save` or :class:`ShardWriter`; the arrays of nodes and
+        edges are memory-mapped, not read."""
+        from gsat.graphs.disk import load
+
+        return load(folder)
 
     def compact(self) -> GraphStore:
         """A copy that holds just the graphs of this view."""
-        nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
-        edges = ranges(self.arrays["edge_ptr"][self.index], self.edge_counts)
+        at_nodes = reader(ranges(self.arrays["node_ptr"][self.index], self.node_counts))
+        at_edges = reader(ranges(self.arrays["edge_ptr"][self.index], self.edge_counts))
         arrays: dict[str, Array] = {}
         for name, values in self.arrays.items():
             if name in ("node_ptr", "edge_ptr"):
                 counts = self.node_counts if name == "node_ptr" else self.edge_counts
                 arrays[name] = np.concatenate([[0], np.cumsum(counts)])
-            elif name in _EDGE_ARRAYS:
-                arrays[name] = values[edges]
-            elif name in _NODE_ARRAYS:
-                arrays[name] = values[nodes]
+            elif name in EDGE_ARRAYS:
+                arrays[name] = at_edges(values)
+            elif name in NODE_ARRAYS:
+                arrays[name] = at_nodes(values)
             else:
                 arrays[name] = values[self.index]
         return GraphStore(arrays, self.meta)
 
-    def _is_whole(self) -> bool:
+    def whole(self) -> GraphStore:
+        """This view, or a copy of its graphs where its arrays hold others, too."""
         total = len(self.arrays["node_ptr"]) - 1
-        return len(self.index) == total and bool((self.index == np.arange(total)).all())
+        return self if np.array_equal(self.index, np.arange(total)) else self.compact()
 
 
 def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
@@ -393,35 +347,3 @@ def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)
-
-
-def _pointer(values: ArrayLike, name: str) -> NDArray[np.int64]:
-    pointer = np.asarray(values, dtype=np.int64)
-    if pointer.ndim != 1 or len(pointer) < 1 or pointer[0] != 0 or (np.diff(pointer) < 0).any():
-        raise DataError(f"{name} must start at 0 and never fall")
-    return pointer
-
-
-def _rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    array = np.asarray(values)
-    if len(array) != count:
-        raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
-    # Labels and features are float32 or int64: one floating and one integer kind to reason about.
-    kind = np.float32 if array.dtype.kind == "f" else np.int64
-    return array.astype(bool if array.dtype.kind == "b" else kind)
-
-
-def _matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    array = _rows(values, count, name, per)
-    return array[:, None] if array.ndim == 1 else array
-
-
-def _check_range(index: Array, sizes: Array, edge_graph: Array) -> None:
-    wrong = np.flatnonzero(((index < 0) | (index >= sizes)).any(axis=0))
-    if len(wrong):
-        graph = int(edge_graph[wrong[0]])
-        edge = index[:, wrong[0]]
-        raise DataError(
-            f"graph {graph} has an edge {edge[0]} → {edge[1]} but only "
-            f"{int(sizes[wrong[0]])} nodes; nodes are numbered from 0 within each graph"
-        )

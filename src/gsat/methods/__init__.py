@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
+from gsat.methods.dir import DIRMethod
 from gsat.methods.erm import ERMMethod
+from gsat.methods.explaining import POSTHOC, explain_with
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
+from gsat.methods.ib_subgraph import IBSubgraphMethod
 from gsat.methods.irm import IRMMethod
 from gsat.methods.vrex import VRExMethod
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod, IRMMethod, VRExMethod)
+    **{method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)},
+    **{method.name: method for method in (IRMMethod, VRExMethod)},
+    **POSTHOC,
+    **{method.name: method for method in (DIRMethod, IBSubgraphMethod)},
 }
 
 __all__ = [
     "METHODS",
     "Context",
+    "DIRMethod",
     "ERMMethod",
     "GSATMethod",
     "GSATStarMethod",
+    "IBSubgraphMethod",
     "IRMMethod",
     "Method",
     "MethodSettings",
     "Phase",
     "TrainingSettings",
     "VRExMethod",
+    "explain_with",
 ]

@@ -50,21 +50,30 @@ class Phase:
         name: for logs and random draws. epochs: how many.
         selectable_from: the first epoch that may be chosen as the best; None for none of them.
         explains: whether edges are scored in it; without, explanation metrics are None.
+        patience: of the last phase; it ends after so many epochs without a better one.
+        steps: whether the training set is stepped through.
+        traces: whether the training set is evaluated after each epoch, for the log.
     """
 
     name: str
     epochs: int
     selectable_from: int | None = 0
     explains: bool = True
+    patience: int | None = None
+    steps: bool = True
+    traces: bool = False
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where a step happens: the phase, the epoch within it, and the source of random numbers."""
+    """Where a step happens: the phase, the epoch within it, and the source of random numbers; in
+    training also the number of the step within the epoch, and how many steps the epoch has."""
 
     phase: str
     epoch: int
     draws: Draws
+    step: int = 0
+    steps: int = 1
 
 
 class Method(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -20,6 +20,11 @@ from gsat.tasks import Task
 
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
+
+
+# Of a layer's number, input [N, h] and messages [E, d]: what share of each message passes [E] and
+# the vector [d] that stands for the rest; None lets all pass.
+Gate = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor] | None]
 
 
 @contextmanager
@@ -177,3 +182,34 @@ def _check_categories(store: GraphStore, categories: Sequence[int]) -> None:
             f"graph {graph} has the category {x[node, column]} in column {column} of its features; "
             f"the model knows 0 to {categories[column] - 1}"
         )
+
+
+class GatedBackbone(Backbone):
+    """A backbone whose messages can be seen, and replaced in part, layer by layer.
+
+    Attributes:
+        message_size: d, the width of a message.
+    """
+
+    message_size: int
+
+    @abstractmethod
+    def embed(
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        gate: Gate | None = None,
+    ) -> Tensor:
+        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`.
+
+        Args:
+            gate: asked in every layer; where it gives z and b, a message m becomes
+                z · m + (1 − z) · b before it is weighted.
+        """
+
+
+def withheld(keep: Tensor, weight: Tensor | None, batch: GraphBatch) -> Tensor:
+    """Σ_{u→v} w_uv · (1 − z_uv) at each node [N, 1], for z [E] and w [E] (None: all ones)."""
+    lost = 1 - keep if weight is None else weight * (1 - keep)
+    return lost.new_zeros(batch.num_nodes).index_add(0, batch.dst, lost)[:, None]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Draws,
     EdgeTerm,
+    ScalarTerm,
     gin_layer,
     scalar_term,
 )
+from gsat.ops.gin import gin_layer_plain
 from gsat.tasks import Task
 
 
@@ -45,8 +48,32 @@ class GINLayer(nn.Module):
         mlp = (self.inner, self.norm, self.outer)
         return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
 
+    def gated(
+        self,
+        x: Tensor,
+        batch: GraphBatch,
+        weight: Tensor | None,
+        term: EdgeTerm,
+        keep: Tensor,
+        baseline: Tensor,
+    ) -> Tensor:
+        """The same without dropout, where of each message the share ``keep`` [E] passes and
+        ``baseline`` [hidden] stands for the rest."""
+        passing = keep if weight is None else weight * keep
+        more = withheld(keep, weight, batch) * baseline
+        mlp = (self.inner, self.norm, self.outer)
+        return gin_layer_plain(x, batch, passing, term, *mlp, more=more)
 
-class GIN(Backbone):
+    def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
+        """m of every edge [E, hidden]."""
+        if term is None:
+            return x[batch.src]
+        if isinstance(term, ScalarTerm):
+            term = term.attribute[:, None] * term.slope + term.offset
+        return torch.relu(x[batch.src] + term)
+
+
+class GIN(GatedBackbone):
     """GIN: linear encoder, ``layers`` of :class:`GINLayer` with ReLU and dropout, sum pooling and
     one linear layer.
 
@@ -75,6 +102,7 @@ class GIN(Backbone):
         super().__init__()
         check_dropout(dropout)
         self.hidden, self.task, self.dropout = hidden, task, dropout
+        self.message_size = hidden
         self.config = {
             "in_features": in_features,
             "categories": None if categories is None else list(categories),
@@ -91,13 +119,21 @@ class GIN(Backbone):
             self.head = nn.Linear(hidden, task.num_logits)
 
     def embed(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
         attention = batch.weighted(attention)
         x = self.encode(batch)
         for number, layer in enumerate(self.layers):
             term = self._edge_term(layer, batch)
+            assert isinstance(layer, GINLayer)
+            if gate and (gated := gate(number, x, layer.messages(x, batch, term))):
+                x = layer.gated(x, batch, attention, term, *gated)
+                continue
             source = draws.child("dropout", number) if draws else None
             x = layer(x, batch, attention, term, self.dropout, source)
         return x

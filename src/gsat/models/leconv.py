@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
 from gsat.tasks import Task
@@ -26,11 +27,16 @@ if TYPE_CHECKING:
 class LEConvLayer(nn.Module):
     """One layer; see the module's own words. ``source``, ``centre`` and ``own`` are W₁, W₂, W₃."""
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
-        self.source = nn.Linear(hidden, hidden)
-        self.centre = nn.Linear(hidden, hidden, bias=False)
-        self.own = nn.Linear(hidden, hidden)
+        self.source = nn.Linear(in_features, hidden)
+        self.centre = nn.Linear(in_features, hidden, bias=False)
+        self.own = nn.Linear(in_features, hidden)
+
+    def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
+        """What the ReLU is taken of, [N, in_features] to [N, hidden]."""
+        arrived = aggregate(self.source(x), batch, weight)
+        return self.own(x) + arrived - total * self.centre(x)
 
     def forward(
         self,
@@ -41,13 +47,40 @@ class LEConvLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden]; ``total`` [N, 1] is the sum of the weights at each node."""
-        arrived = aggregate(self.source(x), batch, weight)
-        z = self.own(x) + arrived - total * self.centre(x)
+        """[N, in_features] to [N, hidden]; ``total`` [N, 1] is the sum of the weights at each
+        node."""
+        z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
+    def gated(
+        self,
+        x: Tensor,
+        batch: GraphBatch,
+        weight: Tensor | None,
+        total: Tensor,
+        keep: Tensor,
+        baseline: Tensor,
+    ) -> Tensor:
+        """The same without dropout, where of each message the share ``keep`` [E] passes and
+        ``baseline`` [hidden] stands for the rest."""
+        lost = withheld(keep, weight, batch)
+        passing = keep if weight is None else weight * keep
+        arrived = aggregate(self.source(x), batch, passing)
+        z = self.own(x) + arrived - (total - lost) * self.centre(x) + lost * baseline
+        return torch.relu(z)
 
-class LEConvNet(Backbone):
+    def messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """W₁ x_u + b₁ − W₂ x_v of every edge [E, hidden]."""
+        return self.source(x)[batch.src] - self.centre(x)[batch.dst]
+
+
+def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
+    """The sum of the weights that arrive at each node, [N, 1], in the dtype of ``x``."""
+    ones = x.new_ones(batch.num_edges) if weight is None else weight
+    return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
+
+
+class LEConvNet(GatedBackbone):
     """Linear encoder, ``layers`` of :class:`LEConvLayer`, mean pooling, two linear layers.
 
     Args:
@@ -79,6 +112,7 @@ class LEConvNet(Backbone):
                 f"{edge_features}; leave them aside by edge_features=false or take another backbone"
             )
         self.hidden, self.task, self.dropout = hidden, task, dropout
+        self.message_size = hidden
         self.config = {
             "in_features": in_features,
             "categories": None if categories is None else list(categories),
@@ -90,20 +124,27 @@ class LEConvNet(Backbone):
         }
         with seeded(seed, "leconv"):
             self.encoder = node_encoder(in_features, hidden, categories)
-            self.layers = nn.ModuleList(LEConvLayer(hidden) for _ in range(layers))
+            self.layers = nn.ModuleList(LEConvLayer(hidden, hidden) for _ in range(layers))
             self.head = nn.Sequential(
                 nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
             )
 
     def embed(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
-        weight = self._weight(batch, batch.weighted(attention))
-        ones = x.new_ones(batch.num_edges) if weight is None else weight
-        total = x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
+        weight = self.weights(batch, attention, x.dtype)
+        total = total_weight(x, batch, weight)
         for number, layer in enumerate(self.layers):
+            assert isinstance(layer, LEConvLayer)
+            if gate and (gated := gate(number, x, layer.messages(x, batch))):
+                x = layer.gated(x, batch, weight, total, *gated)
+                continue
             source = draws.child("dropout", number) if draws else None
             x = layer(x, batch, weight, total, self.dropout, source)
         return x
@@ -112,10 +153,15 @@ class LEConvNet(Backbone):
         """Logits by the head, after mean pooling or of single nodes."""
         return self.head(self.pooled(embeddings, batch, "mean"))
 
-    def _weight(self, batch: GraphBatch, attention: Tensor | None) -> Tensor | None:
+    def weights(
+        self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
+    ) -> Tensor | None:
+        """What messages are multiplied with [E]: attention, the data's own weights and the edge
+        attribute; None for all ones."""
+        attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:
             return attention
         if batch.edge_attr is None:
             raise DataError("this LEConv network needs an edge feature and the graphs have none")
-        attribute = batch.edge_attr[:, 0].to(self.encoder.weight.dtype)
+        attribute = batch.edge_attr[:, 0].to(dtype)
         return attribute if attention is None else attribute * attention

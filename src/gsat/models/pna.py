@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Backbone, check_dropout, seeded
+from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Aggregator,
@@ -107,6 +107,20 @@ class PNALayer(nn.Module):
             x, batch_norm_relu(z, bias, self.norm), run.batch.node_id, dropout, draws
         )
 
+    def gated(
+        self, x: Tensor, run: _Run, messages: Tensor, keep: Tensor, baseline: Tensor
+    ) -> Tensor:
+        """The same without dropout, where of each message [E, d] the share ``keep`` [E] passes and
+        ``baseline`` [d] stands for the rest."""
+        passing = keep[:, None] * messages + (1 - keep)[:, None] * baseline
+        z = x.new_zeros(())
+        for part, block in zip(passing.split(self.hidden, dim=1), self._blocks(), strict=True):
+            seen = edge_aggregate(part, run.batch, run.attention, self.aggregators)
+            z = z + seen.flatten(1) @ block.flatten(1).T
+        if run.scale is not None:
+            z = (z.unflatten(1, (self.scalers, self.hidden)) * run.scale).sum(1)
+        return x + batch_norm_relu(z, self.linear.bias, self.norm)
+
     def _blocks(self) -> tuple[Tensor, ...]:
         """Per part of the message, W as [S · hidden, A, hidden]."""
         shape = (self.hidden, self.scalers, self.parts, len(self.aggregators), self.hidden)
@@ -146,7 +160,7 @@ class PNALayer(nn.Module):
         return z, z.new_zeros(())
 
 
-class PNA(Backbone):
+class PNA(GatedBackbone):
     """PNA: linear encoders, ``layers`` of :class:`PNALayer`, mean pooling and a head of three
     linear layers.
 
@@ -197,6 +211,7 @@ class PNA(Backbone):
             "scalers": list(scalers),
         }
         parts = 3 if edge_features else 2
+        self.message_size = parts * hidden
         with seeded(seed, "pna"):
             self.encoder = node_encoder(in_features, hidden, categories)
             self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
@@ -226,12 +241,22 @@ class PNA(Backbone):
         return super().for_data(data, seed=seed, edge_features=edge_features, **settings)
 
     def embed(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         run = self._run(batch, batch.weighted(attention))
         for number, layer in enumerate(self.layers):
+            assert isinstance(layer, PNALayer)
+            if gate:
+                messages = self._messages(x, batch)
+                if gated := gate(number, x, messages):
+                    x = layer.gated(x, run, messages, *gated)
+                    continue
             source = draws.child("dropout", number) if draws else None
             x = layer(x, run, self.dropout, source)
         return x
@@ -264,6 +289,15 @@ class PNA(Backbone):
             spread,
             self._scale(degree) if self.scalers else None,
         )
+
+    def _messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """[E, d], the parts in the order of the layers' columns: source, centre, edge."""
+        parts = [x[batch.src], x[batch.dst]]
+        attribute = self._edge_attribute(batch)
+        if attribute is not None:
+            assert self.edge_encoder is not None
+            parts.append(self.edge_encoder(attribute[: batch.num_edges]))
+        return torch.cat(parts, dim=1)
 
     def _edge_attribute(self, batch: GraphBatch) -> Tensor | None:
         """[E, D], or a row of zeros, which no edge reads, for graphs without edges."""

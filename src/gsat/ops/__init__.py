@@ -16,6 +16,7 @@ from gsat.ops.normalise import (
 from gsat.ops.pool import pool
 from gsat.ops.random import Draws
 from gsat.ops.residual import add_dropout
+from gsat.ops.topk import top_of_segments
 
 __all__ = [
     "Aggregator",
@@ -40,5 +41,6 @@ __all__ = [
     "pool",
     "relu_dropout",
     "scalar_term",
+    "top_of_segments",
     "weight_statistics",
 ]

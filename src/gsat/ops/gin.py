@@ -91,10 +91,13 @@ def gin_layer_plain(
     outer: nn.Linear,
     drop: float = 0.0,
     draws: Draws | None = None,
+    more: Tensor | None = None,
 ) -> Tensor:
     """The meaning of :func:`gin_layer`, from smaller ops; the biases go into the pass that follows
-    their product."""
+    their product. ``more`` [N, h] is added to s."""
     s = aggregate(x, batch, weight, term, own=True)
+    if more is not None:
+        s = s + more
     y = batch_norm_relu(s @ inner.weight.T, inner.bias, norm)
     return relu_dropout(y @ outer.weight.T, batch.node_id, drop, draws, outer.bias)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsat.datasets.registry import find_entry
+from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import GSATError
 from gsat.methods import METHODS
 from gsat.studies import paper
@@ -67,10 +67,12 @@ def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def _data_name(record: dict[str, Any]) -> str:
     """The data set, with the options that differ from their defaults."""
-    options = find_entry(record["dataset"]).options
-    given = record["recipe"]["data"]
+    entry = find_entry(record["dataset"])
+    given, options = record["recipe"]["data"], entry.options
+    if entry is OWN_DATA:  # most of its options were told from the data
+        options = {n: o for n, o in options.items() if n in ("split", "folds", "fold")}
     changed = [f"{n}={given[n]}" for n, o in options.items() if given.get(n) != o.default]
-    return record["dataset"] + (f" ({', '.join(changed)})" if changed else "")
+    return Path(record["dataset"]).name + (f" ({', '.join(changed)})" if changed else "")
 
 
 def _prediction(runs: list[dict[str, Any]]) -> str:

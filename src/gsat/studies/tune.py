@@ -25,7 +25,7 @@ from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
 from gsat.training.rundir import RunDirectory, environment
-from gsat.training.train import RESULTS_VERSION, load_data, make_method
+from gsat.training.train import RESULTS_VERSION, load_data, make_method, settled
 
 _EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 _LOWER_IS_BETTER = ("loss", "mae")
@@ -105,13 +105,14 @@ def tune(
         raise GSATError(f"there is no grid for {method}; give one with --grid KEY=V1,V2,…")
     values = _full(base, grid if grid is not None else known.values if known else {})
     data = load_data(base)
+    base = settled(base, data)
     recipes = _points(base, values)
     metric = metric or (known.metric if known and grid is None else None) or data.task.metric
     _check_metric(metric, data, make_method(recipes[0], data))
     if record is not None:
         read_records(record)  # a broken file is better known before training than after
 
-    folder = Path(out or Path("runs") / f"tune-{Path(dataset).name}-{backbone}-{method}")
+    folder = Path(out or Path("runs") / f"tune-{base.data.label}-{backbone}-{method}")
     runs = {
         _name(recipe, data, seed): with_settings(recipe, {"seed": seed})
         for recipe in recipes
@@ -120,7 +121,7 @@ def tune(
     folders = {name: RunDirectory(folder / name) for name in runs}
     results = {name: run.result for name, run in folders.items() if run.result_path.is_file()}
     left = {name: recipe for name, recipe in runs.items() if name not in results}
-    bar = Progress(f"{dataset}, {len(recipes)} points", quiet=not progress)
+    bar = Progress(f"{base.data.label}, {len(recipes)} points", quiet=not progress)
     bar.start(len(runs), len(results))
     try:
         new, failures = train_each(left, folder, jobs=jobs, done=lambda _: bar.advance())

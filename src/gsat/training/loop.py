@@ -137,21 +137,32 @@ class Loop:
         with disk, threads, self._catch_interrupt():
             self.progress.start(total, self.done)
             try:
-                while self.done < total:
+                while not self._finished(self.done):
                     line = self._epoch(*self._place(self.done))
                     self.done += 1
                     now = time.monotonic()
                     due = now - last_saved >= self.checkpoint_seconds
-                    if self.run and (due or self._stop or self.done == total):
+                    finished = self._finished(self.done)
+                    if self.run and (due or self._stop or finished):
                         self._save(self.spent + now - started)
                         last_saved = now
-                    if self._stop and self.done < total:
+                    if self._stop and not finished:
                         where = f"; go on by: gsat resume {self.run.path}" if self.run else ""
                         raise Interrupted(f"stopped after epoch {self.done} of {total}{where}")
             finally:
                 self.progress.stop()
             self.spent += time.monotonic() - started
             return self._finish(line)
+
+    def _finished(self, done: int) -> bool:
+        """Whether training is over after so many epochs: all are done, or none was better for as
+        long as the last phase has patience."""
+        phases = self.method.phases()
+        left, patience = sum(phase.epochs for phase in phases) - done, phases[-1].patience
+        if left <= 0 or patience is None or self.best is None:
+            return left <= 0
+        in_last = phases[-1].epochs - left
+        return min(in_last, done - 1 - self.best.epoch) >= patience
 
     def _place(self, epoch: int) -> tuple[Phase, int]:
         """The phase of an epoch, and the epoch's number within it."""
@@ -167,8 +178,10 @@ class Loop:
         if epoch == 0:
             self.method.begin(phase.name)
         draws = self.draws.child(phase.name, epoch)
-        train = self._train_epoch(phase, epoch, draws)
+        train: dict[str, Any] = self._train_epoch(phase, epoch, draws) if phase.steps else {}
         context = Context(phase.name, epoch, draws)
+        if phase.traces:
+            train = {**self._evaluate("train", context), **train}
         valid = self._evaluate("valid", context)
         self.method.finish_epoch(context, valid)
         line: dict[str, Any] = {
@@ -179,7 +192,7 @@ class Loop:
             self._select(self.done, valid, context)
             assert self.best is not None
             line["test"] = self.best.test
-        if epoch == phase.epochs - 1:
+        if epoch == phase.epochs - 1 or self._finished(self.done + 1):
             self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
             self.run.log(line)
@@ -193,9 +206,10 @@ class Loop:
             network.train()
         sums: dict[str, Tensor] = {}
         starts = range(0, len(order), self.batch_size)
-        for start in starts:
+        for step, start in enumerate(starts):
             batch = store.batch(order[start : start + self.batch_size]).to(self.device)
-            parts = self.method.step(batch, Context(phase.name, epoch, draws))
+            context = Context(phase.name, epoch, draws, step, len(starts))
+            parts = self.method.step(batch, context)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value.detach()
         means = {name: float(value) / len(starts) for name, value in sums.items()}
@@ -254,6 +268,7 @@ class Loop:
         return {
             "best_epoch": self.best.epoch,
             "selected": selected,
+            **({} if self.method.phases()[-1].patience is None else {"epochs": self.done}),
             "valid": self.best.valid,
             "test": self.best.test,
             "seconds": round(self.spent, 3),

@@ -22,12 +22,13 @@ from typing import Any
 
 import torch
 
+from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import GSATError, RunError
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once
 from gsat.training.rundir import RunDirectory
-from gsat.training.train import resume, train
+from gsat.training.train import load_data, resume, settled, train
 
 _TRIES = 2
 
@@ -59,6 +60,8 @@ def train_all(
     Returns:
         The results in the order of the recipes.
     """
+    if find_entry(recipes[0].data.name) is OWN_DATA:  # what is told from it is part of the recipe
+        recipes = [settled(recipe, load_data(recipe)) for recipe in recipes]
     runs = {f"seed-{recipe.seed}": recipe for recipe in recipes}
     results, failures = train_each(runs, folder, jobs=jobs, record=record, done=done)
     if failures:

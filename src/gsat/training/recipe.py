@@ -27,7 +27,7 @@ from pydantic import (
     ValidationError,
 )
 
-from gsat.datasets.registry import find_entry
+from gsat.datasets.registry import find_entry, full_name, is_path
 from gsat.errors import RecipeError
 from gsat.methods import METHODS, TrainingSettings
 from gsat.models.pna import Scaler
@@ -59,6 +59,11 @@ class DataSettings(_Settings):
     def options(self) -> dict[str, Any]:
         """The data set's own options."""
         return dict(self.model_extra or {})
+
+    @property
+    def label(self) -> str:
+        """A short name: that of the file or folder, where the data is at a path."""
+        return Path(self.name).name.split(".")[0] if is_path(self.name) else self.name
 
 
 class GINSettings(_Settings):
@@ -166,10 +171,11 @@ def make_recipe(
     """The recipe for a data set.
 
     Args:
-        dataset: its name. backbone, method, seed: as on the command line.
+        dataset: its name, or the path of your own. backbone, method, seed: as on the command line.
         file: a TOML file whose settings go over the shipped ones; a ``seed`` goes over its own.
         settings: single settings over those, as a mapping or as ``"key=value"`` texts.
     """
+    dataset = full_name(dataset)
     tables: Tables = {
         "seed": 0 if seed is None else seed,
         "data": {"name": dataset},
@@ -180,6 +186,8 @@ def make_recipe(
     _merge(tables, _for_method(_shipped(dataset, backbone), method))
     if file is not None:
         over = _for_method(_read(Path(file)), method)
+        if isinstance(_table(over, "data").get("name"), str):
+            over["data"]["name"] = full_name(over["data"]["name"])
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
             said = _table(over, table).get("name", name)
             if said != name:
@@ -275,6 +283,8 @@ def _shipped(dataset: str, backbone: str) -> Tables:
     if backbone == "wrapped":  # how to train on the data is known, if not with which network
         return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
     family = next((f for f in FAMILIES if dataset.startswith(f"{f}-")), dataset)
+    if is_path(dataset):  # not a name to look for among the files of the package
+        family = "default"
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
         file = folder / name

@@ -20,7 +20,7 @@ from gsat.models.wrap import own_module
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
 from gsat.training.progress import Progress
-from gsat.training.recipe import Recipe, WrappedSettings, make_recipe
+from gsat.training.recipe import Recipe, WrappedSettings, from_tables, make_recipe
 from gsat.training.rundir import RunDirectory, environment
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
@@ -67,6 +67,7 @@ def train(
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given."""
     data = load_data(recipe)
+    recipe = settled(recipe, data)
     method = make_method(recipe, data).to_device(check_device(device))
     run = RunDirectory.create(out, recipe) if out is not None else None
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
@@ -117,6 +118,7 @@ def resume(
     path: str | Path,
     *,
     model: GSAT | None = None,
+    data: Dataset | None = None,
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
@@ -127,6 +129,7 @@ def resume(
     Args:
         model: the model that was given to :func:`fit`, made again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
+        data: the data that was given to :func:`fit`, loaded again, where it is at no path.
         warn: called with a line for each damaged checkpoint that had to be passed over.
     """
     run = RunDirectory.open(path)
@@ -136,9 +139,11 @@ def resume(
             _check_same(recipe, key, value, f"the model given to resume {path}, in the run it is")
     elif isinstance(recipe.backbone, WrappedSettings):
         raise own_module(recipe.backbone.module)
+    if data is not None:
+        _check_data(recipe, data, path)
     if run.result_path.is_file():
         return Run(load(path, model), recipe, run.result, run.path)
-    data = load_data(recipe)
+    data = load_data(recipe) if data is None else data
     if model is None:
         method = make_method(recipe, data)
     else:
@@ -201,7 +206,7 @@ def _run(
         seed=recipe.seed,
         run=run,
         device=device,
-        progress=Progress(f"{recipe.data.name} seed {recipe.seed}", quiet=not progress),
+        progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet=not progress),
         checkpoint_seconds=checkpoint_seconds,
     )
     with run.locked() if run is not None else nullcontext():
@@ -231,6 +236,13 @@ def load_data(recipe: Recipe) -> Dataset:
     """The data set of a recipe, split as the recipe says."""
     wanted, seed = recipe.data, recipe.split_seed
     return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
+
+
+def settled(recipe: Recipe, data: Dataset) -> Recipe:
+    """The recipe with what was told from data of the user's own: its hash, task, classes, split."""
+    told = {**recipe.data.model_dump(exclude_none=True), **data.options}
+    tables = recipe.tables()
+    return recipe if told == tables["data"] else from_tables({**tables, "data": told})
 
 
 def make_method(recipe: Recipe, data: Dataset) -> Method:
@@ -268,6 +280,17 @@ def _check_same(recipe: Recipe, key: str, value: Any, where: str) -> None:
         table = table.get(part)
     if table != value:
         raise RecipeError(f"{key} is {value!r} in {where} {table!r}")
+
+
+def _check_data(recipe: Recipe, data: Dataset, path: str | Path) -> None:
+    """Raise unless the data is that of the run, split in the same way."""
+    wanted = {**recipe.data.options, "name": recipe.data.name, "seed": recipe.split_seed}
+    for key, value in {**data.options, "name": data.name, "seed": data.seed}.items():
+        if wanted.get(key, value) != value:
+            raise RecipeError(
+                f"data.{key} is {value!r} in the data given to resume {path}, in the run it is "
+                f"{wanted[key]!r}"
+            )
 
 
 def _check_config(model: GSAT, trained: dict[str, Any], path: str | Path) -> None:

@@ -1,0 +1,88 @@
+"""A million small graphs, written and read in bounded memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import side_by_side
+from gsat.graphs import GraphStore, ShardWriter
+
+NODES, EDGES = 20, 40  # of each graph
+PIECE = 10_000  # graphs made at once
+BATCH = 128
+BATCHES = 500
+
+
+def write(folder: str, graphs: int) -> dict[str, Any]:
+    """Make ``graphs`` graphs and write them, in this (fresh) process."""
+    rng = np.random.default_rng(0)
+    _piece(rng, PIECE)  # what making them needs is not counted
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    making = 0.0
+    start = time.perf_counter()
+    with ShardWriter(folder) as writer:
+        for first in range(0, graphs, PIECE):
+            began = time.perf_counter()
+            piece = _piece(rng, min(PIECE, graphs - first))
+            making += time.perf_counter() - began
+            writer.add(piece)
+    writing = time.perf_counter() - start - making
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    files = [file.stat().st_size for file in Path(folder).glob("*.safetensors")]
+    return {
+        "graphs": graphs, "shards": len(files), "disk_mib": sum(files) / 2**20,
+        "making_s": making, "writing_s": writing, "writing_mib": used / 1024,
+    }  # fmt: skip
+
+
+def read(folder: str) -> dict[str, Any]:
+    """Random batches of what was written, in this (fresh) process.
+
+    Memory is what belongs to no file: mapped pages go when others need the room.
+    """
+    before = _own_memory()
+    start = time.perf_counter()
+    store = GraphStore.load(folder)
+    opening = time.perf_counter() - start
+    rng = np.random.default_rng(1)
+    peak = _own_memory()
+    for _ in range(BATCHES):
+        store.batch(rng.integers(0, len(store), BATCH))
+        peak = max(peak, _own_memory())
+    whole = GraphStore({name: np.asarray(values) for name, values in store.arrays.items()}, {})
+    rows = rng.integers(0, len(store), (BATCHES, BATCH))
+
+    def batches(of: GraphStore) -> None:
+        for some in rows:
+            of.batch(some)
+
+    sharded, plain = side_by_side([lambda: batches(store), lambda: batches(whole)])
+    return {
+        "opening_s": opening, "reading_mib": (peak - before) / 2**20,
+        "batch_ms": sharded / BATCHES * 1e3, "in_memory_ms": plain / BATCHES * 1e3,
+        "ratio": sharded / plain,
+    }  # fmt: skip
+
+
+def _piece(rng: np.random.Generator, graphs: int) -> GraphStore:
+    """Undirected random graphs with four features per node and two classes."""
+    u = rng.integers(0, NODES, (graphs, EDGES // 2))
+    v = (u + rng.integers(1, NODES, u.shape)) % NODES
+    there, back = np.concatenate([u, v], axis=1), np.concatenate([v, u], axis=1)
+    return GraphStore.from_arrays(
+        node_ptr=np.arange(graphs + 1) * NODES,
+        edge_ptr=np.arange(graphs + 1) * EDGES,
+        edge_index=np.stack([there.ravel(), back.ravel()]),
+        x=rng.normal(size=(graphs * NODES, 4)).astype(np.float32),
+        y=rng.integers(0, 2, graphs),
+    )
+
+
+def _own_memory() -> int:
+    text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
+    return int(text.split("Anonymous:")[1].split()[0]) * 1024

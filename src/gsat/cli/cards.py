@@ -1,0 +1,161 @@
+"""`gsat datasets --check`: data cards on the terminal, as JSON, and in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from gsat.cli.app import print_error
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.datasets.cards import Card
+
+MANY = 6  # classes or labels: above that a range says more than a list
+
+
+def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool) -> None:
+    """Check one data set, or ``all`` that are here; leaves with 1 if a check found an error."""
+    from gsat.datasets.cards import known_sets
+
+    if name != "all":
+        cards = [_card(name, settings)]
+        _write(cards[0], write)
+        _echo(cards[0], as_json)
+    else:
+        if settings:
+            raise GSATError("--set changes one data set; say which with --check NAME, not 'all'")
+        cards, failed = [], False
+        for known, options in known_sets():
+            try:
+                card = _card(known, [f"{key}={value}" for key, value in options.items()])
+            except GSATError as error:  # the others are still worth a look
+                print_error(str(error))
+                failed = True
+                continue
+            cards.append(card)
+            _write(card, write)
+            if not as_json:
+                _echo(card, as_json)
+        if as_json:
+            typer.echo(json.dumps(cards, allow_nan=False))
+        if failed:
+            raise typer.Exit(2)
+    if any(finding["severity"] == "error" for card in cards for finding in card["findings"]):
+        raise typer.Exit(1)
+
+
+def _card(name: str, settings: list[str]) -> Card:
+    from gsat.datasets.cards import card
+    from gsat.training.recipe import make_recipe
+    from gsat.training.train import load_data
+
+    # Through a recipe: options are written, checked and resolved as those of a training.
+    return card(load_data(make_recipe(name, settings=settings)))
+
+
+def _write(card: Card, folder: Path | None) -> None:
+    if folder is not None:
+        from gsat.datasets.cards import file_name
+        from gsat.draw.files import write
+
+        text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
+        write(folder / file_name(card), f"{text}\n".encode())
+
+
+def _echo(card: Card, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(card, allow_nan=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    task = card["task"]
+    typer.echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
+    typer.echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
+    typer.echo(f"matches the paper: {card['matches_paper']} · hash {card['hash']}")
+    table = Table("", "here", *(["paper"] if card["published"] else []))
+    for row in _rows(card):
+        if row:
+            table.add_row(*row[: len(table.columns)])
+        else:
+            table.add_section()
+    # What data says of itself is shown as it is: no markup, no colours, no emoji.
+    Console(markup=False, highlight=False, emoji=False).print(table)
+    if any(not said["verified"] for said in card["published"].values()):
+        typer.echo("? from a second hand, not verified")
+    for finding in card["findings"]:
+        typer.echo(f"{finding['severity']}: {finding['message']}")
+    typer.echo()
+
+
+def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:
+    """What is counted, ours, and the published figure; None between sections."""
+    kind, level = card["task"]["kind"], card["task"]["level"]
+    labels = "labels" if kind == "multilabel" else "classes"
+    yield _row(card, "graphs", "graphs")
+    for what in ("nodes", "edges"):
+        yield _row(card, f"{what}{' stored' * (what == 'edges')}, mean", f"{what}.mean")
+        yield _row(card, f"{what}, most", f"{what}.max")
+    yield _row(card, "undirected", "undirected")
+    yield _row(card, "features", "features")
+    yield _row(card, "edge features", "edge_features")
+    if kind != "regression":
+        yield _row(card, labels, "task.classes")
+    if card["classes"]:
+        yield f"names of {labels}", ", ".join(map(str, card["classes"])), ""
+    yield _row(card, "true edges", "truth")
+    for key, value in card["about"].items():
+        yield key, ", ".join(map(str, value)) if isinstance(value, list) else str(value), ""
+    for name, split in card["splits"].items():
+        yield None
+        yield _row(card, f"{name}: {level}s", f"splits.{name}.size")
+        if level == "graph":  # else the splits ask for nodes of the same graphs
+            yield _row(card, f"{name}: nodes, mean", f"splits.{name}.nodes")
+            yield _row(card, f"{name}: edges, mean", f"splits.{name}.edges")
+            if card["truth"] is not None:
+                yield _row(card, f"{name}: true edges", f"splits.{name}.truth")
+        if split["labelled"] != 1:
+            yield _row(card, f"{name}: labelled", f"splits.{name}.labelled")
+        yield f"{name}: {_BALANCE[kind]}", _balance(kind, split["balance"]), ""
+
+
+_BALANCE = {
+    "binary": "share of classes",
+    "multiclass": "share of classes",
+    "multilabel": "positive labels",
+    "regression": "mean ± deviation",
+}
+_SHARES = ("truth", "labelled", "undirected")
+
+
+def _row(card: Card, label: str, place: str) -> tuple[str, str, str]:
+    from gsat.datasets.cards import figure
+
+    said = card["published"].get(place)
+    mark = "" if said is None or said["verified"] else " ?"
+    return label, _shown(place, figure(card, place)), _shown(place, said and said["value"]) + mark
+
+
+def _shown(place: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if place.endswith(_SHARES):
+        whole = {0: "no", 1: "yes"} if place == "undirected" else {}
+        return whole.get(value) or f"{100 * value:.1f} %"
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _balance(kind: str, balance: list[float | None]) -> str:
+    known = [value for value in balance if value is not None]
+    if not known:
+        return "–"
+    if kind == "regression":
+        return f"{known[0]:.2f} ± {known[1]:.2f}"
+    if len(known) > MANY:
+        return f"{100 * min(known):.1f} to {100 * max(known):.1f} %"
+    return ", ".join(f"{100 * value:.1f}" for value in known) + " %"

@@ -1,0 +1,303 @@
+"""Graphs in a JSON-lines file, plain or gzipped: one object per line (the keys: docs/data.md)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.datasets.splits import MARKS, NAMES
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.graphs.store import ranges
+
+Array = NDArray[Any]
+
+# Columns of numbers: what has a row, and how many dimensions they have.
+_COLUMNS: Final = {
+    "x": ("node", 2),
+    "node_truth": ("node", 1),
+    "edge_attr": ("edge", 2),
+    "edge_weight": ("edge", 1),
+    "edge_truth": ("edge", 1),
+}
+KEYS: Final = (
+    "num_nodes", "edge_index", "edges", *_COLUMNS, "y", "node_y", "split", "id", "smiles"
+)  # fmt: skip
+_CHUNK: Final = 4096  # graphs whose small arrays wait to be joined
+
+
+def read(path: Path) -> GraphStore:
+    """The graphs of the file, edges in its order; memory is that of the arrays."""
+    reader = _Reader()
+    number = 0
+    try:
+        for number, line in _lines(path):
+            reader.add(_object(line), number)
+        if not reader.lines:
+            raise DataError(f"{path} holds no graphs; one JSON object per line is needed")
+        return reader.store()
+    except _Wrong as error:
+        at = reader.lines[error.graph] if error.graph is not None else number
+        graph = len(reader.lines) if error.graph is None else error.graph
+        raise DataError(f"{path}, line {at} (graph {graph}): {error}") from None
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise DataError(f"{path} can't be read after line {number} ({error})") from error
+
+
+class _Wrong(Exception):
+    """What is wrong with a graph: the one being read, or an earlier one."""
+
+    def __init__(self, why: str, graph: int | None = None) -> None:
+        super().__init__(why)
+        self.graph = graph
+
+
+class _Column:
+    """Rows of the graphs that have some, as few large arrays; and which graphs these are."""
+
+    def __init__(self) -> None:
+        self.joined: list[Array] = []
+        self.waiting: list[Array] = []
+        self.width: tuple[int, ...] | None = None
+        self.graphs: list[int] = []
+
+    def add(self, graph: int, rows: Array) -> None:
+        self.graphs.append(graph)
+        if not len(rows):
+            return  # no rows have no width
+        if self.width is None:
+            self.width = rows.shape[1:]
+        if rows.shape[1:] != self.width:
+            raise _Wrong(f"rows of shape {list(rows.shape[1:])}, before {list(self.width)}")
+        self.waiting.append(rows)
+        if len(self.waiting) >= _CHUNK:
+            self._join()
+
+    def _join(self) -> None:
+        self.joined.append(np.concatenate(self.waiting))
+        self.waiting = []
+
+    def spread(self, ptr: Array, missing: float) -> Array:
+        """[ptr[-1], …]: the rows at the places of their graphs, ``missing`` elsewhere."""
+        if self.waiting:
+            self._join()
+        rows = np.concatenate(self.joined) if self.joined else np.zeros(0, np.float32)
+        if len(rows) == ptr[-1]:
+            return rows
+        out = np.full((int(ptr[-1]), *rows.shape[1:]), missing, dtype=rows.dtype)
+        has = np.array(self.graphs, dtype=np.int64)
+        out[ranges(ptr[has], np.diff(ptr)[has])] = rows
+        return out
+
+
+class _Reader:
+    """Flat columns, filled graph by graph."""
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []  # of each graph
+        self.nodes, self.edges = [0], [0]  # of each graph, after a first 0
+        self.columns: dict[str, _Column] = {}
+        self.texts: dict[str, list[Any]] = {"id": [], "smiles": []}
+        self.names: dict[str, int] = {}  # of classes, as they come
+        self.numbers = False  # whether a label was a number
+
+    def add(self, graph: dict[str, Any], line: int) -> None:
+        """Check a graph and keep its rows."""
+        edges = _edge_list(graph)
+        nodes = _num_nodes(graph, edges)
+        if edges.size and (edges.min() < 0 or edges.max() >= nodes):
+            u, v = edges[((edges < 0) | (edges >= nodes)).any(axis=1)][0]
+            raise _Wrong(f"an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
+        self._keep("edges", edges)
+        for name, (per, dimensions) in _COLUMNS.items():
+            if graph.get(name) is not None:
+                rows = _numbers(graph[name], name, dimensions)
+                _check_rows(rows, name, nodes if per == "node" else len(edges), per)
+                self._keep(name, rows.astype(np.float32))
+        self._add_labels(graph, nodes)
+        self._add_split(graph, nodes)
+        for name, values in self.texts.items():
+            values.append(graph.get(name))
+        self.nodes.append(nodes)
+        self.edges.append(len(edges))
+        self.lines.append(line)
+
+    def _keep(self, name: str, rows: Array) -> None:
+        try:
+            self.columns.setdefault(name, _Column()).add(len(self.lines), rows)
+        except _Wrong as error:
+            raise _Wrong(f"'{name}' has {error}") from None
+
+    def _add_labels(self, graph: dict[str, Any], nodes: int) -> None:
+        if graph.get("y") is not None:
+            self._keep("y", self._codes(graph["y"], "y", 1)[None])
+        if graph.get("node_y") is not None:
+            rows = self._codes(graph["node_y"], "node_y", 2)
+            _check_rows(rows, "node_y", nodes, "node")
+            self._keep("node_y", rows)
+        if "y" in self.columns and "node_y" in self.columns:
+            raise _Wrong("either graphs have labels ('y') or nodes have ('node_y'), not both")
+
+    def _codes(self, value: Any, name: str, depth: int) -> Array:
+        """Labels as numbers, NaN where missing; a text by the order in which it came first."""
+        if isinstance(value, list) and depth:
+            parts = [self._codes(part, name, depth - 1) for part in value]
+            if len({part.shape for part in parts}) > 1:
+                raise _Wrong(f"'{name}' holds lists of different lengths")
+            return np.stack(parts) if parts else np.zeros(0)
+        if value is None:
+            return np.array(np.nan)
+        if isinstance(value, str):
+            code: float = self.names.setdefault(value, len(self.names))
+        elif isinstance(value, (bool, int, float)):
+            code, self.numbers = value, True
+        else:
+            raise _Wrong(f"'{name}' holds numbers, texts or null, not {value!r}")
+        if self.names and self.numbers:
+            raise _Wrong(f"'{name}' is {value!r}: labels are all texts or all numbers")
+        return np.array(code, dtype=np.float64)
+
+    def _add_split(self, graph: dict[str, Any], nodes: int) -> None:
+        value = graph.get("split")
+        if value is None:
+            return
+        marks = value if isinstance(value, list) else [value]
+        for mark in marks:
+            if not isinstance(mark, (str, type(None))) or mark not in MARKS:
+                raise _Wrong(f"'split' is one of {', '.join(NAMES)} or null, not {mark!r}")
+        rows = np.array([MARKS[mark] for mark in marks], dtype=np.int64)
+        if isinstance(value, list):
+            _check_rows(rows, "split", nodes, "node")
+        self._keep("node_split" if isinstance(value, list) else "split", rows)
+
+    def store(self) -> GraphStore:
+        """All of it, as a store."""
+        graphs, columns = len(self.lines), self.columns
+        node_ptr, edge_ptr = np.cumsum(self.nodes), np.cumsum(self.edges)
+        graph_ptr = np.arange(graphs + 1)
+        arrays: dict[str, Array] = {}
+        for name, (per, _) in _COLUMNS.items():
+            if name in columns:
+                ptr = node_ptr if per == "node" else edge_ptr
+                if not name.endswith("_truth"):
+                    self._check_all(name, np.diff(ptr))
+                arrays[name] = columns[name].spread(ptr, 0)
+        fields: dict[str, Any] = {}
+        if "edge_truth" in columns and len(columns["edge_truth"].graphs) < graphs:
+            fields["annotated"] = np.isin(graph_ptr[:-1], columns["edge_truth"].graphs)
+        if "split" in columns:
+            fields["split"] = columns["split"].spread(graph_ptr, -1)
+        for name, values in self.texts.items():
+            if any(value is not None for value in values):
+                fields[name] = ["" if value is None else str(value) for value in values]
+        meta: dict[str, Any] = {}
+        for name, ptr in (("y", graph_ptr), ("node_y", node_ptr)):
+            if name in columns:
+                arrays[name] = self._labels(columns[name].spread(ptr, np.nan))
+                meta = {"classes": sorted(self.names)} if self.names else {}
+        store = GraphStore.from_arrays(
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            edge_index=columns["edges"].spread(edge_ptr, 0).reshape(-1, 2).T,
+            graph_fields=fields,
+            meta=meta,
+            **arrays,
+        )
+        if "node_split" in columns:
+            store.arrays["node_split"] = columns["node_split"].spread(node_ptr, -1)
+        return store
+
+    def _check_all(self, name: str, counts: Array) -> None:
+        has = np.zeros(len(self.lines), dtype=bool)
+        has[self.columns[name].graphs] = True
+        without = np.flatnonzero(~has & (counts > 0))
+        if len(without):
+            raise _Wrong(
+                f"there is no '{name}' although others have it; give all or none", int(without[0])
+            )
+
+    def _labels(self, codes: Array) -> Array:
+        """Classes by the alphabet, and whole numbers as such."""
+        known = ~np.isnan(codes)
+        if self.names:
+            place = np.empty(len(self.names))
+            place[[self.names[name] for name in sorted(self.names)]] = np.arange(len(self.names))
+            codes[known] = place[codes[known].astype(np.int64)]
+        whole = known.all() and np.isfinite(codes).all() and (codes == np.floor(codes)).all()
+        return codes.astype(np.int64) if whole else codes
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise _Wrong(f"this is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise _Wrong(f"a graph is a JSON object {{…}}, not a {type(found).__name__}")
+    for key in found:
+        if key not in KEYS:
+            raise _Wrong(f"there is no key '{key}': there are {', '.join(KEYS)}")
+    return found
+
+
+def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
+    """[E, 2], source and destination."""
+    if ("edges" in graph) == ("edge_index" in graph):
+        raise _Wrong("a graph has either 'edges' (a list of pairs) or 'edge_index' (two lists)")
+    name = "edges" if "edges" in graph else "edge_index"
+    rows = _numbers(graph[name], name, 2)
+    if rows.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    rows = rows.T if name == "edge_index" else rows
+    if rows.shape[1] != 2:
+        wanted = "[2, E]" if name == "edge_index" else "[E, 2]"
+        raise _Wrong(f"'{name}' has the shape {wanted}, not {list(np.shape(graph[name]))}")
+    if rows.dtype.kind not in "iu":
+        raise _Wrong(f"'{name}' holds whole numbers from 0 on")
+    return rows.astype(np.int64)
+
+
+def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
+    given = graph.get("num_nodes")
+    if given is not None:
+        if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+            raise _Wrong(f"'num_nodes' is a whole number, not {given!r}")
+        return given
+    for name in ("x", "node_y", "node_truth"):
+        if isinstance(graph.get(name), list):
+            return len(graph[name])
+    return int(edges.max()) + 1 if edges.size else 0
+
+
+def _numbers(value: Any, name: str, dimensions: int) -> Array:
+    try:
+        rows = np.asarray(value)
+    except ValueError:
+        raise _Wrong(f"'{name}' holds lists of different lengths") from None
+    if rows.dtype.kind not in "iufb":
+        raise _Wrong(f"'{name}' holds numbers only")
+    if dimensions == 2 and rows.ndim == 1 and name not in ("edges", "edge_index"):
+        rows = rows[:, None]
+    if rows.size and rows.ndim != dimensions:
+        raise _Wrong(f"'{name}' has the shape {list(rows.shape)}, not {dimensions} dimensions")
+    return rows
+
+
+def _check_rows(rows: Array, name: str, count: int, per: str) -> None:
+    if rows.ndim == 0 or len(rows) != count:
+        raise _Wrong(f"'{name}' has the shape {list(rows.shape)} where it has {count} {per}s")

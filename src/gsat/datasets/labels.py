@@ -1,0 +1,165 @@
+"""What labels mean: the task they set, and the form in which it wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.tasks import Kind, Level, Metric, Task
+
+Labels = NDArray[np.float64]
+METRICS: dict[str, Metric] = {
+    "binary": "accuracy",
+    "multiclass": "accuracy",
+    "multilabel": "roc_auc",
+    "regression": "r2",
+}
+
+
+def find_level(store: GraphStore, wanted: str) -> Level:
+    """``graph`` or ``node``: what is labelled, or an error when it is not what was wanted."""
+    found = "node" if store.has("node_y") else "graph"
+    if not store.has("node_y") and not store.has("y"):
+        raise DataError(
+            "the graphs have no labels: neither their own (y) nor their nodes' (node_y)"
+        )
+    if wanted not in ("auto", found):
+        raise DataError(f"level is '{wanted}', but it is the {found}s that have labels")
+    return cast(Level, found)
+
+
+def read_labels(store: GraphStore, level: Level) -> Labels:
+    """The labels of all graphs or nodes [R, T], NaN where missing."""
+    values = store.labels(level).astype(np.float64)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def tell_kind(values: Labels, classes: Sequence[str]) -> Kind:
+    """The task that labels [R, T] seem to set; ``classes`` are names they may stand for."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        raise DataError("all labels are missing; there is nothing to learn from")
+    if values.shape[1] > 1:
+        if np.isin(known, (0, 1)).all():
+            return "multilabel"
+        raise DataError(
+            f"labels of {values.shape[1]} columns are 0, 1 or missing (a multi-label task); "
+            "a class or a number to predict is one column"
+        )
+    if not (known == np.floor(known)).all():
+        return "regression"
+    return "binary" if (len(classes) or len(np.unique(known))) <= 2 else "multiclass"
+
+
+def with_task(
+    store: GraphStore, level: Level, kind: Kind, metric: str = "auto", classes: Sequence[str] = ()
+) -> tuple[GraphStore, Task]:
+    """The store with labels as a task of this kind wants them, and the task.
+
+    Labels that are not 0 … k − 1 become so, and ``meta["classes"]`` then holds what they were.
+
+    Args:
+        classes: what the labels 0 … k − 1 are to stand for; by default, the order of the labels.
+    """
+    values = read_labels(store, level)
+    chosen = METRICS[kind] if metric == "auto" else cast(Metric, metric)
+    if kind == "multilabel":
+        return _labelled(store, Task(kind, values.shape[1], chosen, level), values)
+    if values.shape[1] > 1:
+        raise DataError(f"a {kind} task has one label per {level}, not {values.shape[1]} columns")
+    if kind == "regression":
+        return _labelled(store, Task(kind, 1, chosen, level), values)
+    codes, names = class_codes(values[:, 0], store.meta.get("classes") or (), classes, level)
+    count = len(names) or int(np.nanmax(codes, initial=-1)) + 1
+    if count < 2:
+        raise DataError(f"all {level}s are of one class; two are needed to learn from")
+    if kind == "binary" and count != 2:
+        raise DataError(f"a binary task has 2 classes, these labels have {count}")
+    task = Task(kind, count, chosen, level)
+    return _labelled(store, task, codes[:, None], names)
+
+
+def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> GraphStore:
+    """The store with its labels, if it has any, in the form and order of a task learnt before.
+
+    Args:
+        classes: names of the task's classes, if it had any.
+    """
+    if not store.has("y" if task.level == "graph" else "node_y"):
+        return store
+    values = read_labels(store, task.level)
+    if task.kind not in ("binary", "multiclass") or values.shape[1] > 1:
+        return _labelled(store, task, values)[0]
+    known = store.meta.get("classes") or ()
+    if known and not classes and len(known) != task.classes:
+        raise DataError(
+            f"the labels are of the classes {', '.join(map(str, known))}; the model tells "
+            f"{task.classes} classes"
+        )
+    if known or classes:
+        codes, names = class_codes(values[:, 0], known, classes, task.level)
+        return _labelled(store, task, codes[:, None], names)[0]
+    return _labelled(store, task, values)[0]
+
+
+def known_rows(values: Labels) -> NDArray[np.bool_]:
+    """Which graphs or nodes have any label [R]."""
+    return np.asarray((~np.isnan(values)).any(axis=1))
+
+
+def class_codes(
+    values: Labels, names: Sequence[str], wanted: Sequence[str], level: str
+) -> tuple[Labels, list[str]]:
+    """Labels [R] as places in a list of classes, and that list; it is empty where labels are
+    places already and nothing is known of names.
+
+    Args:
+        names: what the labels 0, 1, … stand for, if anything. wanted: the list to use.
+    """
+    known = ~np.isnan(values)
+    distinct, which = np.unique(values[known], return_inverse=True)
+
+    def refuse(bad: int, why: str) -> DataError:
+        row = int(np.flatnonzero(known)[np.flatnonzero(which == bad)[0]])
+        return DataError(f"{level} {row} has the label {distinct[bad]:g}; {why}")
+
+    for at, value in enumerate(distinct):
+        if not np.isfinite(value) or value != np.floor(value):
+            raise refuse(at, "a class is a whole number or a text")
+        if names and not 0 <= value < len(names):
+            raise refuse(at, f"the classes are 0 to {len(names) - 1}: {', '.join(map(str, names))}")
+    said = [str(names[int(v)]) if names else str(int(v)) for v in distinct]
+    if wanted:
+        for at, text in enumerate(said):
+            if text not in wanted:
+                raise refuse(at, f"the class '{text}' is not one of {', '.join(wanted)}")
+        places = np.array([list(wanted).index(text) for text in said], dtype=np.float64)
+        listed = list(wanted)
+    elif names or (distinct == np.arange(len(distinct))).all():
+        places, listed = distinct, [str(name) for name in names]
+    else:
+        places, listed = np.arange(len(distinct), dtype=np.float64), said
+    codes = np.full(len(values), np.nan)
+    codes[known] = places[which]
+    return codes, listed
+
+
+def _labelled(
+    store: GraphStore, task: Task, values: Labels, names: Sequence[str] = ()
+) -> tuple[GraphStore, Task]:
+    rows: NDArray[Any]
+    if task.kind == "multiclass":
+        # There is no number for "missing" among classes: −1 must be in no split.
+        rows = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int64)
+    else:
+        rows = values.astype(np.float32)
+        task.check_labels(torch.from_numpy(rows))
+    name = "node_y" if task.level == "node" else "y"
+    meta = {**store.meta, "classes": list(names)} if names else store.meta
+    return GraphStore({**store.arrays, name: rows}, meta, store.index), task

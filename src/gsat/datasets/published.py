@@ -1,0 +1,136 @@
+"""What the paper, its code and the makers of the data sets say of them, as data.
+
+Figures are named by their place in a data card (`gsat.datasets.cards`). Shares are fractions; edges
+are counted as stored, both directions where both are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure; ``verified`` unless it comes from a second hand."""
+
+    value: float
+    verified: bool = True
+
+
+def _said(figures: dict[str, float], unverified: dict[str, float] | None = None) -> _Figures:
+    return {
+        **{place: Figure(value) for place, value in figures.items()},
+        **{place: Figure(value, verified=False) for place, value in (unverified or {}).items()},
+    }
+
+
+_Figures = dict[str, Figure]
+
+
+def _spurious_motif(nodes: float, edges: float, truth: float) -> _Figures:
+    """By the means of the training graphs, which depend on the bias."""
+    return _said(
+        {
+            "graphs": 18000,
+            "undirected": 0,
+            "features": 4,
+            "edge_features": 1,
+            "task.classes": 3,
+            "splits.train.size": 9000,
+            "splits.train.nodes": nodes,
+            "splits.train.edges": edges,
+            "splits.train.truth": truth,
+            "splits.valid.size": 3000,
+            "splits.valid.nodes": 26.2,
+            "splits.valid.edges": 36.3,
+            "splits.valid.truth": 0.156,
+            "splits.test.size": 6000,
+            "splits.test.nodes": 90.6,
+            "splits.test.edges": 132.9,
+            "splits.test.truth": 0.043,
+        }
+    )
+
+
+def _molecules(graphs: float, nodes: float, edges: float, classes: int) -> _Figures:
+    """OGB's own sets: the sizes are those of its paper."""
+    return _said(
+        {"features": 9, "edge_features": 0, "undirected": 1, "task.classes": classes},
+        {"graphs": graphs, "nodes.mean": nodes, "edges.mean": edges},
+    )
+
+
+PUBLISHED: Final[dict[str, _Figures]] = {
+    "ba2motifs": _said(
+        {
+            "graphs": 1000,
+            "nodes.mean": 25,
+            "edges.mean": 50.96,
+            "undirected": 1,
+            "features": 10,
+            "edge_features": 0,
+            "task.classes": 2,
+            "truth": 0.2166,
+            "splits.train.size": 800,
+            "splits.valid.size": 100,
+            "splits.test.size": 100,
+        }
+    ),
+    "mutag": _said(
+        {
+            "graphs": 2951,
+            "nodes.mean": 30.13,
+            "nodes.max": 417,
+            "edges.mean": 60.91,
+            "undirected": 1,
+            "features": 14,
+            "edge_features": 0,
+            "task.classes": 2,
+            "splits.train.size": 2360,
+            "splits.valid.size": 591,
+            "splits.test.size": 1015,
+            "splits.test.nodes": 27.55,
+            "splits.test.edges": 57.40,
+            "splits.test.truth": 0.098,
+        }
+    ),
+    "spmotif-0.5": _spurious_motif(22.3, 32.2, 0.176),
+    "spmotif-0.7": _spurious_motif(24.0, 33.9, 0.167),
+    "spmotif-0.9": _spurious_motif(25.3, 35.3, 0.161),
+    "mnist75sp": _said(
+        {
+            "graphs": 70000,
+            "undirected": 1,
+            "features": 5,
+            "edge_features": 1,
+            "task.classes": 10,
+            "splits.train.size": 20000,
+            "splits.valid.size": 5000,
+            "splits.test.size": 10000,
+        },
+        {"nodes.mean": 70.6, "edges.mean": 590},
+    ),
+    "graph-sst2": _said(
+        {"undirected": 1, "features": 768, "edge_features": 1, "task.classes": 2},
+        {
+            "graphs": 70042,
+            "nodes.mean": 10.2,
+            "splits.train.size": 28327,
+            "splits.valid.size": 3147,
+            "splits.test.size": 12305,
+        },
+    ),
+    "ogbg-molhiv": {
+        **_molecules(41127, 25.5, 54.9, classes=2),
+        **_said(
+            {},
+            {"splits.train.size": 32901, "splits.valid.size": 4113, "splits.test.size": 4113},
+        ),
+    },
+    "ogbg-molbace": _molecules(1513, 34.1, 73.7, classes=2),
+    "ogbg-molbbbp": _molecules(2039, 24.1, 51.9, classes=2),
+    "ogbg-molclintox": _molecules(1477, 26.2, 55.8, classes=2),
+    "ogbg-moltox21": _molecules(7831, 18.6, 38.6, classes=12),
+    "ogbg-molsider": _molecules(1427, 33.6, 70.7, classes=27),
+}

@@ -1,0 +1,122 @@
+"""`ShardedArray`: rows that lie in several files, read as if they were one array."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+# Rows sorted by part: for each part its number and rows of it; then the way back to their order.
+Places = tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.int64]]
+
+_CHUNK: Final = 1 << 24  # bytes
+
+
+class ShardedArray:
+    """Memory-mapped parts, one under the other.
+
+    ``array[rows]`` reads just these rows; ``np.asarray(array)``, which NumPy's functions call on
+    their own, reads all.
+
+    Args:
+        parts: arrays [R_i, …] of one dtype and width, contiguous; at least one.
+    """
+
+    def __init__(self, parts: Sequence[Array]) -> None:
+        self.parts = list(parts)
+        self.ends = np.cumsum([len(part) for part in parts])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of every part."""
+        return self.parts[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of one array."""
+        return (len(self), *self.parts[0].shape[1:])
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, rows: ArrayLike | slice) -> Array:
+        """Rows by number, mask or slice, as NumPy would give them."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        wanted = np.asarray(rows)
+        if wanted.dtype == bool:
+            wanted = np.flatnonzero(wanted)
+        wanted = np.where(wanted < 0, wanted + len(self), wanted)
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
+            raise IndexError(f"there are {len(self)} rows")
+        return self._take(self._find(wanted.ravel())).reshape(wanted.shape + self.shape[1:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)
+
+    def _find(self, rows: Array) -> Places:
+        part = np.searchsorted(self.ends, rows, side="right")
+        # Numbers of 16 bits are sorted by counting; nobody has more files than that.
+        order = np.argsort(part.astype(np.uint16), kind="stable")
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        rows = rows[order]
+        stops = np.cumsum(np.bincount(part, minlength=len(self.parts)))
+        found, start = [], 0
+        for number in np.flatnonzero(np.diff(stops, prepend=0)):
+            first = self.ends[number - 1] if number else 0
+            found.append((int(number), rows[start : stops[number]] - first))
+            start = stops[number]
+        return found, back
+
+    def _take(self, places: Places) -> Array:
+        found, back = places
+        out = np.empty((len(back), *self.shape[1:]), dtype=self.dtype)
+        start = 0
+        for number, rows in found:
+            # All rows are there; "clip" just writes without a detour through a buffer.
+            some = out[start : start + len(rows)]
+            self.parts[number].take(rows, axis=0, out=some, mode="clip")
+            start += len(rows)
+        return out.take(back, axis=0)
+
+
+# What a store's array is.
+Column = Array | ShardedArray
+
+
+def reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
+    """Gives these rows of any array; in which parts they lie is found out once for all arrays."""
+    known: dict[bytes, Places] = {}
+
+    def read(values: Column) -> Array:
+        if not isinstance(values, ShardedArray):
+            return values[rows]
+        key = values.ends.tobytes()
+        if key not in known:
+            known[key] = values._find(rows)
+        return values._take(known[key])
+
+    return read
+
+
+def chunks(values: Column) -> Iterator[Array]:
+    """All rows in order, contiguous in memory, some megabytes at a time."""
+    for part in values.parts if isinstance(values, ShardedArray) else [values]:
+        step = max(1, _CHUNK // max(1, part[:1].nbytes))
+        for start in range(0, len(part), step):
+            yield np.ascontiguousarray(part[start : start + step])
+
+
+def content_digest(arrays: Mapping[str, Column]) -> str:
+    """Names, types, shapes and bytes of all arrays in 16 hex digits; sharded or not, it is one."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
+        for chunk in chunks(arrays[name]):
+            digest.update(chunk.data)
+    return digest.hexdigest()[:16]

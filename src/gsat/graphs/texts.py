@@ -1,0 +1,20 @@
+"""Texts of graphs (a SMILES, an identifier) as an array, so that they are stored like the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """G texts as UTF-8 bytes [G, L], padded with zeros."""
+    padded = np.array([text.encode() for text in texts], dtype=np.bytes_)
+    return padded.view(np.uint8).reshape(len(padded), padded.dtype.itemsize)
+
+
+def decode(rows: NDArray[np.uint8]) -> list[str]:
+    """The texts of :func:`encode`."""
+    packed = np.ascontiguousarray(rows)
+    return [text.decode() for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]

@@ -1,0 +1,32 @@
+"""Words of the nodes, kept with each graph in one array: no Python object per word or graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from gsat.graphs.store import GraphStore
+
+FIELD: Final = "words"
+
+
+def pack_words(graphs: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
+    """UTF-8 of each graph's words [G, W], one row per graph: every word ends with a zero byte.
+
+    As an extra of the graphs (``graph.words``) it goes wherever they go: into views, copies, files.
+    """
+    rows = ["".join(f"{word}\0" for word in words).encode() for words in graphs]
+    width = max(map(len, rows), default=0)
+    text = b"".join(row.ljust(width, b"\0") for row in rows)
+    return np.frombuffer(text, dtype=np.uint8).reshape(len(rows), width).copy()
+
+
+def tokens(store: GraphStore, position: int) -> list[str]:
+    """The words of the nodes of graph ``position`` of this view, in the order of the nodes."""
+    view = store.select([position])
+    words: list[str] = view.per_graph(FIELD)[0].tobytes().decode().split("\0")
+    return words[: int(view.node_counts[0])]

@@ -1,0 +1,158 @@
+"""`gsat datasets --check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_harness import gsat, refuse, succeed
+
+from gsat.datasets import cards, houses
+from gsat.datasets.load import load_dataset
+from gsat.graphs import GraphStore
+from gsat.tasks import Task
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("│┃\n").replace("┃", "│").split("│")]
+
+
+def test_a_card_stands_beside_the_published_figures() -> None:
+    said = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=60").lines
+    assert said[0] == "ba2motifs · source=generated graphs=60 data_seed=0"
+    assert said[2].startswith("matches the paper: different · hash ")
+    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 3}
+    assert rows[""] == ["here", "paper"]
+    assert rows["graphs"] == ["60", "1000"]
+    assert rows["edges stored, mean"] == ["51", "50.96"]
+    assert rows["undirected"] == ["yes", "yes"]
+    assert rows["names of classes"] == ["five-cycle, house", ""]
+    assert rows["train: graphs"] == ["48", "800"]
+    assert rows["test: true edges"][0].endswith(" %")
+
+
+def test_without_published_figures_there_is_no_such_column() -> None:
+    said = succeed("datasets", "--check", "ba-shapes").lines
+    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 2}
+    assert rows["train: nodes"] == ["560"]
+    assert "train: nodes, mean" not in rows
+    assert rows["classes"] == ["4"]
+
+
+def test_regression() -> None:
+    said = succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines
+    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 2}
+    assert "classes" not in rows
+    assert " ± " in rows["train: mean ± deviation"][0]
+
+
+def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    store = load_dataset("houses", graphs=20).store
+    y = rng.integers(0, 2, (20, 7)).astype(np.float32)
+    y[:10, 0] = np.nan
+    names = [f"[red]label {i}" for i in range(7)]
+    labelled = GraphStore({**store.arrays, "y": y}, {**store.meta, "labels": names})
+    monkeypatch.setattr(houses, "build", lambda name, options: labelled)
+    monkeypatch.setattr(houses, "TASK", Task("multilabel", 7, "roc_auc"))
+    monkeypatch.setattr(houses, "VERSION", -1)
+    said = succeed("datasets", "--check", "houses", "--set", "graphs=20")
+    rows = {row[0]: row[1:] for line in said.lines if len(row := cells(line)) == 2}
+    train = y[load_dataset("houses", graphs=20).splits["train"]]
+    positive = np.nanmean(train, axis=0)
+    assert rows["labels"] == ["7"]
+    assert rows["train: positive labels"] == [
+        f"{100 * positive.min():.1f} to {100 * positive.max():.1f} %"
+    ]
+    assert rows["train: labelled"] == [f"{100 * (1 - np.isnan(train).mean()):.1f} %"]
+    assert "[red]label 3" in said.out
+    assert "note: 10 of 140 labels are missing" in said.lines
+
+
+def test_second_hand_figures_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"graphs": cards.PUBLISHED["ogbg-molbace"]["graphs"]}
+    monkeypatch.setitem(cards.PUBLISHED, "houses", figures)
+    said = succeed("datasets", "--check", "houses", "--set", "graphs=20").lines
+    assert ["graphs", "20", "1513 ?"] in [cells(line) for line in said]
+    assert "? from a second hand, not verified" in said
+    said = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=20").lines
+    assert not any("second hand" in line for line in said)
+
+
+def test_json_and_files(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "cards"
+    arguments = ("--set", "graphs=20", "--set", "seed=2", "--write", folder, "--json")
+    said = json.loads(succeed("datasets", "--check", "houses", *arguments).out)
+    assert said == json.loads(json.dumps(cards.card(load_dataset("houses", seed=2, graphs=20))))
+    (file,) = folder.iterdir()
+    assert file.name == "houses-graphs=20-seed=2.json"
+    assert json.loads(file.read_text("utf-8")) == said
+
+
+@pytest.fixture
+def _two_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets: list[tuple[str, dict[str, Any]]] = [
+        ("houses", {}),
+        ("ba2motifs", {"source": "generated"}),
+    ]
+    monkeypatch.setattr(cards, "known_sets", lambda: sets)
+
+
+@pytest.mark.usefixtures("_two_sets")
+def test_all_sets_that_are_here(tmp_path: Path) -> None:
+    said = json.loads(succeed("datasets", "--check", "all", "--write", tmp_path, "--json").out)
+    assert [card["name"] for card in said] == ["houses", "ba2motifs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ba2motifs.json", "houses.json"]
+    printed = succeed("datasets", "--check", "all").lines
+    assert [line for line in printed if " · " in line and "hash" not in line] == [
+        "houses · graphs=1000 data_seed=0",
+        "ba2motifs · source=generated graphs=1000 data_seed=0",
+    ]
+
+
+@pytest.mark.usefixtures("_two_sets")
+def test_one_bad_set_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
+    build = houses.build
+
+    def broken(name: str, options: Any) -> Any:
+        store = build(name, options)
+        store.arrays["x"][:] = np.inf
+        return store
+
+    monkeypatch.setattr(houses, "build", broken)
+    outcome = gsat("datasets", "--check", "all", "--json")
+    assert outcome.code == 2
+    assert outcome.err.startswith("gsat: houses can't be used: 1000 graphs have features")
+    assert outcome.err.count("\n") == 1
+    assert [card["name"] for card in json.loads(outcome.out)] == ["ba2motifs"]
+    assert "houses can't be used" in refuse("datasets", "--check", "houses")
+
+
+def test_an_error_in_a_cached_set_is_shown_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load_dataset("houses", graphs=20)
+
+    def sharing(*args: Any) -> dict[str, Any]:
+        return {**data.splits, "test": data.splits["train"][:2]}
+
+    monkeypatch.setattr(houses, "split", sharing)
+    outcome = gsat("datasets", "--check", "houses", "--set", "graphs=20")
+    assert outcome.code == 1
+    one, other = sorted(data.splits["train"][:2].tolist())
+    errors = [line for line in outcome.out.splitlines() if line.startswith("error: ")]
+    assert errors == [f"error: train and test share graphs {one}, {other}"]
+
+
+def test_refusals() -> None:
+    assert "did you mean 'houses'" in refuse("datasets", "--check", "house")
+    assert "there is no setting 'graph'" in refuse(
+        "datasets", "--check", "houses", "--set", "graph=1"
+    )
+    assert "--check NAME" in refuse("datasets", "--check", "all", "--set", "graphs=20")
+    assert "--check NAME" in refuse("datasets", "--write", "somewhere")
+    assert "--check NAME" in refuse("datasets", "--set", "graphs=20")

@@ -1,0 +1,182 @@
+"""Commands on data of one's own: train, resume, evaluate, predict and explain on every path."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli_harness import gsat, refuse, succeed
+from torch_geometric.data import Data
+
+import gsat as package
+from gsat.graphs import from_pyg
+from gsat.training.loop import Interrupted
+from gsat.training.progress import Progress
+from gsat.training.recipe import make_recipe
+from own_data import as_json, make_graphs, tu_tables, write_lines, write_tu
+
+FAST = ("--set", "hidden=8", "--set", "layers=1", "--quiet")
+
+
+def graphs() -> list[Data]:
+    return make_graphs(40, edge_truth=lambda i, g: (g.edge_index.sum(dim=0) == 1).float())
+
+
+def lines(path: Path, **changes: Any) -> Path:
+    """The graphs as JSON lines, with labels no and yes."""
+    records = [{**as_json(g), "y": ("no", "yes")[int(g.y)], **changes} for g in graphs()]
+    return write_lines(path, records)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("own")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> Path:
+    """Two epochs on JSON lines."""
+    threads = torch.get_num_threads()
+    succeed("train", lines(folder / "toy.jsonl"), *FAST, "--epochs", 2, "--out", folder / "run")
+    torch.set_num_threads(threads)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("form", ["toy.jsonl.gz", "toy.zip", "toy", "saved"])
+def test_train_on_every_kind_of_path(form: str, tmp_path: Path) -> None:
+    path = tmp_path / form
+    if form == "saved":
+        from_pyg(graphs()).save(path)
+    elif "jsonl" in form:
+        write_lines(path, [as_json(g) for g in graphs()])
+    else:
+        write_tu(path, tu_tables(graphs()))
+    out = tmp_path / "run"
+    said = succeed("train", path, *FAST, "--epochs", 1, "--out", out, "--json")
+    result = json.loads(said.out)
+    assert result["dataset"] == str(path)
+    assert result["test"]["explanation_auc"] is not None
+    measured = json.loads(succeed("evaluate", out, "--json").out)
+    assert measured["accuracy"] == result["test"]["accuracy"]
+    assert measured["explanation_auc"] == pytest.approx(result["test"]["explanation_auc"])
+
+
+def test_the_recipe_says_where_the_data_is_and_what_it_was(run: Path, folder: Path) -> None:
+    data = package.load_dataset(folder / "toy.jsonl")
+    kept = make_recipe(str(folder / "toy.jsonl"), file=run / "recipe.toml").data
+    assert kept.name == str(folder / "toy.jsonl")
+    assert kept.options["content"] == data.hash
+    assert kept.options["classes"] == ["no", "yes"]
+    assert (kept.options["task"], kept.options["split"]) == ("binary", "stratified")
+
+
+def test_a_path_is_found_from_any_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines(tmp_path / "here.jsonl")
+    monkeypatch.chdir(tmp_path)
+    succeed("train", "here.jsonl", *FAST, "--epochs", 1)
+    monkeypatch.chdir(folder)
+    made = tmp_path / "runs" / "here-gin-gsat-seed-0"
+    assert succeed("evaluate", made).lines[0].startswith("test accuracy")
+
+
+def test_predict_and_explain_name_the_classes(run: Path, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(succeed("predict", run).out)))
+    assert len(rows) == 4
+    assert set(rows[0]) == {"graph", "prediction", "p(no)", "p(yes)"}
+    assert "yes" in succeed("explain", run, "--graph", 0).out
+    drawn = tmp_path / "graph.svg"
+    succeed("explain", run, "--graph", 1, "--out", drawn)
+    assert drawn.is_file()
+
+
+def test_new_data_is_measured_by_the_classes_of_the_run(run: Path, tmp_path: Path) -> None:
+    """A file in which only the second class occurs: its labels must not become the first."""
+    only = write_lines(
+        tmp_path / "yes.jsonl", [{**as_json(g), "y": "yes"} for g in graphs() if int(g.y)]
+    )
+    rows = list(csv.DictReader(io.StringIO(succeed("predict", run, only).out)))
+    said = sum(row["prediction"] == "1" for row in rows) / len(rows)
+    measured = json.loads(succeed("evaluate", run, only, "--json").out)
+    assert measured["accuracy"] == pytest.approx(said)
+    assert succeed("evaluate", run, only).lines[0].startswith("all accuracy")
+    lines(tmp_path / "other.jsonl", y="maybe")
+    assert "'maybe' is not one of no, yes" in refuse("evaluate", run, tmp_path / "other.jsonl")
+    unlabelled = lines(tmp_path / "bare.jsonl", y=None)
+    assert len(succeed("predict", run, unlabelled).lines) == 41
+    assert "no labels" in refuse("evaluate", run, unlabelled)
+
+
+def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "toy.jsonl", tmp_path / "run"
+    shutil.copy(folder / "toy.jsonl", path)
+    succeed("train", path, *FAST, "--epochs", 1, "--out", out)
+    lines(path, edge_truth=None)
+    for command in (("evaluate", out), ("predict", out), ("explain", out, "--graph", 0)):
+        assert "the data has changed since the training" in refuse(*command)
+    (out / "result.json").unlink()
+    assert "the data has changed" in refuse("resume", out, "--quiet")
+    path.unlink()
+    assert "there is no file or folder" in refuse("evaluate", out)
+
+
+def test_resume_equals_the_run_that_was_never_stopped(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lines(tmp_path / "toy.jsonl")
+    recipe = make_recipe(str(path), settings={"hidden": 8, "layers": 1, "epochs": 4})
+    torch.set_num_threads(1)
+    whole = package.train(recipe, tmp_path / "whole")
+
+    def stop(progress: Progress, status: str = "") -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "advance", stop)
+        with pytest.raises((KeyboardInterrupt, Interrupted)):
+            package.train(recipe, tmp_path / "cut", checkpoint_seconds=0)
+    succeed("resume", tmp_path / "cut", "--quiet")
+    cut, kept = (tmp_path / name / "metrics.jsonl" for name in ("cut", "whole"))
+    assert cut.read_bytes() == kept.read_bytes()
+    assert package.resume(tmp_path / "cut").test == whole.test
+
+
+@pytest.mark.medium
+def test_several_seeds_take_up_runs_that_are_there(tmp_path: Path) -> None:
+    path = lines(tmp_path / "toy.jsonl")
+    settings = {"hidden": 8, "layers": 1, "epochs": 1}
+    done = package.train(make_recipe(str(path), settings=settings), tmp_path / "runs" / "seed-0")
+    command = ("train", path, *FAST, "--epochs", 1, "--seeds", 1, "--out", tmp_path / "runs")
+    assert json.loads(succeed(*command, "--json").out) == [done.result]
+    assert "another recipe" in refuse(*command, "--set", "split=random")
+
+
+def test_graphs_given_in_python_are_asked_for_again(tmp_path: Path) -> None:
+    data = package.load_dataset(graphs(), seed=1)
+    model = package.GSAT(package.GIN.for_data(data, hidden=8, layers=1, seed=0), seed=0)
+    out = tmp_path / "run"
+    result = package.fit(model, data, epochs=1, seed=1, out=out).result
+    assert result["dataset"] == "custom"
+    for command in (("evaluate", out), ("predict", out)):
+        assert "given in Python" in refuse(*command)
+    saved = data.test.save(tmp_path / "saved")
+    measured = json.loads(succeed("evaluate", out, saved, "--json").out)
+    assert measured["accuracy"] == result["test"]["accuracy"]
+
+
+def test_wrong_files_and_options_are_one_line(tmp_path: Path) -> None:
+    path = lines(tmp_path / "toy.jsonl")
+    assert "no file or folder" in refuse("train", tmp_path / "nothing.jsonl")
+    assert "one of auto, given" in refuse("train", path, "--set", "split=all")
+    assert "add up to 1" in refuse("train", path, "--set", "train=0.5")
+    assert "no setting 'shares'" in refuse("train", path, "--set", "shares=3")
+    path.write_text(path.read_text() + '{"edges": [[0, 7]], "x": [[1, 2]], "y": "no"}\n')
+    assert "toy.jsonl, line 41 (graph 40): an edge 0 → 7" in refuse("train", path)
+    assert gsat("datasets").code == 0

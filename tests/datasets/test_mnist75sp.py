@@ -1,0 +1,284 @@
+"""MNIST-75sp: graphs against brute force, the published formats, and the real files' numbers."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import cdist
+
+from gsat.datasets import mnist75sp
+from gsat.datasets.load import Dataset, load_dataset
+from gsat.datasets.mnist75sp import digit_graphs
+from gsat.datasets.superpixels import Superpixels, measure, read_idx, segment
+from gsat.errors import DataError, DataNotFoundError, MissingExtraError
+
+pytest.importorskip("skimage")
+
+SAMPLE = 240  # training images; 40 for test
+
+
+def random_superpixels(seed: int, graphs: int = 7) -> Superpixels:
+    rng = np.random.RandomState(seed)
+    counts = np.append(1, rng.randint(2, 76, graphs - 1))  # one graph without an edge
+    total = counts.sum()
+    intensity = np.maximum(rng.uniform(-1, 1, total), 0)
+    centre = rng.uniform(0, 28, (total, 2))
+    return Superpixels(counts, intensity.astype(np.float32), centre.astype(np.float32))
+
+
+def one_by_one(superpixels: Superpixels) -> list[tuple[np.ndarray, np.ndarray]]:
+    ends = np.cumsum(superpixels.counts)[:-1]
+    parts = np.split(superpixels.intensity, ends), np.split(superpixels.centre, ends)
+    return list(zip(*parts, strict=True))
+
+
+# -- graphs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_graphs_by_brute_force(seed: int) -> None:
+    superpixels = random_superpixels(seed)
+    store = digit_graphs(superpixels, np.arange(len(superpixels.counts)))
+    reach = math.log(10) * (0.1 * math.pi) ** 2
+    assert reach == pytest.approx(0.22726, abs=1e-5)
+    for number, (intensity, centre) in enumerate(one_by_one(superpixels)):
+        edges, weights, truth = [], [], []
+        for u, (row_u, column_u) in enumerate(centre.tolist()):
+            for v, (row_v, column_v) in enumerate(centre.tolist()):
+                distance = math.dist((row_u / 28, column_u / 28), (row_v / 28, column_v / 28))
+                if u != v and distance < reach:
+                    edges.append((u, v))
+                    weights.append(math.exp(-distance / (0.1 * math.pi) ** 2))
+                    truth.append(bool(intensity[u] > 0 and intensity[v] > 0))
+        graph = store[number]
+        assert graph.edge_index.T.tolist() == [list(edge) for edge in edges]
+        assert graph.edge_attr.shape == (len(edges), 1)
+        assert graph.edge_attr[:, 0].tolist() == pytest.approx(weights, abs=1e-6)
+        assert graph.edge_truth.tolist() == truth
+        assert graph.node_truth.tolist() == (intensity > 0).tolist()
+        assert graph.x[:, 0].tolist() == intensity.tolist()
+        assert graph.x[:, 3:].numpy() == pytest.approx(centre / 28)
+        assert graph.y.tolist() == [number]
+    x, weight = store.arrays["x"], store.arrays["edge_attr"]
+    assert x.shape[1] == 5
+    assert (x[:, [0]] == x[:, :3]).all()
+    assert weight.min() > 0.1
+    assert weight.max() < 1
+    assert store.per_graph("undirected").all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_edges_are_those_of_the_published_rule(seed: int) -> None:
+    superpixels = random_superpixels(seed)
+    store = digit_graphs(superpixels, np.zeros(len(superpixels.counts), dtype=np.int64))
+    for number, (_, centre) in enumerate(one_by_one(superpixels)):
+        weight = np.exp(-cdist(centre / 28, centre / 28) / (0.1 * np.pi) ** 2)
+        np.fill_diagonal(weight, 0)
+        graph = store[number]
+        assert (graph.edge_index.numpy() == np.nonzero(weight > 0.1)).all()
+        assert graph.edge_attr[:, 0].numpy() == pytest.approx(weight[weight > 0.1])
+
+
+# -- the first images of the real files -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sample(raw_file: Callable[[str], Path]) -> Dataset:
+    for file in mnist75sp.MNIST75SP.files["images"]:
+        raw_file(file.path)
+    return load_dataset("mnist75sp", images=SAMPLE)
+
+
+def test_sample(sample: Dataset, raw_data: Path) -> None:
+    store = sample.store
+    assert [len(sample.splits[s]) for s in ("train", "valid", "test")] == [80, 20, 40]
+    assert (store.num_features, store.num_edge_features) == (5, 1)
+    assert sample.task.classes == 10
+    assert store.meta["classes"] == [str(digit) for digit in range(10)]
+    assert store.per_graph("y").dtype == np.int64
+    for split, name in (("train", "train"), ("test", "t10k")):
+        label = read_idx(raw_data / f"mnist/{name}-labels-idx1-ubyte.gz")
+        rows = sample.splits[split] - (SAMPLE if split == "test" else 0)
+        assert (sample.split(split).per_graph("y") == label[rows]).all()
+    assert store.node_counts.max() <= 75
+    assert store.node_counts.mean() == pytest.approx(67, abs=1)
+    assert store.edge_counts.mean() == pytest.approx(542, abs=15)
+    assert store.arrays["edge_truth"].mean() == pytest.approx(0.265, abs=0.02)
+    assert sample.matches_paper == "different"
+
+
+def test_node_order_is_one_stream_of_seed_111(sample: Dataset, raw_data: Path) -> None:
+    for first, name in ((0, "train"), (SAMPLE, "t10k")):
+        images = read_idx(raw_data / f"mnist/{name}-images-idx3-ubyte.gz")[:30]
+        rng = np.random.RandomState(111)
+        for number, image in enumerate(images):
+            _, intensity, centre = measure(image[None], segment(image)[None])
+            order = rng.permutation(len(intensity))
+            graph = sample.store[first + number]
+            assert (graph.x[:, 0].numpy() == intensity[order]).all()
+            assert (graph.x[:, 3:].numpy() == (centre[order] / 28)).all()
+
+
+def test_fewer_images_are_the_same_graphs(sample: Dataset) -> None:
+    few = load_dataset("mnist75sp", images=24)
+    assert len(few.store) == 24 + 4
+    for number, same in ((0, 0), (23, 23), (24, SAMPLE), (27, SAMPLE + 3)):
+        a, b = few.store[number], sample.store[same]
+        assert all((a[key] == b[key]).all() for key in ("x", "edge_index", "edge_attr", "y"))
+
+
+def test_chunks_do_not_matter(
+    sample: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
+    monkeypatch.setattr(mnist75sp, "CHUNK", 70)
+    again = load_dataset("mnist75sp", images=SAMPLE)
+    assert len(list(tmp_path.glob("superpixels/*/*"))) == 4 + 1
+    assert again.hash == sample.hash
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_split_is_the_published_one(sample: Dataset, seed: int) -> None:
+    splits = mnist75sp.split(sample.store, seed, {})
+    order = torch.randperm(SAMPLE, generator=torch.Generator().manual_seed(seed)).numpy()
+    assert (splits["train"] == order[:80]).all()
+    assert (splits["valid"] == order[-20:]).all()
+    assert (splits["test"] == np.arange(SAMPLE, SAMPLE + 40)).all()
+    assert not set(splits["train"]) & set(splits["valid"])
+
+
+@pytest.mark.medium
+def test_mean_of_the_first_2560(raw_file: Callable[[str], Path]) -> None:
+    raw_file("mnist/train-images-idx3-ubyte.gz")
+    store = load_dataset("mnist75sp", images=2560).store
+    assert store.node_counts[:2560].mean() == pytest.approx(67.3, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_whole_set(raw_file: Callable[[str], Path]) -> None:
+    raw_file("mnist/train-images-idx3-ubyte.gz")
+    data = load_dataset("mnist75sp", seed=1)
+    store = data.store
+    assert [len(data.splits[s]) for s in ("train", "valid", "test")] == [20_000, 5_000, 10_000]
+    assert len(store) == 70_000
+    assert len(np.unique(data.splits["train"])) == 20_000
+    assert data.splits["train"].max() < 60_000 <= data.splits["test"].min()
+    assert data.matches_paper == "rebuilt"
+    assert store.node_counts.mean() == pytest.approx(66.99, abs=0.01)
+    assert store.edge_counts.mean() == pytest.approx(541.3, abs=0.1)
+    assert store.arrays["edge_truth"].mean() == pytest.approx(0.2687, abs=0.0005)
+    assert store.per_graph("undirected").all()
+
+
+# -- the published superpixels ----------------------------------------------------------------
+
+
+def published(superpixels: Superpixels, label: np.ndarray, shape: tuple[int, ...]) -> object:
+    """As Knyazev et al. wrote it: labels, and (intensity, coordinates, order) for each image."""
+    images = [
+        (
+            np.broadcast_to(np.reshape(i, (-1, *[1] * len(shape))), (len(i), *shape)),
+            c,
+            range(len(i)),
+        )
+        for i, c in one_by_one(superpixels)
+    ]
+    return label.astype(np.int32), [(i, c, np.array(order, np.int32)) for i, c, order in images]
+
+
+@pytest.fixture
+def pickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for published pickles, as GSAT_DATA, and a new cache."""
+    monkeypatch.setenv("GSAT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    return tmp_path / "data" / "mnist"
+
+
+def write(folder: Path, seed: int = 0, shape: tuple[int, ...] = (1,), protocol: int = 2) -> None:
+    for part, graphs in (("train", 24), ("test", 4)):
+        content = published(random_superpixels(seed, graphs), np.arange(graphs) % 10, shape)
+        (folder / f"mnist_75sp_{part}.pkl").write_bytes(pickle.dumps(content, protocol))
+
+
+@pytest.mark.parametrize(("shape", "protocol"), [((), 2), ((1,), 2), ((3,), 4)])
+def test_published_pickles(pickles: Path, shape: tuple[int, ...], protocol: int) -> None:
+    write(pickles, shape=shape, protocol=protocol)
+    data = load_dataset("mnist75sp", source="published")
+    assert [len(data.splits[s]) for s in ("train", "valid", "test")] == [8, 2, 4]
+    assert data.matches_paper == "yes"
+    for first, graphs in ((0, 24), (24, 4)):
+        expected = digit_graphs(random_superpixels(0, graphs), np.arange(graphs) % 10)
+        found = data.store.select(np.arange(first, first + graphs)).compact()
+        for name in expected.arrays:
+            assert (found.arrays[name] == expected.arrays[name]).all(), name
+    some = load_dataset("mnist75sp", source="published", images=12)
+    assert (len(some.store), some.matches_paper) == (14, "different")
+
+
+def test_another_pickle_is_not_answered_from_the_cache(pickles: Path) -> None:
+    write(pickles, seed=0)
+    before = load_dataset("mnist75sp", source="published")
+    write(pickles, seed=1)
+    assert load_dataset("mnist75sp", source="published").hash != before.hash
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        5,
+        (np.zeros(24, np.int32),),
+        (np.zeros(23, np.int32), [(np.zeros(2), np.zeros((2, 2)), np.zeros(2))] * 24),
+        (np.zeros(24, np.int32), [(np.zeros(2), np.zeros((3, 2)), np.zeros(2))] * 24),
+        (np.zeros(24, np.int32), [np.zeros(())] * 24),
+        (["a"] * 24, [(np.zeros(2), np.zeros((2, 2)), np.zeros(2))] * 24),
+    ],
+)
+def test_a_pickle_of_something_else_is_one_line(pickles: Path, content: Any) -> None:
+    write(pickles)
+    (pickles / "mnist_75sp_train.pkl").write_bytes(pickle.dumps(content))
+    with pytest.raises(DataError, match="does not hold superpixels") as caught:
+        load_dataset("mnist75sp", source="published")
+    assert str(pickles / "mnist_75sp_train.pkl") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("images", [-1, 1, 11])
+def test_too_few_images(images: int) -> None:
+    with pytest.raises(DataError, match=f"'images' is 0 .all. or at least 12, not {images}"):
+        mnist75sp.build("mnist75sp", {"source": "images", "images": images})
+
+
+def test_more_images_than_there_are(pickles: Path) -> None:
+    write(pickles)
+    with pytest.raises(DataError, match="holds 24 images, fewer than the 30 asked for"):
+        load_dataset("mnist75sp", source="published", images=30)
+
+
+@pytest.mark.usefixtures("raw_data")
+def test_without_scikit_image(sample: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skimage", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[images\]'"):
+        load_dataset("mnist75sp", images=30)
+
+
+@pytest.mark.parametrize("source", ["images", "published"])
+def test_missing_files(pickles: Path, source: str) -> None:
+    with pytest.raises(DataNotFoundError, match="a raw file is missing") as caught:
+        load_dataset("mnist75sp", source=source)
+    assert {"images": "train-images-idx3", "published": "75sp_train.pkl"}[source] in str(
+        caught.value
+    )
+    assert "\n" not in str(caught.value)

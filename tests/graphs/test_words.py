@@ -1,0 +1,50 @@
+"""Words of nodes stay with their graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.graphs.words import FIELD, pack_words, tokens
+
+WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]
+
+
+@pytest.fixture
+def store() -> GraphStore:
+    sizes = [len(words) for words in WORDS]
+    graphs = GraphStore.from_arrays(
+        node_ptr=np.concatenate([[0], np.cumsum(sizes)]),
+        edge_ptr=[0] * 5,
+        edge_index=np.zeros((2, 0)),
+        y=np.arange(4),
+    )
+    graphs.arrays[f"graph.{FIELD}"] = pack_words(WORDS)
+    return graphs
+
+
+def test_words_are_bytes_in_one_array(store: GraphStore) -> None:
+    packed = store.per_graph(FIELD)
+    assert packed.dtype == np.uint8
+    assert packed.shape == (4, len("crème\0brûlée\0\0two words\0好\0".encode()))
+    assert [tokens(store, i) for i in range(4)] == WORDS
+    assert tokens(store, -1) == ["."]
+
+
+def test_they_follow_views_copies_and_files(store: GraphStore, tmp_path: Path) -> None:
+    view = store.select([2, 0])
+    for graphs in (view, view.compact(), GraphStore.load(view.save(tmp_path / "saved"))):
+        assert [tokens(graphs, i) for i in range(2)] == [WORDS[2], WORDS[0]]
+    data = view[0]  # a PyG graph has them, too
+    assert data[FIELD].numpy().tobytes().decode().startswith("crème\0")
+
+
+def test_no_words(store: GraphStore) -> None:
+    assert pack_words([]).shape == (0, 0)
+    del store.arrays[f"graph.{FIELD}"]
+    with pytest.raises(DataError, match="carry no 'words'"):
+        tokens(store, 0)

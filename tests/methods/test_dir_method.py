@@ -1,0 +1,316 @@
+"""DIR against loops over graphs and complements (check 18 of the spec)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from planted import one_kind_comes_first, planted
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import LEConv
+
+import gsat
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.methods import Context, DIRMethod, TrainingSettings
+from gsat.methods.dir import DIR, DIRSettings, LEConvGenerator
+from gsat.models import LEConvNet
+from gsat.ops import Draws
+from gsat.tasks import Task
+from gsat.training.loop import Loop
+from gsat.training.recipe import make_recipe
+from reference import one_thread, random_graphs  # noqa: F401
+
+TASKS = {"multiclass": Task("multiclass", 3), "binary": Task("binary")}
+
+
+def labelled(seed: int, kind: str = "multiclass", **how: Any) -> GraphBatch:
+    """Graphs of every kind, awkward ones among them, with random labels."""
+    graphs = random_graphs(seed, 6, **how)
+    draw = torch.Generator().manual_seed(seed)
+    for graph in graphs:
+        if kind == "multiclass":
+            graph.y = torch.randint(3, (1,), generator=draw)
+        else:
+            graph.y = torch.randint(2, (1, 1), generator=draw).float()
+    return from_pyg(graphs).batch()
+
+
+@pytest.fixture
+def made() -> Callable[..., DIRMethod]:
+    """``made(kind, backbone, **settings)``: a small DIR, ready to train, with dropout off."""
+
+    def make(kind: str = "multiclass", backbone: Any = gsat.GIN, **settings: Any) -> DIRMethod:
+        network = backbone(4, TASKS[kind], hidden=6, layers=2, dropout=0.0, seed=1)
+        training = TrainingSettings(lr=0.01, epochs=3)
+        method = DIRMethod.create(network, DIRSettings(**settings), training, seed=1)
+        method.begin("train")
+        return method
+
+    return make
+
+
+def at(epoch: int, step: int = 0, steps: int = 1) -> Context:
+    return Context("train", epoch, Draws(3, epoch), step, steps)
+
+
+# -- causal and complement -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.25, 0.5, 0.99])
+def test_k_of_each_graph_are_causal(ratio: float) -> None:
+    batch = labelled(1)
+    model = DIR(gsat.GIN(4, TASKS["multiclass"], hidden=6), ratio=ratio)
+    scores = torch.randn(batch.num_edges, generator=torch.Generator().manual_seed(1))
+    causal = model.causal_edges(scores, batch)
+    for graph in range(batch.num_graphs):
+        own = batch.edge_graph == graph
+        edges = int(own.sum())
+        k = min(max(int(ratio * edges), 1), edges - 1) if edges > 1 else edges
+        assert int(causal[own].sum()) == k
+        if 0 < k < edges:
+            assert scores[own & causal].min() >= scores[own & ~causal].max()
+
+
+@pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA, LEConvNet])
+@pytest.mark.parametrize("features", ["embeddings", "raw"])
+def test_a_part_is_read_as_a_graph_of_its_own(backbone: Any, features: str) -> None:
+    """Graph by graph, with edges outside of the part and untouched nodes left out by hand."""
+    batch = labelled(2)
+    model = DIR(backbone(4, TASKS["multiclass"], hidden=6), features=features).eval()  # type: ignore[arg-type]
+    draw = torch.Generator().manual_seed(5)
+    keep = torch.rand(batch.num_edges, generator=draw) < 0.4
+    weight = torch.rand(batch.num_edges, generator=draw)
+    z, _ = model.score(batch)
+    read = model.represent(batch, z, keep, weight)
+    assert read.shape == (batch.num_graphs, 6)
+    empty = 0
+    for graph in range(batch.num_graphs):
+        edges = (keep & (batch.edge_graph == graph)).nonzero()[:, 0]
+        if not len(edges):
+            assert not read[graph].any()
+            empty += 1
+            continue
+        nodes, index = batch.edge_index[:, edges].unique(return_inverse=True)
+        x = (z if features == "embeddings" else batch.x)[nodes].detach()
+        alone = from_pyg([Data(x=x, edge_index=index)])
+        one = alone.batch()
+        order = torch.from_numpy(alone.arrays["order"])
+        expected = model.backbone(one, weight[edges][order])
+        torch.testing.assert_close(read[graph], expected[0], rtol=1e-4, atol=1e-5)
+    assert empty
+
+
+def test_the_generator_of_dirs_own_network_is_two_leconvs_on_the_raw_features() -> None:
+    batch = labelled(3)
+    model = DIR(LEConvNet(4, TASKS["multiclass"], hidden=32), predictor_hidden=64)
+    assert isinstance(model.generator, LEConvGenerator)
+    assert isinstance(model.backbone, LEConvNet)
+    assert model.backbone.encoder.in_features == 32
+    assert model.backbone.hidden == 64
+    shapes = [tuple(layer.own.weight.shape) for layer in model.generator.layers]
+    assert shapes == [(32, 4), (32, 32)]
+    assert [tuple(w.shape) for w in model.scorer.parameters()][::2] == [(128, 64), (1, 128)]
+    assert [tuple(w.shape) for w in model.causal.parameters()][::2] == [(128, 64), (3, 128)]
+    x = batch.x
+    for number, layer in enumerate(model.generator.layers):
+        theirs = LEConv(layer.own.in_features, 32)
+        theirs.lin1, theirs.lin2, theirs.lin3 = layer.source, layer.centre, layer.own
+        x = theirs(x, batch.edge_index)
+        x = x if number else x.relu()
+    z, s = model.score(batch)
+    torch.testing.assert_close(z, x)
+    ends = torch.cat([z[batch.src], z[batch.dst]], dim=1)
+    torch.testing.assert_close(s, model.scorer(ends)[:, 0])
+
+
+# -- the losses ------------------------------------------------------------------------------------
+
+
+def naive(
+    method: DIRMethod, batch: GraphBatch, epoch: int, kind: str, each_graph: bool
+) -> dict[str, Tensor]:
+    """The losses by loops over pairs of a graph and a complement."""
+    model, settings = method.model, method.settings
+    z, s = model.score(batch)
+    causal = model.causal_edges(s, batch)
+    answers = model.causal(model.represent(batch, z, causal, torch.sigmoid(s)))
+    beside = model.represent(batch, z, ~causal, torch.sigmoid(-s)).detach()
+    gates = method.complement(beside)
+    assert batch.y is not None
+
+    def loss(logits: Tensor, graph: int) -> Tensor:
+        if kind == "multiclass":
+            return -torch.log_softmax(logits, 0)[batch.y[graph]]  # type: ignore[index]
+        return F.softplus(logits[0] * (1 - 2 * batch.y[graph, 0]))  # type: ignore[index]
+
+    graphs = range(batch.num_graphs)
+    table = [[loss(answers[i] * gates[j].detach().sigmoid(), i) for i in graphs] for j in graphs]
+    risks = torch.stack([torch.stack(row) for row in table])
+    mean = risks.mean(dim=1)
+    variance = ((len(graphs) * mean - len(graphs) * mean.mean()) ** 2).sum() / (len(graphs) - 1)
+    if each_graph:
+        variance = torch.stack([column.var() for column in risks.T]).mean()
+    alpha = settings.alpha * epoch**1.6
+    parts = {
+        "loss": torch.stack([loss(answers[i], i) for i in graphs]).mean(),
+        "risk": mean.mean(),
+        "variance": variance,
+        "complement": torch.stack([loss(method.extra(gates[i]), i) for i in graphs]).mean(),
+    }
+    total = parts["loss"] + alpha * (parts["risk"] + variance) + parts["complement"]
+    return {**parts, "total": total}
+
+
+@pytest.mark.parametrize("kind", list(TASKS))
+@pytest.mark.parametrize(
+    "settings", [{}, {"variance": "graph", "features": "raw"}, {"extra_linear": True}]
+)
+def test_losses_and_gradients_are_those_of_the_loop(
+    kind: str, settings: dict[str, Any], made: Callable[..., DIRMethod]
+) -> None:
+    batch, method = labelled(4, kind), made(kind, alpha=0.1, **settings)
+    twin = copy.deepcopy(method)
+    found = method.losses(batch, at(4))
+    expected = naive(twin, batch, 4, kind, settings.get("variance") == "graph")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+    found["total"].backward()
+    expected["total"].backward()
+    for name, network in method.networks().items():
+        theirs = dict(twin.networks()[name].named_parameters())
+        for at_, weights in network.named_parameters():
+            torch.testing.assert_close(
+                weights.grad, theirs[at_].grad, rtol=1e-3, atol=1e-4, msg=f"{name} {at_}"
+            )
+
+
+def test_the_complements_loss_teaches_the_complements_head_alone(
+    made: Callable[..., DIRMethod],
+) -> None:
+    method = made(extra_linear=True)
+    parts = method.losses(labelled(4), at(3))
+    parts["complement"].backward(retain_graph=True)
+    assert all(w.grad is None for w in method.model.parameters())
+    own = [*method.complement.parameters(), *method.extra.parameters()]
+    assert all(w.grad is not None for w in own)
+    for weights in own:
+        weights.grad = None
+    (parts["loss"] + parts["risk"] + parts["variance"]).backward()
+    assert all(w.grad is None for w in own)
+    for name, weights in method.model.named_parameters():
+        # The bias before a batch norm cancels.
+        assert weights.grad is not None or name.endswith("inner.bias"), name
+
+
+def test_interventions_do_not_count_in_the_first_epoch(made: Callable[..., DIRMethod]) -> None:
+    method, batch = made(alpha=10.0), labelled(4)
+    parts = method.losses(batch, at(0))
+    torch.testing.assert_close(parts["total"], parts["loss"] + parts["complement"])
+    assert parts["risk"] > 0
+    assert parts["variance"] > 0
+
+
+def test_a_step_per_epoch_is_a_step_on_the_mean_of_the_batches(
+    made: Callable[..., DIRMethod],
+) -> None:
+    batches = [labelled(seed) for seed in (1, 2, 3)]
+    method = made(step="epoch", alpha=0.01)
+    twin = copy.deepcopy(method)
+    twin.begin("train")
+    for epoch in range(2):
+        before = copy.deepcopy(method.model.causal.state_dict())
+        for number, batch in enumerate(batches):
+            unchanged = method.model.causal.state_dict()
+            assert all(torch.equal(before[name], w) for name, w in unchanged.items())
+            method.step(batch, at(epoch, number, 3))
+        total = torch.stack([twin.losses(batch, at(epoch))["total"] for batch in batches]).mean()
+        twin.optimiser.zero_grad()
+        total.backward()
+        twin.optimiser.step()
+    for ours, theirs in zip(method.model.parameters(), twin.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("graphs", [1, 2])
+def test_batches_with_nothing_to_intervene_with(
+    graphs: int, made: Callable[..., DIRMethod]
+) -> None:
+    """One graph, and graphs without edges: still numbers, still a step."""
+    bare = [random_graphs(seed, 1)[-1] for seed in range(graphs)]
+    assert not any(graph.num_edges for graph in bare)
+    whole = random_graphs(1, graphs, awkward=False)
+    method = made()
+    for some in (bare, whole):
+        for graph in some:
+            graph.y = torch.tensor([1])
+        parts = method.step(from_pyg(some).batch(), at(2))
+        assert all(torch.isfinite(value) for value in parts.values())
+        assert graphs > 1 or not parts["variance"].any()
+
+
+def test_labels_of_nodes_are_refused() -> None:
+    with pytest.raises(GSATError, match="labels of graphs"):
+        DIR(gsat.GIN(4, Task("multiclass", 3, level="node")))
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_a_planted_edge_comes_first() -> None:
+    data = planted()
+    backbone = gsat.GIN.for_data(data, hidden=16, layers=1, dropout=0.0, seed=1)
+    training = TrainingSettings(epochs=15, batch_size=40, lr=0.01)
+    settings = DIRSettings(ratio=0.1, features="raw")
+    method = DIRMethod.create(backbone, settings, training, seed=1)
+    result = Loop(method, data, batch_size=40, seed=1).train()
+    assert result["test"]["accuracy"] == 1
+    assert one_kind_comes_first(method.model, data)
+
+
+@pytest.mark.parametrize("backbone", ["gin", "pna", "leconv"])
+@pytest.mark.parametrize("step", ["batch", "epoch"])
+def test_a_run_is_saved_loaded_and_explains(backbone: str, step: str, tmp_path: Path) -> None:
+    settings = {"graphs": 60, "epochs": 3, "batch_size": 16, "hidden": 8, "step": step}
+    recipe = make_recipe("ba2motifs", method="dir", backbone=backbone, settings=settings)
+    run = gsat.train(recipe, tmp_path / "run")
+    assert run.result["method"] == "dir"
+    model = gsat.load(tmp_path / "run")
+    assert isinstance(model, DIR)
+    data = gsat.load_dataset("ba2motifs", graphs=60)
+    said = run.model.predict(data.test)
+    torch.testing.assert_close(model.predict(data.test).logits, said.logits)
+    explained = model.explain(data.test[0])
+    assert explained.edge_mask.min() >= 0
+    assert explained.edge_mask.max() <= 1
+    # Both directions of an undirected edge say the same.
+    index, mask = data.test[0].edge_index, explained.edge_mask
+    dense = torch.zeros(25, 25)
+    dense[index[0], index[1]] = mask
+    torch.testing.assert_close(dense, dense.T)
+    with pytest.raises(gsat.GSATError, match="node features"):
+        model.predict(random_graphs(1, features=3))
+
+
+@pytest.mark.parametrize(("step", "taken"), [("epoch", 2), ("batch", 6)])
+def test_the_loop_says_when_an_epoch_ends(step: str, taken: int) -> None:
+    data = gsat.load_dataset("ba2motifs", graphs=60)  # 48 to train on
+    training = TrainingSettings(epochs=2, batch_size=16)
+    backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
+    method = DIRMethod.create(backbone, DIRSettings(step=step), training, seed=0)  # type: ignore[arg-type]
+    Loop(method, data, batch_size=16, seed=0).train()
+    assert int(method.optimiser.state[method.model.causal[0].weight]["step"]) == taken
+
+
+def test_a_predictor_scales_by_the_degrees_the_generator_learnt() -> None:
+    scaled = {"scalers": ["identity", "amplification"], "mean_log_degree": 1.75}
+    model = DIR(gsat.PNA(4, TASKS["binary"], hidden=8, layers=1, **scaled))
+    assert float(model.backbone.mean_log_degree) == 1.75

@@ -1,0 +1,213 @@
+"""IB-subgraph against dense matrices and loops over graphs (check 19 of the spec)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from planted import one_kind_comes_first, planted
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.optim import Adam
+from torch_geometric.utils import to_dense_adj
+
+import gsat
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.methods import Context, IBSubgraphMethod, TrainingSettings
+from gsat.methods.ib_subgraph import (
+    IBSubgraph,
+    IBSubgraphSettings,
+    connectivity,
+    pooled_adjacency,
+)
+from gsat.ops import Draws
+from gsat.tasks import Task
+from gsat.training.loop import Loop
+from gsat.training.recipe import make_recipe
+from reference import one_thread, random_graphs  # noqa: F401
+
+
+def labelled(seed: int, **how: Any) -> GraphBatch:
+    graphs = random_graphs(seed, 6, **how)
+    draw = torch.Generator().manual_seed(seed)
+    for graph in graphs:
+        graph.y = torch.randint(2, (1, 1), generator=draw).float()
+    return from_pyg(graphs).batch()
+
+
+@pytest.fixture
+def made() -> Callable[..., IBSubgraphMethod]:
+    """``made(**settings)``: a small IB-subgraph, ready to train, with dropout off."""
+
+    def make(**settings: Any) -> IBSubgraphMethod:
+        backbone = gsat.GIN(4, Task("binary"), hidden=6, dropout=0.0, seed=1)
+        training = TrainingSettings(lr=0.01)
+        method = IBSubgraphMethod.create(backbone, IBSubgraphSettings(**settings), training, seed=1)
+        method.begin("train")
+        return method
+
+    return make
+
+
+def context(step: int = 0) -> Context:
+    return Context("train", 0, Draws(3), step, 4)
+
+
+def dense(batch: GraphBatch, graph: int) -> tuple[Tensor, Tensor]:
+    """The nodes of a graph and its dense adjacency."""
+    nodes = (batch.node_graph == graph).nonzero()[:, 0]
+    index = batch.edge_index[:, batch.edge_graph == graph]
+    first = int(nodes[0]) if len(nodes) else 0
+    return nodes, to_dense_adj(index - first, max_num_nodes=max(len(nodes), 1))[0]
+
+
+# -- connectivity ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_pooled_adjacency_is_the_dense_product(directed: bool) -> None:
+    batch = labelled(1, directed=directed)
+    draw = torch.Generator().manual_seed(1)
+    s = torch.rand(batch.num_nodes, 2, generator=draw).softmax(dim=1)
+    found = pooled_adjacency(s, batch)
+    missing = []
+    for graph in range(batch.num_graphs):
+        nodes, adjacency = dense(batch, graph)
+        own = s[nodes] if len(nodes) else torch.zeros(1, 2)
+        pooled = own.T @ adjacency @ own
+        torch.testing.assert_close(found[graph], pooled)
+        rows = pooled / pooled.sum(dim=1, keepdim=True).clamp(min=1e-12)
+        missing.append((rows.diagonal() - 1).square().mean())
+    torch.testing.assert_close(connectivity(s, batch), torch.stack(missing).mean())
+
+
+def test_connectivity_is_zero_only_if_no_edge_crosses() -> None:
+    ring = from_pyg([random_graphs(2, 1, awkward=False)[0]]).batch()
+    half = torch.full((ring.num_nodes, 2), 0.5)
+    assert float(connectivity(half, ring)) == pytest.approx(0.25)
+    components = from_pyg(random_graphs(3, 2, awkward=False)).batch()
+    side = torch.zeros(components.num_nodes, 2)
+    side[:, 0] = 1.0
+    # All nodes on one side: nothing is missing there, everything on the other.
+    assert float(connectivity(side, components)) == pytest.approx(0.5)
+
+
+# -- a step ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph_embedding", ["mean", "sum"])
+def test_a_step_is_the_inner_loop_and_then_one_step_against_it(
+    graph_embedding: str, made: Callable[..., IBSubgraphMethod]
+) -> None:
+    settings = {"inner_steps": 12, "mi_weight": 0.7, "graph_embedding": graph_embedding}
+    method, batch = made(**settings), labelled(4)
+    model, t = copy.deepcopy(method.model), copy.deepcopy(method.estimator)
+    outer = Adam(model.parameters(), 0.01)
+    inner = Adam(t.parameters(), 1e-3, weight_decay=5e-5)
+    for step in range(2):
+        found = method.step(batch, context(step))
+        orders = method._orders(batch.num_graphs, Draws(3).child("shuffle", step))
+        assert orders.sort(dim=1).values.unique(dim=0).tolist() == [list(range(batch.num_graphs))]
+        assert len(orders.unique(dim=0)) == 13
+        x = model.backbone.embed(batch)
+        s = model.assignment(x).softmax(dim=1)
+        graphs, subgraphs = [], []
+        for number in range(batch.num_graphs):
+            nodes, _ = dense(batch, number)
+            both = s[nodes].T @ x[nodes]
+            scale = max(len(nodes), 1) if graph_embedding == "mean" else 2
+            graphs.append(both.sum(dim=0) / scale)
+            subgraphs.append(both[0])
+        e, p = torch.stack(graphs), torch.stack(subgraphs)
+
+        def estimate(e: Tensor, p: Tensor, order: Tensor) -> Tensor:
+            shuffled = t(e[order], p)
+            return t(e, p).mean() - shuffled.exp().mean().log()
+
+        for order in orders[1:]:
+            inner.zero_grad()
+            (-estimate(e.detach(), p.detach(), order)).backward()
+            inner.step()
+        assert batch.y is not None
+        loss = binary_cross_entropy_with_logits(model.backbone.head(p), batch.y)
+        mi, cut = estimate(e, p, orders[0]), connectivity(s, batch)
+        expected = {
+            "loss": loss, "information": mi, "connectivity": cut,
+            "total": loss + 0.7 * mi + 5 * cut,
+        }  # fmt: skip
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4)
+        outer.zero_grad()
+        expected["total"].backward()
+        outer.step()
+    for ours, theirs in zip(method.estimator.parameters(), t.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
+    for ours, theirs in zip(method.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=2e-3)
+
+
+def test_the_estimator_learns_from_the_inner_loop_alone(
+    made: Callable[..., IBSubgraphMethod],
+) -> None:
+    method = made(inner_steps=0)
+    before = copy.deepcopy(method.estimator.state_dict())
+    method.step(labelled(4), context())
+    assert all(torch.equal(before[name], w) for name, w in method.estimator.state_dict().items())
+    assert all(w.grad is None for w in method.estimator.parameters())
+
+
+def test_scores_are_products_of_assignments_and_embeddings_are_clamped(
+    made: Callable[..., IBSubgraphMethod],
+) -> None:
+    model, batch = made().model.eval(), labelled(5)
+    said = model(batch)
+    s = model.assign(batch).assignment[:, 0].detach()
+    expected = [float(s[u] * s[v]) for u, v in batch.edge_index.T.tolist()]
+    torch.testing.assert_close(said.edge_weight, torch.tensor(expected))
+    torch.testing.assert_close(said.probability, s)
+    with torch.no_grad():
+        model.backbone.layers[-1].outer.bias.add_(1e4)
+    assert float(model.assign(batch).subgraph.detach().max()) == 100
+
+
+def test_labels_of_nodes_are_refused() -> None:
+    with pytest.raises(GSATError, match="labels of graphs"):
+        IBSubgraph(gsat.GIN(4, Task("multiclass", 3, level="node")))
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.medium
+def test_a_planted_edge_comes_first() -> None:
+    data = planted()
+    backbone = gsat.GIN.for_data(data, hidden=16, layers=1, dropout=0.0)
+    training = TrainingSettings(epochs=40, batch_size=40, lr=0.01)
+    method = IBSubgraphMethod.create(backbone, IBSubgraphSettings(), training, seed=0)
+    result = Loop(method, data, batch_size=40, seed=0).train()
+    assert result["test"]["accuracy"] == 1
+    assert one_kind_comes_first(method.model, data)
+
+
+@pytest.mark.parametrize("backbone", ["gin", "pna", "leconv"])
+def test_a_run_is_saved_loaded_and_explains(backbone: str, tmp_path: Path) -> None:
+    settings = {"graphs": 60, "epochs": 3, "batch_size": 16, "hidden": 8, "inner_steps": 5}
+    recipe = make_recipe("ba2motifs", method="ib-subgraph", backbone=backbone, settings=settings)
+    run = gsat.train(recipe, tmp_path / "run")
+    assert run.result["method"] == "ib-subgraph"
+    model = gsat.load(tmp_path / "run")
+    assert isinstance(model, IBSubgraph)
+    data = gsat.load_dataset("ba2motifs", graphs=60)
+    said = run.model.predict(data.test)
+    torch.testing.assert_close(model.predict(data.test).logits, said.logits)
+    explained = model.explain(data.test[0])
+    ends = explained.node_mask[:, 0][data.test[0].edge_index]
+    torch.testing.assert_close(explained.edge_mask, ends[0] * ends[1])
+    with pytest.raises(gsat.GSATError, match="node features"):
+        model.predict(random_graphs(1, features=3))

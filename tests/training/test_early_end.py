@@ -1,0 +1,113 @@
+"""A phase may end early; the methods that compare with GSAT resume exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_harness import differing, epochs_logged, outcome, small_recipe, stopping
+from training_toy import Toy
+
+import gsat
+import gsat.training.loop
+from gsat.methods import METHODS, Phase
+from gsat.training.recipe import Recipe
+
+METHOD_SETTINGS: dict[str, dict[str, Any]] = {
+    "dir": {"epochs": 5, "step": "batch"},
+    "dir by epoch": {"epochs": 5, "step": "epoch"},
+    "ib-subgraph": {"epochs": 5, "inner_steps": 5, "patience": 50},
+}
+
+
+def recipe_of(name: str) -> Recipe:
+    return small_recipe(method=name.split()[0], **METHOD_SETTINGS[name])
+
+
+@pytest.mark.parametrize("name", list(METHOD_SETTINGS))
+def test_they_resume_exactly(name: str, tmp_path: Path) -> None:
+    gsat.train(recipe_of(name), tmp_path / "whole")
+    with stopping(3), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe_of(name), tmp_path / "stopped", checkpoint_seconds=0)
+    gsat.resume(tmp_path / "stopped")
+    assert differing(outcome(tmp_path / "stopped"), outcome(tmp_path / "whole")) == []
+
+
+class Impatient(Toy):
+    """Its second phase ends after three epochs without a better one."""
+
+    name = "impatient"
+
+    def phases(self) -> tuple[Phase, ...]:
+        warm = self.settings.warm_epochs  # type: ignore[attr-defined]
+        return (
+            Phase("warm", warm, selectable_from=0),
+            Phase("play", self.training.epochs - warm, patience=3),
+        )
+
+    def finish_phase(self, context: Any, measure: Any) -> None:
+        self.begun.append(f"end of {context.phase} after {context.epoch}")
+
+    def report(self) -> dict[str, Any]:
+        return {"begun": self.begun}
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``made_up(accuracies)``: validation says these, epoch by epoch, then 0."""
+    monkeypatch.setitem(METHODS, Impatient.name, Impatient)
+
+    valid = gsat.load_dataset("ba2motifs", graphs=60).splits["valid"]
+
+    def make(accuracies: list[float]) -> None:
+        def evaluate(store: Any, *_: Any) -> dict[str, Any]:
+            if not np.array_equal(store.index, valid):
+                return {"loss": 1.0, "accuracy": 0.0}
+            return {"loss": 1.0, "accuracy": left.pop(0) if left else 0.0}
+
+        left = list(accuracies)
+        monkeypatch.setattr(gsat.training.loop, "evaluate", evaluate)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "best", "epochs"),
+    [
+        # Three warm epochs; the second phase has at least three of its own.
+        ([0.9], 0, 6),
+        ([0.1, 0.1, 0.1, 0.2], 3, 7),
+        ([0.1, 0.1, 0.1, 0.2, 0.1, 0.1, 0.3, 0.3], 6, 10),
+        ([0.01 * epoch for epoch in range(12)], 11, 12),
+    ],
+)
+def test_a_phase_ends_when_patience_does(
+    accuracies: list[float], best: int, epochs: int, made_up: Any, tmp_path: Path
+) -> None:
+    made_up(accuracies)
+    recipe = small_recipe(method="impatient", epochs=12)
+    run = gsat.train(recipe, tmp_path / "run")
+    assert (run.result["best_epoch"], run.result["epochs"]) == (best, epochs)
+    assert len(epochs_logged(tmp_path / "run")) == epochs
+    assert run.result["begun"] == [
+        "warm", "end of warm after 2", "play", f"end of play after {epochs - 4}"
+    ]  # fmt: skip
+
+
+def test_an_early_end_outlives_a_crash(made_up: Any, tmp_path: Path) -> None:
+    """Killed after the last checkpoint and before the result was written: nothing is trained."""
+    made_up([0.9])
+    path = tmp_path / "run"
+    run = gsat.train(small_recipe(method="impatient", epochs=12), path)
+    (path / "result.json").unlink()
+    logged = (path / "metrics.jsonl").read_bytes()
+    again = gsat.resume(path)
+    assert (path / "metrics.jsonl").read_bytes() == logged
+    same = ("best_epoch", "epochs", "valid", "test")
+    assert {k: again.result[k] for k in same} == {k: run.result[k] for k in same}
+
+
+def test_other_methods_say_nothing_of_it(tmp_path: Path) -> None:
+    assert "epochs" not in gsat.train(small_recipe(epochs=2)).result

@@ -1,0 +1,152 @@
+"""Post-hoc explainers as runs: the frozen network, the log, and that a kill does not matter."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from training_harness import differing, epochs_logged, outcome, stopping
+
+import gsat
+from gsat.methods import Context
+from gsat.methods.posthoc import PosthocMethod
+from gsat.training.checkpoint import Tensors
+from gsat.training.evaluate import evaluate_model
+from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.train import load_data
+
+PRETRAIN, EXPLAIN = 4, 4
+LENGTH = {"gnnexplainer": "iterations", "pgexplainer": "explain_epochs"}
+NAMES = ["gnnexplainer", "pgexplainer", "graphmask"]
+
+
+def recipe(method: str, backbone: str = "gin", **settings: Any) -> Recipe:
+    chosen = {
+        "graphs": 60, "epochs": PRETRAIN, "batch_size": 32, "hidden": 8, "layers": 2,
+        "training.lr": 0.02,
+    }  # fmt: skip
+    length = {"epochs_per_layer": 2} if method == "graphmask" else {LENGTH[method]: EXPLAIN}
+    return make_recipe(
+        "ba2motifs", method=method, backbone=backbone, settings={**chosen, **length, **settings}
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """``whole(method)``: an uninterrupted run."""
+
+    @functools.cache
+    def run(method: str) -> Path:
+        out = tmp_path_factory.mktemp(method) / "run"
+        gsat.train(recipe(method), out)
+        return out
+
+    return run
+
+
+def test_the_log_has_the_course_of_the_explanations(whole: Callable[[str], Path]) -> None:
+    for method in NAMES:
+        lines = epochs_logged(whole(method))
+        assert [(line["phase"], line["epoch"]) for line in lines] == [
+            *(("pretrain", e) for e in range(PRETRAIN)), *(("explain", e) for e in range(EXPLAIN))
+        ]  # fmt: skip
+        for line in lines[:PRETRAIN]:
+            assert line["train"].keys() == {"loss"}
+            assert line["valid"]["explanation_auc"] is None
+        for line in lines[PRETRAIN:]:
+            for split in ("train", "valid"):
+                assert {"loss", "answer"} <= line[split].keys()
+                assert 0 <= line[split]["explanation_auc"] <= 1
+            assert not line["selected"]
+        result = json.loads((whole(method) / "result.json").read_text())
+        assert (result["selected"], result["best_epoch"]) == ("last", PRETRAIN + EXPLAIN - 1)
+        assert result["valid"] == lines[-1]["valid"]
+
+
+def test_the_trace_is_what_the_model_says_of_the_training_set(
+    whole: Callable[[str], Path],
+) -> None:
+    for method in NAMES:
+        data = load_data(recipe(method))
+        traced = epochs_logged(whole(method))[-1]["train"]
+        again = evaluate_model(gsat.load(whole(method)), data.train, batch_size=32)
+        assert traced["explanation_auc"] == pytest.approx(again["explanation_auc"], abs=1e-6)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_without_a_trace_the_training_set_is_left_alone(method: str, run_path: Path) -> None:
+    gsat.train(recipe(method, trace=False), run_path)
+    for line in epochs_logged(run_path):
+        assert "explanation_auc" not in line["train"]
+
+
+@pytest.mark.parametrize("backbone", ["gin", "pna", "leconv"])
+@pytest.mark.parametrize("method", NAMES)
+def test_the_best_network_is_explained_and_stays_the_same(
+    method: str, backbone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Tensors] = []
+    finish = PosthocMethod.finish_epoch
+
+    def note(self: PosthocMethod, context: Context, valid: dict[str, Any]) -> None:
+        if context.phase == "pretrain":
+            valid["accuracy"] = 1.0 if len(seen) == 1 else 0.5  # the last epoch is not the best
+            state = self.model.backbone.state_dict()
+            seen.append({name: tensor.clone() for name, tensor in state.items()})
+        finish(self, context, valid)
+
+    monkeypatch.setattr(PosthocMethod, "finish_epoch", note)
+    run = gsat.train(recipe(method, backbone))
+    assert run.result["pretrained"]["epoch"] == 1
+    found = run.model.backbone.state_dict()
+    assert found.keys() == seen[1].keys()
+    for name, tensor in found.items():  # weights, and the statistics of batch norms
+        assert torch.equal(tensor, seen[1][name]), name
+    data = load_data(run.recipe)
+    alone = type(run.model.backbone).for_data(data, hidden=8, layers=2).eval()
+    alone.load_state_dict(seen[1])
+    batch = data.test.batch()
+    with torch.no_grad():
+        assert torch.equal(run.model(batch).logits, alone(batch))
+
+
+def test_all_explain_one_network(whole: Callable[[str], Path], run_path: Path) -> None:
+    """The one that GSAT* starts from, too, given the same recipe."""
+    settings = {
+        "graphs": 60, "epochs": PRETRAIN, "batch_size": 32, "hidden": 8, "training.lr": 0.02
+    }  # fmt: skip
+    gsat.train(make_recipe("ba2motifs", method="gsat-star", settings=settings), run_path)
+    logged = [epochs_logged(path)[:PRETRAIN] for path in (run_path, *map(whole, NAMES))]
+    assert all(lines == logged[0] for lines in logged)
+
+
+@pytest.mark.parametrize("epochs", [2, PRETRAIN, PRETRAIN + 1, PRETRAIN + 3])
+@pytest.mark.parametrize("method", NAMES)
+def test_it_resumes_exactly(
+    method: str, epochs: int, run_path: Path, whole: Callable[[str], Path]
+) -> None:
+    """Stopped in the first phase, between the phases, and in the second."""
+    with stopping(epochs + 1), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe(method), run_path, checkpoint_seconds=0)
+    gsat.resume(run_path)
+    assert differing(outcome(run_path), outcome(whole(method))) == []
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_loaded_model_says_what_the_run_reported(
+    method: str, whole: Callable[[str], Path]
+) -> None:
+    model, data = gsat.load(whole(method)), load_data(recipe(method))
+    reported = json.loads((whole(method) / "result.json").read_text())["test"]
+    measured = evaluate_model(model, data.test, batch_size=32)
+    for name in ("accuracy", "explanation_auc", "precision_at_5"):
+        assert measured[name] == pytest.approx(reported[name], abs=1e-6), name
+    said = model.explain(data.test)
+    scores = torch.cat([e.edge_mask for e in said])
+    torch.testing.assert_close(scores, model.score_edges(data.test)[1])
+    assert not model.train().backbone.training  # it stays frozen
