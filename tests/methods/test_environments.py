@@ -272,7 +272,7 @@ def test_nodes_have_the_environment_of_their_graph() -> None:
     found = [group[:, 0].tolist() for group, _ in method.groups(rows, batch)]
     assert found == [np.flatnonzero(owner == e).tolist() for e in (5, 7)]
     parts = method.step(batch, Context("train", 0, Draws(0)))
-    assert float(parts["penalty"]) > 0
+    assert parts["penalty"].item() > 0
 
 
 @BOTH

@@ -12,7 +12,6 @@ import pytest
 
 import gsat
 from gsat.errors import GSATError, RecipeError, RunError
-from gsat.methods import METHODS
 from gsat.studies import tune as module
 from gsat.studies.grids import GRIDS, grid_of
 from gsat.studies.tune import Tuned, parse_grid, tune
@@ -140,8 +139,6 @@ def test_gnnexplainer_s_metric_holds_for_its_own_grid_alone(
 @pytest.mark.parametrize("key", GRIDS, ids=str)
 def test_a_method_s_grid_names_its_settings(key: Any, planted: Any, tmp_path: Path) -> None:
     method, dataset = (key, "spmotif-0.5") if isinstance(key, str) else key
-    if method not in METHODS:
-        pytest.skip(f"{method} is not there")
     grid = grid_of(method, dataset)
     assert grid is GRIDS[key]
     planted(lambda _: ended(0.5, explanation_auc=0.5))
@@ -306,3 +303,18 @@ def test_other_graphs_under_the_same_name_are_trained_anew(
     monkeypatch.setattr(module, "load_data", lambda recipe: data)
     irm(tmp_path, grid={"penalty": [1.0]})
     assert len(set(trained)) == 2
+
+
+def test_graphs_of_the_user_s_own_are_tuned_by_their_path(
+    trained: list[str], tmp_path: Path
+) -> None:
+    gsat.load_dataset("ba2motifs", graphs=30).store.save(tmp_path / "graphs")
+    settings = {name: value for name, value in SMALL.items() if name != "graphs"}
+    grid = {"info_coef": [0.1, 1.0]}
+    found = [
+        tune(str(tmp_path / "graphs"), grid=grid, settings=settings, seeds=(0, 1), out=tmp_path)
+        for _ in range(2)
+    ]
+    assert len(trained) == 4  # nothing again
+    assert found[0].points == found[1].points
+    assert found[0].record["data_hash"] == found[0].record["recipe"]["data"]["content"]

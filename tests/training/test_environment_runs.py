@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.errors import DataError
+from gsat.graphs import GraphStore, disk
 from gsat.methods.erm import Plain
 from gsat.training.recipe import Recipe, make_recipe
 
@@ -43,3 +45,24 @@ def test_data_without_environments_leave_no_run_behind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="choose environments = 'random'"):
         gsat.train(wanted, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_graphs_of_the_user_s_own_may_name_their_environment(tmp_path: Path) -> None:
+    """Also from several files: environments are those of the graphs, whichever file they are in."""
+    store = gsat.load_dataset("ba2motifs", graphs=60).store
+    named = GraphStore(
+        {**store.arrays, "graph.environment": np.arange(60) % 3}, {"classes": ["cycle", "house"]}
+    )
+    settings = {"epochs": 1, "hidden": 8, "environments": "base"}
+    results = []
+    for folder, shard_bytes in (("one", 1 << 20), ("many", 40_000)):
+        disk.save(named, tmp_path / folder, shard_bytes)
+        path = str(tmp_path / folder)
+        run = gsat.train(
+            make_recipe(path, method="vrex", settings=settings), tmp_path / "run" / folder
+        )
+        results.append(epochs_logged(tmp_path / "run" / folder)[0]["train"])
+        assert run.recipe.data.name == path
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
+    assert results[0] == results[1]
+    assert results[0]["penalty"] > 0
