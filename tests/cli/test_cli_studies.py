@@ -65,6 +65,13 @@ def test_a_tuning_is_shown_as_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_planted")
+def test_one_seed_has_no_deviation() -> None:
+    said = succeed(*TUNE, "--seed", 3, "--grid", "penalty=0.1,1")
+    assert ["1.0", "0.2500", "chosen"] in [line.split() for line in said.lines]
+    assert said.lines[-1] == "chosen on validation data, seeds 3: penalty=1.0"
+
+
+@pytest.mark.usefixtures("_planted")
 def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
     assert "give one of them" in refuse(*TUNE, "--seed", 0, "--seeds", 2)
     assert "a grid is written KEY=V1,V2,…" in refuse(*TUNE, "--grid", "penalty")

@@ -110,9 +110,11 @@ def _show(tuned: Tuned) -> None:
     from rich.table import Table
 
     keys = [key.rpartition(".")[2] for key in tuned.chosen.settings]
-    table = Table(*keys, f"valid {tuned.metric.replace('_', ' ')}", "", box=box.SIMPLE_HEAD)
+    table = Table(*keys, f"valid {tuned.metric}", "", box=box.SIMPLE_HEAD)
     for point in tuned.points:
-        value = "undefined" if point.mean is None else f"{point.mean:.4f} ± {point.std:.4f}"
+        value = "undefined" if point.mean is None else f"{point.mean:.4f}"
+        if point.mean is not None and len(point.values) > 1:
+            value += f" ± {point.std:.4f}"
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
         table.add_row(*(f"{v}" for v in point.settings.values()), value, mark)
     Console(highlight=False).print(table)
