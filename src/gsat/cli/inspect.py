@@ -15,8 +15,8 @@ from gsat.cli.training import Json, show_metrics
 from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
+    from gsat.datasets.entry import Entry
     from gsat.datasets.raw import RawFile
-    from gsat.datasets.registry import Entry
     from gsat.graphs import Explanation, GraphStore
     from gsat.models import InterpretableModel
 
@@ -74,8 +74,10 @@ def datasets(
     for row in rows:
         state = "here" if row["here"] else "missing"
         typer.echo(f"{row['use']:<{width}}  {state:<8} {row['summary']}")
-        for missing in row["missing"]:
-            typer.echo(f"{'':<{width}}  {missing}")
+        if row["missing"]:
+            others = len(row["missing"]) - 1
+            more = f"; and {others} more, see --json" if others else ""
+            typer.echo(f"{'':<{width}}  {row['missing'][0]}{more}")
 
 
 def _sources(entry: Entry) -> list[dict[str, Any]]:
