@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gsat.methods import explain_with
     from gsat.models import GIN, PNA, LEConvNet
     from gsat.models.wrap import wrap
+    from gsat.studies.tune import tune
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
 
@@ -38,6 +39,7 @@ _HOMES = {
     "load": "gsat.training.train",
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
+    "tune": "gsat.studies.tune",
     "wrap": "gsat.models.wrap",
 }
 
@@ -61,6 +63,7 @@ __all__ = [
     "load_dataset",
     "resume",
     "train",
+    "tune",
     "wrap",
 ]
 __version__ = "0.1.0"

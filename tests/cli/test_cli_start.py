@@ -13,7 +13,9 @@ from cli_harness import GSAT, Outcome, environment, finish, gsat, refused, start
 
 import gsat as package
 
-COMMANDS = ("train", "resume", "demo", "datasets", "evaluate", "predict", "explain")
+COMMANDS = (
+    "train", "resume", "demo", "datasets", "evaluate", "predict", "explain", "methods", "tune",
+)  # fmt: skip
 
 
 def test_quick_commands_import_nothing_heavy() -> None:

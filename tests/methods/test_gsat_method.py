@@ -296,10 +296,14 @@ def test_every_method_keeps_the_interface(name: str, data: gsat.Dataset, batch: 
     assert issubclass(kind, Method)
     assert kind.name == name
     assert kind.title
+    for text in (kind.summary, kind.paper):
+        assert text.strip()
+        assert "\n" not in text
     assert kind.reports in ("best", "last")
     backbone = gsat.GIN.for_data(data, hidden=8)
     training = TrainingSettings(epochs=3)
     method = kind.create(backbone, kind.Settings(), training, seed=0).to_device("cpu")
+    method.prepare(data)
     phases = method.phases()
     assert len({phase.name for phase in phases}) == len(phases)
     assert all(phase.epochs > 0 for phase in phases)

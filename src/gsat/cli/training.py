@@ -31,7 +31,7 @@ def train(
         ),
     ],
     backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
-    method: Annotated[str, typer.Option(help="How to train it: gsat, gsat-star, erm.")] = "gsat",
+    method: Annotated[str, typer.Option(help="How to train it; see: gsat methods")] = "gsat",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Decides the split and the training (0).")
     ] = None,

@@ -9,9 +9,12 @@ from gsat.methods.explaining import POSTHOC, explain_with
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
 from gsat.methods.ib_subgraph import IBSubgraphMethod
+from gsat.methods.irm import IRMMethod
+from gsat.methods.vrex import VRExMethod
 
 METHODS: dict[str, type[Method]] = {
     **{method.name: method for method in (GSATMethod, GSATStarMethod, ERMMethod)},
+    **{method.name: method for method in (IRMMethod, VRExMethod)},
     **POSTHOC,
     **{method.name: method for method in (DIRMethod, IBSubgraphMethod)},
 }
@@ -24,9 +27,11 @@ __all__ = [
     "GSATMethod",
     "GSATStarMethod",
     "IBSubgraphMethod",
+    "IRMMethod",
     "Method",
     "MethodSettings",
     "Phase",
     "TrainingSettings",
+    "VRExMethod",
     "explain_with",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.models import Attended, Backbone, InterpretableModel
 from gsat.ops import Draws
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
 
 
 class MethodSettings(BaseModel):
@@ -77,7 +80,8 @@ class Method(ABC):
     """A way to train an interpretable model.
 
     Attributes:
-        name: as users type it. title: as papers print it. reports: which epoch is reported.
+        name: as users type it. title: as papers print it. summary: what it does, in one line.
+        paper: where it comes from. reports: which epoch is reported.
         Settings: the type of its settings. based_on: the method whose settings in a recipe file
             hold for this one, too, unless its own table says otherwise.
         Model: the type of the model, whose ``from_config`` makes it again.
@@ -86,6 +90,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
     reports: ClassVar[Literal["best", "last"]] = "best"
     Settings: ClassVar[type[MethodSettings]]
     based_on: ClassVar[str | None] = None
@@ -98,6 +104,9 @@ class Method(ABC):
         cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
     ) -> Self:
         """The method on a fresh backbone."""
+
+    def prepare(self, data: Dataset) -> None:  # noqa: B027
+        """Look at the data before anything is written; refuse what it can't be trained on."""
 
     @abstractmethod
     def phases(self) -> tuple[Phase, ...]:

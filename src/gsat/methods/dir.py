@@ -198,6 +198,11 @@ class DIRMethod(Method):
 
     name = "dir"
     title = "DIR"
+    summary = "split graphs in a causal part and a rest, and swap the rests"
+    paper = (
+        "Wu et al., Discovering Invariant Rationales for Graph Neural Networks, ICLR "
+        "2022 (arXiv:2201.12872)"
+    )
     Settings = DIRSettings
     Model = DIR
     model: DIR

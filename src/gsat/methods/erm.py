@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import PositiveInt
 from torch import Tensor
@@ -66,7 +66,9 @@ class ERMMethod(Method):
 
     name = "erm"
     title = "ERM"
-    Settings = ERMSettings
+    summary = "the backbone alone; it does not explain"
+    paper = "Vapnik, Principles of Risk Minimization for Learning Theory, NIPS 1991"
+    Settings: ClassVar[type[MethodSettings]] = ERMSettings
     Model = Plain
     model: Plain
 

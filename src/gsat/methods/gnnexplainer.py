@@ -143,6 +143,11 @@ class GNNExplainerMethod(PosthocMethod):
 
     name = "gnnexplainer"
     title = "GNNExplainer"
+    summary = "a mask for each graph, searched on the frozen backbone"
+    paper = (
+        "Ying et al., GNNExplainer: Generating Explanations for Graph Neural Networks, "
+        "NeurIPS 2019 (arXiv:1903.03894)"
+    )
     Settings = GNNExplainerSettings
     Model = GNNExplainer
     learns = False

@@ -176,6 +176,11 @@ class GraphMaskMethod(PosthocMethod):
 
     name = "graphmask"
     title = "GraphMask"
+    summary = "one network that gates the messages of each layer, learnt on the frozen backbone"
+    paper = (
+        "Schlichtkrull, De Cao and Titov, Interpreting Graph Neural Networks for NLP "
+        "With Differentiable Edge Masking, ICLR 2021 (arXiv:2010.00577)"
+    )
     Settings = GraphMaskSettings
     Model = GraphMask
     model: GraphMask

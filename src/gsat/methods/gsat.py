@@ -56,6 +56,11 @@ class GSATMethod(Method):
 
     name = "gsat"
     title = "GSAT"
+    summary = "drop edges at random by learnt probabilities, and pay for information"
+    paper = (
+        "Miao, Liu and Li, Interpretable and Generalizable Graph Learning via Stochastic Attention "
+        "Mechanism, ICML 2022 (arXiv:2201.12987)"
+    )
     Settings: ClassVar[type[MethodSettings]] = GSATSettings
     model: GSAT
     settings: GSATSettings

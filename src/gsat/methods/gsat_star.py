@@ -42,6 +42,7 @@ class GSATStarMethod(GSATMethod):
 
     name = "gsat-star"
     title = "GSAT*"
+    summary = "GSAT, fine-tuned from a backbone that was trained alone"
     Settings = GSATStarSettings
     based_on = "gsat"
     settings: GSATStarSettings

@@ -132,6 +132,11 @@ class IBSubgraphMethod(Method):
 
     name = "ib-subgraph"
     title = "IB-subgraph"
+    summary = "choose nodes that say little of the graph and enough of its label"
+    paper = (
+        "Yu et al., Graph Information Bottleneck for Subgraph Recognition, ICLR 2021 "
+        "(arXiv:2010.05563)"
+    )
     Settings = IBSubgraphSettings
     Model = IBSubgraph
     model: IBSubgraph

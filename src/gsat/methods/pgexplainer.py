@@ -88,6 +88,11 @@ class PGExplainerMethod(PosthocMethod):
 
     name = "pgexplainer"
     title = "PGExplainer"
+    summary = "one network that masks the edges of all graphs, learnt on the frozen backbone"
+    paper = (
+        "Luo et al., Parameterized Explainer for Graph Neural Network, NeurIPS 2020 "
+        "(arXiv:2011.04573)"
+    )
     Settings = PGExplainerSettings
     Model = PGExplainer
     model: PGExplainer

@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -62,9 +62,30 @@ def train_all(
     """
     if find_entry(recipes[0].data.name) is OWN_DATA:  # what is told from it is part of the recipe
         recipes = [settled(recipe, load_data(recipe)) for recipe in recipes]
+    runs = {f"seed-{recipe.seed}": recipe for recipe in recipes}
+    results, failures = train_each(runs, folder, jobs=jobs, record=record, done=done)
+    if failures:
+        reasons = "; ".join(f"seed {runs[name].seed}: {why}" for name, why in failures.items())
+        raise RunError(f"{len(failures)} of {len(recipes)} runs failed: {reasons}")
+    return [results[name] for name in runs]
+
+
+def train_each(
+    runs: Mapping[str, Recipe],
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    record: str | Path | None = None,
+    done: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Train recipes that may differ in anything, each in ``folder/NAME``; see :func:`train_all`.
+
+    Returns:
+        The results by name, and for those that failed the reason by name.
+    """
     tasks = []
-    for recipe in recipes:
-        out = Path(folder) / f"seed-{recipe.seed}"
+    for name, recipe in runs.items():
+        out = Path(folder) / name
         if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
             raise RunError(f"{out} holds a run with another recipe; choose another --out")
         tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
@@ -76,10 +97,11 @@ def train_all(
         raise Interrupted(f"stopped; the same command goes on with {folder}") from None
     finally:
         team.dismiss()
-    if team.failures:
-        reasons = "; ".join(f"seed {recipes[i].seed}: {why}" for i, why in team.failures.items())
-        raise RunError(f"{len(team.failures)} of {len(recipes)} runs failed: {reasons}")
-    return [team.results[i] for i in range(len(recipes))]
+    names = list(runs)
+    return (
+        {names[i]: result for i, result in team.results.items()},
+        {names[i]: why for i, why in team.failures.items()},
+    )
 
 
 class _Worker:

@@ -240,6 +240,14 @@ def from_tables(tables: Tables) -> Recipe:
         raise RecipeError(_one_line(error)) from None
 
 
+def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe with some settings changed; keys as in :func:`make_recipe`."""
+    tables = recipe.tables()
+    for key, value in settings.items():
+        _place(tables, key, value)
+    return from_tables(tables)
+
+
 def read_recipe(path: Path) -> Recipe:
     """A recipe as a run directory holds it."""
     return from_tables(_read(path))
@@ -286,13 +294,16 @@ def _shipped(dataset: str, backbone: str) -> Tables:
 
 
 def _for_method(tables: Tables, method: str) -> Tables:
-    """``[training.NAME]`` of this method over ``[training]``; those of others are left out."""
+    """``[training.NAME]`` of this method, or else of the one it is based on, over ``[training]``;
+    those of others are left out."""
     if "training" not in tables:
         return tables
     training = _table(tables, "training")
-    own = _table(training, method, "training.")
-    shared = {name: value for name, value in training.items() if name not in METHODS}
-    return {**tables, "training": {**shared, **own}}
+    basis = METHODS[method].based_on if method in METHODS else None
+    own = {name: value for name, value in training.items() if name not in METHODS}
+    for name in (basis, method):
+        own |= _table(training, name, "training.") if name else {}
+    return {**tables, "training": own}
 
 
 def _read(path: Path) -> Tables:
@@ -359,7 +370,8 @@ def _known_keys(tables: Tables) -> list[str]:
     ]
 
 
-def _place(tables: Tables, key: str, value: Any) -> None:
+def full_key(tables: Tables, key: str) -> str:
+    """The full name of a setting of a recipe, which may be given by its last part."""
     known = _known_keys(tables)
     full = [k for k in known if k == key] or [k for k in known if k.rsplit(".", 1)[-1] == key]
     if len(full) != 1:
@@ -369,7 +381,11 @@ def _place(tables: Tables, key: str, value: Any) -> None:
         close = difflib.get_close_matches(key, names, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
         raise RecipeError(f"there is no setting '{key}': {hint}")
-    *path, last = full[0].split(".")
+    return full[0]
+
+
+def _place(tables: Tables, key: str, value: Any) -> None:
+    *path, last = full_key(tables, key).split(".")
     table = tables
     for part in path:
         table = table.setdefault(part, {})
@@ -395,7 +411,9 @@ __all__ = [
     "Recipe",
     "TrainingSettings",
     "from_tables",
+    "full_key",
     "make_recipe",
     "read_recipe",
     "to_toml",
+    "with_settings",
 ]

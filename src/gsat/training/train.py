@@ -249,7 +249,10 @@ def make_method(recipe: Recipe, data: Dataset) -> Method:
     """The method of a recipe on a fresh backbone that fits the data."""
     settings = recipe.backbone.model_dump(exclude_none=True)
     backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
-    return METHODS[recipe.method].create(backbone, recipe.settings, recipe.training, recipe.seed)
+    kind = METHODS[recipe.method]
+    method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
+    method.prepare(data)
+    return method
 
 
 def _describe(model: GSAT) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""What IRM and V-REx share: the training graphs come from several environments, and a penalty asks
+the predictor to serve them all alike."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gsat.errors import DataError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.methods.base import Context, TrainingSettings
+from gsat.methods.erm import ERMMethod, ERMSettings, Plain
+from gsat.models import Backbone
+from gsat.ops import Draws
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
+
+# The fields of a graph that name its environment; the base is that of Spurious-Motif.
+FIELDS = ("environment", "base")
+
+# Logits and labels of one environment's answers.
+Group = tuple[Tensor, Tensor]
+
+
+class EnvironmentSettings(ERMSettings):
+    """ERM's settings (those of ``[method.erm]`` hold), and
+
+    Attributes:
+        environments: ``random`` (two groups, fixed by the seed) or ``base`` (what the data says:
+            the base of Spurious-Motif, or each graph's field ``environment``).
+        penalty: the weight of the penalty.
+    """
+
+    environments: Literal["random", "base"] = "random"
+    penalty: float = Field(1.0, ge=0)
+
+
+class EnvironmentMethod(ERMMethod):
+    """ERM with a penalty on how the environments differ.
+
+    Attributes:
+        environment: [G] long, the environment of every graph of the store: it belongs to the graph,
+            wherever the order of an epoch puts it.
+    """
+
+    based_on = "erm"
+    settings: EnvironmentSettings
+    environment: Tensor
+
+    def __init__(
+        self, model: Plain, training: TrainingSettings, settings: EnvironmentSettings, seed: int
+    ) -> None:
+        super().__init__(model, training, settings)
+        self.settings, self.seed = settings, seed
+
+    @classmethod
+    def create(
+        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
+    ) -> Self:
+        """The backbone as it is."""
+        return cls(Plain(backbone), training, settings, seed)
+
+    def prepare(self, data: Dataset) -> None:
+        """Learn the environment of every graph; the training set needs two or more."""
+        if self.settings.environments == "random":
+            rows = torch.arange(len(data.store.arrays["node_ptr"]) - 1)
+            drawn = Draws(self.seed, "environments").uniform(rows)
+            self.environment = (drawn >= 0.5).long()
+        else:
+            self.environment = _given(data)
+        found = len(self.environment[torch.from_numpy(data.train.index)].unique())
+        if found < 2:
+            raise DataError(
+                f"{self.title} needs training graphs of at least 2 environments; those of "
+                f"{data.name} are of {found}"
+            )
+
+    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
+        """One gradient step on prediction loss + penalty."""
+        assert batch.y is not None
+        logits = self.model(batch, context.draws).logits
+        loss = self.model.task.loss(logits, batch.y)
+        groups = self.groups(logits, batch)
+        penalty = self.penalty(groups) if groups else logits.new_zeros(())
+        total = loss + self.settings.penalty * penalty
+        self.optimiser.zero_grad(set_to_none=True)
+        total.backward()
+        self.optimiser.step()
+        return {"loss": loss, "penalty": penalty, "total": total}
+
+    def groups(self, logits: Tensor, batch: GraphBatch) -> list[Group]:
+        """The answers of each environment that has labels in the batch.
+
+        Args:
+            logits: [B, num_logits], or at node level [M, num_logits].
+        """
+        assert batch.y is not None
+        y = batch.y
+        of = self.environment.to(y.device)[batch.graph_row]
+        if self.model.task.level == "node":
+            of = batch.at_targets(of[batch.node_graph])
+        known = ~y.isnan().reshape(len(y), -1).all(dim=1)
+        rows = [(of == e) & known for e in of[known].unique().tolist()]
+        return [(logits[mine], y[mine]) for mine in rows]
+
+    @abstractmethod
+    def penalty(self, groups: list[Group]) -> Tensor:
+        """A scalar, 0 or more, from the answers of one or more environments."""
+
+
+def _given(data: Dataset) -> Tensor:
+    store = GraphStore(data.store.arrays, data.store.meta)  # every row, whatever the view
+    name = next((field for field in FIELDS if store.has(field)), None)
+    if name is None:
+        raise DataError(
+            f"environments = 'base' needs graphs with a field '{FIELDS[0]}', which those of "
+            f"{data.name} don't carry; choose environments = 'random'"
+        )
+    values = store.per_graph(name)
+    if values.ndim != 1 or values.dtype.kind not in "iub":
+        raise DataError(
+            f"the field '{name}' must be one whole number per graph to name its environment, "
+            f"not {values.dtype} of shape {list(values.shape)}"
+        )
+    return torch.from_numpy(values.astype("int64"))

@@ -1,0 +1,33 @@
+"""V-REx: the risk is the same in all environments."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
+
+
+class VRExSettings(EnvironmentSettings):
+    """``[method.vrex]``: see :class:`EnvironmentSettings`."""
+
+    penalty: float = Field(10.0, ge=0)
+
+
+class VRExMethod(EnvironmentMethod):
+    """Risk extrapolation by the variance of risks."""
+
+    name = "vrex"
+    title = "V-REx"
+    summary = "the backbone alone, with the same risk in all environments"
+    paper = (
+        "Krueger et al., Out-of-Distribution Generalization via Risk Extrapolation, ICML 2021 "
+        "(arXiv:2003.00688)"
+    )
+    Settings = VRExSettings
+
+    def penalty(self, groups: list[Group]) -> Tensor:
+        """The variance of the risks over environments; 0 where a batch has only one."""
+        risks = torch.stack([self.model.task.loss(logits, y) for logits, y in groups])
+        return risks.var(correction=0)

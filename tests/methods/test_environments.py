@@ -1,0 +1,316 @@
+"""IRM and V-REx: their penalties, and environments that belong to the graphs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.metrics import log_loss
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.optim import Adam
+
+import gsat
+from gsat.datasets.load import Dataset
+from gsat.errors import DataError
+from gsat.graphs import GraphStore, from_pyg
+from gsat.methods import METHODS, Context, ERMMethod, IRMMethod, TrainingSettings, VRExMethod
+from gsat.methods.environments import EnvironmentMethod, Group
+from gsat.methods.erm import ERMSettings
+from gsat.ops import Draws
+from gsat.tasks import Task
+from gsat.training.recipe import make_recipe
+from reference import one_thread, random_graphs  # noqa: F401
+
+BOTH = pytest.mark.parametrize("kind", [IRMMethod, VRExMethod])
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return gsat.load_dataset("spmotif-0.5", train_per_class=60)
+
+
+def make(
+    kind: type[EnvironmentMethod], data: Dataset, seed: int = 0, **settings: Any
+) -> EnvironmentMethod:
+    backbone = gsat.LEConvNet.for_data(data, hidden=8)
+    training = TrainingSettings(lr=0.02)
+    method = kind.create(backbone, kind.Settings(**settings), training, seed)
+    method.prepare(data)
+    method.begin("train")
+    return method
+
+
+def small(task: Task, y: Any, **fields: Any) -> Dataset:
+    """Ten random graphs, all of them for training."""
+    graphs = random_graphs(0, 10, awkward=False)
+    for graph, label in zip(graphs, y, strict=True):
+        graph.y = torch.as_tensor(label)[None]
+    store = from_pyg(graphs)
+    for name, values in fields.items():
+        store.arrays[f"graph.{name}"] = np.asarray(values)
+    rows = np.arange(10)
+    return Dataset("small", store, task, {"train": rows, "valid": rows, "test": rows})
+
+
+def answers(task: Task, count: int, seed: int) -> Group:
+    """Random logits in double precision and labels; every third label is missing if it may be."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(count, task.num_logits, generator=generator, dtype=torch.float64)
+    if task.kind == "multiclass":
+        return logits, torch.randint(task.classes, (count,), generator=generator)
+    if task.kind == "regression":
+        y = torch.randn(count, 1, generator=generator, dtype=torch.float64)
+    else:
+        y = torch.randint(2, logits.shape, generator=generator).double()
+    y.view(-1)[::3] = torch.nan
+    return logits, y
+
+
+TASKS = pytest.mark.parametrize(
+    "task",
+    [
+        Task("multiclass", classes=3),
+        Task("binary"),
+        Task("multilabel", classes=4, metric="roc_auc"),
+        Task("regression", classes=1, metric="mae", centre=1.0, scale=3.0),
+    ],
+    ids=lambda task: task.kind,
+)
+
+
+def of_task(kind: type[EnvironmentMethod], data: Dataset, task: Task) -> EnvironmentMethod:
+    method = make(kind, data)
+    method.model.task = task
+    return method
+
+
+# -- the penalties --------------------------------------------------------------------------------
+
+
+@TASKS
+def test_irm_squares_the_slope_of_the_risk_in_the_scale(task: Task, data: Dataset) -> None:
+    """Against central differences over the scale."""
+    method = of_task(IRMMethod, data, task)
+    groups = [answers(task, count, seed) for seed, count in enumerate((9, 17))]
+    step = 1e-5
+    slopes = [
+        (task.loss((1 + step) * logits, y) - task.loss((1 - step) * logits, y)) / (2 * step)
+        for logits, y in groups
+    ]
+    expected = np.mean([float(slope) ** 2 for slope in slopes])
+    penalty = method.penalty(groups).detach()
+    assert float(penalty) == pytest.approx(expected, rel=1e-6)
+    assert expected > 1e-4
+    assert penalty >= 0
+
+
+@BOTH
+@TASKS
+def test_gradients_of_a_penalty_are_those_of_finite_differences(
+    kind: type[EnvironmentMethod], task: Task, data: Dataset
+) -> None:
+    method = of_task(kind, data, task)
+    (first, y), (second, z) = answers(task, 7, 1), answers(task, 5, 2)
+
+    def penalty(one: Tensor, other: Tensor) -> Tensor:
+        return method.penalty([(one, y), (other, z)])
+
+    inputs = (first.requires_grad_(), second.requires_grad_())
+    assert torch.autograd.gradcheck(penalty, inputs)
+    for gradient in torch.autograd.grad(penalty(*inputs), inputs):
+        assert gradient.abs().max() > 1e-4  # a variance of detached numbers would have none
+
+
+def test_irm_asks_for_nothing_at_a_stationary_scale(data: Dataset) -> None:
+    method = make(IRMMethod, data)
+    logits, y = answers(method.model.task, 40, 0)
+    best = minimize_scalar(
+        lambda scale: float(cross_entropy(scale * logits, y)),
+        bounds=(-5, 5), method="bounded", options={"xatol": 1e-10},
+    ).x  # fmt: skip
+    at = [method.penalty([(scale * logits, y)]).item() for scale in (best, 2 * best, 0)]
+    assert at[0] < 1e-12
+    assert at[1] > 1e-4
+    assert at[2] == 0
+
+
+def test_vrex_is_the_variance_of_the_risks(data: Dataset) -> None:
+    method = make(VRExMethod, data)
+    groups = [answers(method.model.task, count, seed) for seed, count in enumerate((5, 12, 30))]
+    risks = [
+        log_loss(y.numpy(), logits.softmax(dim=1).numpy(), labels=[0, 1, 2]) for logits, y in groups
+    ]
+    assert float(method.penalty(groups)) == pytest.approx(np.var(risks), rel=1e-9)
+    assert float(method.penalty(groups[:1])) == 0
+    assert float(method.penalty([groups[0], groups[0]])) == 0
+
+
+# -- the step -------------------------------------------------------------------------------------
+
+
+def test_a_step_is_adam_on_loss_and_penalty(data: Dataset) -> None:
+    """V-REx written again on plain cross-entropies, with the bases as environments."""
+    method = make(VRExMethod, data, environments="base", penalty=3.0)
+    plain = copy.deepcopy(method.model.backbone)
+    optimiser = Adam(plain.parameters(), 0.02)
+    view = data.train.select(np.arange(0, 180, 3))
+    batch, base = view.batch(), torch.from_numpy(view.per_graph("base"))
+    assert batch.y is not None
+    for number in range(3):
+        parts = method.step(batch, Context("train", number, Draws(number)))
+        each = cross_entropy(plain(batch, draws=Draws(number)), batch.y, reduction="none")
+        risks = [each[base == kind].mean() for kind in range(3)]
+        mean = sum(risks) / 3
+        spread = sum((risk - mean) ** 2 for risk in risks) / 3
+        total = each.mean() + 3.0 * spread
+        torch.testing.assert_close(parts["loss"], each.mean())
+        torch.testing.assert_close(parts["penalty"], spread, rtol=1e-3, atol=1e-7)
+        torch.testing.assert_close(parts["total"], total)
+        optimiser.zero_grad()
+        total.backward()
+        optimiser.step()
+    for ours, theirs in zip(method.model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@BOTH
+def test_without_weight_it_is_erm(kind: type[EnvironmentMethod], data: Dataset) -> None:
+    method = make(kind, data, penalty=0.0)
+    erm = ERMMethod.create(
+        copy.deepcopy(method.model.backbone), ERMSettings(), method.training, seed=0
+    )
+    erm.begin("train")
+    for one in (method, erm):
+        one.step(data.train.batch(np.arange(40)), Context("train", 0, Draws(0)))
+    for ours, theirs in zip(method.model.parameters(), erm.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+# -- environments ---------------------------------------------------------------------------------
+
+
+def seen(
+    method: EnvironmentMethod, store: GraphStore, order: np.ndarray[Any, Any]
+) -> list[set[int]]:
+    """The rows of the store that each environment gets, from batches of 16 in some order."""
+    rows: dict[int, set[int]] = {}
+    for start in range(0, len(order), 16):
+        batch = store.batch(order[start : start + 16])
+        named = batch.graph_row[:, None].double()
+        for group, _ in method.groups(named, batch):
+            members = {int(row) for row in group[:, 0]}
+            environment = {int(method.environment[row]) for row in members}
+            assert len(environment) == 1
+            rows.setdefault(environment.pop(), set()).update(members)
+    return [rows[e] for e in sorted(rows)]
+
+
+@BOTH
+@pytest.mark.parametrize("environments", ["random", "base"])
+def test_an_environment_belongs_to_the_graph_in_any_order(
+    kind: type[EnvironmentMethod], environments: str, data: Dataset
+) -> None:
+    method = make(kind, data, environments=environments)
+    store = data.train
+    orders = [Draws(0, epoch).permutation(len(store)) for epoch in range(3)]
+    groups = [seen(method, store, order) for order in orders]
+    assert groups[0] == groups[1] == groups[2]
+    assert set.union(*groups[0]) == set(store.index.tolist())
+    if environments == "base":
+        base = store.per_graph("base")
+        assert groups[0] == [set(store.index[base == kind].tolist()) for kind in range(3)]
+
+
+def test_random_environments_are_two_fair_groups_fixed_by_the_seed(data: Dataset) -> None:
+    one = make(IRMMethod, data).environment
+    assert torch.equal(one, make(VRExMethod, data).environment)
+    other = make(IRMMethod, data, seed=1).environment
+    for drawn in (one, other):
+        assert set(drawn.tolist()) == {0, 1}
+        assert abs(float(drawn.double().mean()) - 0.5) < 4 * 0.5 / len(drawn) ** 0.5
+    agree = float((one == other).double().mean())
+    assert abs(agree - 0.5) < 4 * 0.5 / len(one) ** 0.5
+
+
+@BOTH
+def test_an_environment_without_labels_in_the_batch_is_left_out(
+    kind: type[EnvironmentMethod],
+) -> None:
+    y = np.where(np.arange(10) % 3 == 2, np.nan, np.arange(10) % 2)[:, None].astype(np.float32)
+    data = small(Task("binary"), y, environment=np.arange(10) % 3)
+    method = make(kind, data, environments="base")
+    batch = data.train.batch()
+    logits = torch.randn(10, 1)
+    assert [len(group) for group, _ in method.groups(logits, batch)] == [4, 3]
+    alone = data.train.batch(np.array([0, 3, 6]))  # one environment
+    assert [len(group) for group, _ in method.groups(logits[:3], alone)] == [3]
+    parts = method.step(data.train.batch(np.array([2, 5])), Context("train", 0, Draws(0)))
+    assert float(parts["penalty"]) == 0
+    assert all(bool(p.isfinite().all()) for p in method.model.parameters())
+
+
+def test_nodes_have_the_environment_of_their_graph() -> None:
+    graphs = random_graphs(1, 6, awkward=False)
+    rng = np.random.default_rng(0)
+    for graph in graphs:
+        graph.node_y = torch.from_numpy(rng.integers(0, 3, graph.num_nodes))
+    store = from_pyg(graphs)
+    store.arrays["graph.environment"] = np.array([5, 5, 7, 7, 5, 7])
+    asked = np.flatnonzero(rng.random(store.num_nodes) < 0.6)
+    task = Task("multiclass", classes=3, level="node")
+    data = Dataset("nodes", store, task, {"train": asked, "valid": asked, "test": asked})
+    method = make(IRMMethod, data, environments="base")
+    batch = data.train.batch()
+    rows = torch.arange(len(asked))[:, None]
+    owner = np.repeat([5, 5, 7, 7, 5, 7], store.node_counts)[asked]
+    found = [group[:, 0].tolist() for group, _ in method.groups(rows, batch)]
+    assert found == [np.flatnonzero(owner == e).tolist() for e in (5, 7)]
+    parts = method.step(batch, Context("train", 0, Draws(0)))
+    assert parts["penalty"].item() > 0
+
+
+@BOTH
+def test_what_gives_no_environments_is_refused(kind: type[EnvironmentMethod]) -> None:
+    binary, y = Task("binary"), np.ones((10, 1), dtype=np.float32)
+    with pytest.raises(DataError, match="a field 'environment', which those of small don't carry"):
+        make(kind, small(binary, y), environments="base")
+    with pytest.raises(DataError, match="one whole number per graph"):
+        make(kind, small(binary, y, environment=np.ones(10, np.float32)), environments="base")
+    with pytest.raises(DataError, match="one whole number per graph"):
+        make(kind, small(binary, y, environment=np.ones((10, 2), int)), environments="base")
+    same = small(binary, y, environment=np.ones(10, int))
+    with pytest.raises(DataError, match=f"{kind.title} needs training graphs of at least 2"):
+        make(kind, same, environments="base")
+    make(kind, same)  # by chance they are of two
+    train = {**same.splits, "train": np.arange(1)}
+    with pytest.raises(DataError, match="those of small are of 1"):
+        make(kind, replace(same, splits=train))
+
+
+# -- recipes --------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_what_holds_for_erm_holds_for_them(kind: type[EnvironmentMethod]) -> None:
+    """The learning rate and its schedule are the backbone's, not the method's."""
+    erm, own, other = (
+        make_recipe("ogbg-molbace", backbone="pna", method=name)
+        for name in ("erm", kind.name, "gsat")
+    )
+    assert own.training == erm.training != other.training
+    assert own.settings.plateau == erm.settings.plateau == 20
+
+
+@BOTH
+def test_spurious_motif_has_a_recipe(kind: type[EnvironmentMethod]) -> None:
+    recipe = make_recipe("spmotif-0.9", backbone="leconv", method=kind.name)
+    training = recipe.training
+    assert (training.epochs, training.batch_size, training.lr) == (200, 128, 3e-3)
+    assert recipe.settings.environments == "random"
+    assert METHODS[kind.name] is kind

@@ -1,0 +1,68 @@
+"""Runs of IRM and V-REx: what they report, and that they go on exactly where they stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training_harness import differing, epochs_logged, outcome, stopping
+
+import gsat
+from gsat.errors import DataError
+from gsat.graphs import GraphStore, disk
+from gsat.methods.erm import Plain
+from gsat.training.recipe import Recipe, make_recipe
+
+
+def recipe(method: str, **settings: Any) -> Recipe:
+    small = {"train_per_class": 30, "epochs": 4, "batch_size": 32, "hidden": 8}
+    return make_recipe(
+        "spmotif-0.5", backbone="leconv", method=method, settings={**small, **settings}
+    )
+
+
+@pytest.mark.parametrize(("method", "environments"), [("irm", "random"), ("vrex", "base")])
+def test_a_resumed_run_equals_the_uninterrupted_one(
+    method: str, environments: str, tmp_path: Path
+) -> None:
+    chosen = recipe(method, environments=environments)
+    whole = gsat.train(chosen, tmp_path / "whole")
+    with stopping(3), pytest.raises(KeyboardInterrupt):
+        gsat.train(chosen, tmp_path / "parts", checkpoint_seconds=0)
+    gsat.resume(tmp_path / "parts")
+    assert differing(outcome(tmp_path / "parts"), outcome(tmp_path / "whole")) == []
+    lines = epochs_logged(tmp_path / "whole")
+    assert {frozenset(line["train"]) for line in lines} == {frozenset({"loss", "penalty", "total"})}
+    assert any(line["train"]["penalty"] > 0 for line in lines)
+    assert whole.test["explanation_auc"] is None
+    assert isinstance(gsat.load(tmp_path / "whole"), Plain)
+
+
+def test_data_without_environments_leave_no_run_behind(tmp_path: Path) -> None:
+    wanted = make_recipe("ba2motifs", method="irm", settings={"graphs": 20, "environments": "base"})
+    with pytest.raises(DataError, match="choose environments = 'random'"):
+        gsat.train(wanted, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_graphs_of_the_user_s_own_may_name_their_environment(tmp_path: Path) -> None:
+    """Also from several files: environments are those of the graphs, whichever file they are in."""
+    store = gsat.load_dataset("ba2motifs", graphs=60).store
+    named = GraphStore(
+        {**store.arrays, "graph.environment": np.arange(60) % 3}, {"classes": ["cycle", "house"]}
+    )
+    settings = {"epochs": 1, "hidden": 8, "environments": "base"}
+    results = []
+    for folder, shard_bytes in (("one", 1 << 20), ("many", 40_000)):
+        disk.save(named, tmp_path / folder, shard_bytes)
+        path = str(tmp_path / folder)
+        run = gsat.train(
+            make_recipe(path, method="vrex", settings=settings), tmp_path / "run" / folder
+        )
+        results.append(epochs_logged(tmp_path / "run" / folder)[0]["train"])
+        assert run.recipe.data.name == path
+    assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
+    assert results[0] == results[1]
+    assert results[0]["penalty"] > 0
