@@ -106,13 +106,13 @@ def test_the_metric_is_that_of_ogb(name: str) -> None:
 # -- files of our own ------------------------------------------------------------------------------
 
 ETHANOL = {
-    "raw/num-node-list": "3\n1\n2\n",
-    "raw/num-edge-list": "2\n0\n1\n",
-    "raw/edge": "0,1\n1,2\n0,1\n",
-    "raw/node-feat": "\n".join(["5,0,4,5,3,0,2,0,0"] * 6) + "\n",
-    "raw/graph-label": "0,1\n1,nan\nnan,0\n",
-    "mapping/mol": "FDA_APPROVED,CT_TOX,smiles,mol_id\n0,1,CCO,a\n1,,C,b\n,0,CC,c\n",
-    "split/scaffold/train": "0\n",
+    "raw/num-node-list": "3\n1\n2\n2\n",
+    "raw/num-edge-list": "2\n0\n1\n1\n",
+    "raw/edge": "0,1\n1,2\n0,1\n0,1\n",
+    "raw/node-feat": "\n".join(["5,0,4,5,3,0,2,0,0"] * 8) + "\n",
+    "raw/graph-label": "0,1\n1,nan\nnan,0\n1,0\n",
+    "mapping/mol": "FDA_APPROVED,CT_TOX,smiles,mol_id\n0,1,CCO,a\n1,,C,b\n,0,CC,c\n1,0,CO,d\n",
+    "split/scaffold/train": "0\n3\n",
     "split/scaffold/valid": "2\n",
     "split/scaffold/test": "1\n",
 }
@@ -136,8 +136,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 def test_small_files(files: Callable[..., None]) -> None:
     files()
     data = load_dataset("ogbg-molclintox")
-    assert [g.num_nodes for g in data.store] == [3, 1, 2]
-    assert [g.num_edges for g in data.store] == [4, 0, 2]
+    assert [g.num_nodes for g in data.store] == [3, 1, 2, 2]
+    assert [g.num_edges for g in data.store] == [4, 0, 2, 2]
     assert data.store[0].edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert data.splits["valid"].tolist() == [2]
     assert data.store.meta["labels"] == ["FDA_APPROVED", "CT_TOX"]
@@ -148,7 +148,7 @@ def test_small_files(files: Callable[..., None]) -> None:
 def test_changed_files_are_read_again(files: Callable[..., None]) -> None:
     files()
     before = load_dataset("ogbg-molclintox").hash
-    files({"raw/graph-label": "1,1\n1,nan\nnan,0\n"})
+    files({"raw/graph-label": "0,1\n1,1\nnan,0\n1,0\n"})
     assert load_dataset("ogbg-molclintox").hash != before
 
 
@@ -157,11 +157,11 @@ def test_changed_files_are_read_again(files: Callable[..., None]) -> None:
     [
         ("raw/num-node-list", "3\n1\n", "do not fit together"),
         ("raw/edge", "0,1,2\n", "3 columns, not 2"),
-        ("raw/edge", "0,9\n1,2\n0,1\n", "graph 0 has an edge 0 → 9"),
-        ("raw/node-feat", "119,0,4,5,3,0,2,0,0\n" * 6, "line 1, column 1"),
+        ("raw/edge", "0,9\n1,2\n0,1\n0,1\n", "graph 0 has an edge 0 → 9"),
+        ("raw/node-feat", "119,0,4,5,3,0,2,0,0\n" * 8, "line 1, column 1"),
         ("raw/node-feat", "x\n", "is damaged"),
-        ("split/scaffold/train", "0\n2\n", "lists 4 graphs"),
-        ("split/scaffold/train", "7\n", "beyond its 3"),
+        ("split/scaffold/train", "0\n2\n3\n", "lists 5 graphs"),
+        ("split/scaffold/train", "7\n", "beyond its 4"),
         ("mapping/mol", "", "is damaged"),
     ],
 )
