@@ -189,7 +189,8 @@ def test_the_best_pretrained_epoch_of_an_error_is_the_lowest() -> None:
     model = gsat.GSAT(gsat.GIN(1, Task("regression", 1, "mae"), hidden=4))
     settings = GSATStarMethod.Settings(pretrain_ckpt="best")
     method = GSATStarMethod(model, settings, recipe().training)
+    method.begin("pretrain")
     for epoch, mae in enumerate([0.5, 0.2, 0.9]):
         context = Context("pretrain", epoch, Draws(0))
         method.finish_epoch(context, {"mae": mae, "r2": 0.0, "loss": 1.0})
-    assert method.pretrained["epoch"] == 1
+    assert method.report()["pretrained"]["epoch"] == 1

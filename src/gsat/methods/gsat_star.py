@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -10,15 +9,13 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gsat import metrics
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Phase, TrainingSettings
-from gsat.methods.erm import ERMMethod, ERMSettings, Plain
+from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
+from gsat.methods.pretraining import PRETRAIN, Pretraining
 from gsat.models import Attended
-
-PRETRAIN = "pretrain"
 
 
 class GSATStarSettings(GSATSettings):
@@ -51,81 +48,59 @@ class GSATStarMethod(GSATMethod):
         super().__init__(model, settings, training)
         first = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
         given = {name: value for name, value in first.items() if value is not None}
-        self.erm = ERMMethod(
-            Plain(model.backbone),
+        self.first = Pretraining(
+            model.backbone,
             training.model_copy(update=given),
+            settings.pretrain_ckpt,
             ERMSettings(plateau=settings.pretrain_plateau),
         )
-        # The weights of the best epoch so far.
-        self.best = copy.deepcopy(model.backbone) if settings.pretrain_ckpt == "best" else None
-        # The epoch fine-tuning starts from, with its metrics.
-        self.pretrained: dict[str, Any] = {}
-        self._pretraining = True
 
     def phases(self) -> tuple[Phase, ...]:
         """Pre-training, of which no epoch is reported, then GSAT."""
-        epochs = self.erm.training.epochs
-        return (Phase(PRETRAIN, epochs, selectable_from=None, explains=False), *super().phases())
+        return (self.first.phase, *super().phases())
 
     def begin(self, phase: str) -> None:
         """A fresh Adam for each phase."""
-        self._pretraining = phase == PRETRAIN
-        if self._pretraining:
-            self.erm.begin(phase)
-        else:
+        self.first.begin(phase)
+        if phase != PRETRAIN:
             super().begin(phase)
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """ERM's step, then GSAT's."""
         if context.phase == PRETRAIN:
-            return self.erm.step(batch, context)
+            return self.first.step(batch, context)
         return super().step(batch, context)
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
         """The backbone alone, then GSAT."""
         if context.phase == PRETRAIN:
-            return self.erm.evaluate(batch, context)
+            return self.first.evaluate(batch, context)
         return super().evaluate(batch, context)
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
         """Remember the epoch that fine-tuning would start from."""
-        if context.phase != PRETRAIN:
-            return
-        self.erm.finish_epoch(context, valid)
-        if self.best is not None:
-            merit, before = self.model.task.merit, self.pretrained.get("valid", {})
-            scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
-            if self.pretrained and not metrics.better(*scores):
-                return
-            self.best.load_state_dict(self.model.backbone.state_dict())
-        self.pretrained = {"epoch": context.epoch, "valid": valid}
+        self.first.finish_epoch(context, valid)
 
     def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
         """After pre-training: go back to the chosen epoch and see how good it is."""
-        if context.phase == PRETRAIN:
-            if self.best is not None:
-                self.model.backbone.load_state_dict(self.best.state_dict())
-            self.pretrained["test"] = measure("test")
+        self.first.finish_phase(context, measure)
 
     def report(self) -> dict[str, Any]:
         """What the backbone could do before fine-tuning."""
-        return {"pretrained": {"checkpoint": self.settings.pretrain_ckpt, **self.pretrained}}
+        return self.first.report()
 
     def optimisers(self) -> dict[str, Optimizer]:
         """The Adam of the current phase."""
-        return self.erm.optimisers() if self._pretraining else super().optimisers()
+        return self.first.optimisers() if self.first.running else super().optimisers()
 
     def networks(self) -> dict[str, nn.Module]:
         """The model, and the best backbone so far where that is wanted."""
-        return super().networks() | ({} if self.best is None else {"best backbone": self.best})
+        return super().networks() | self.first.networks()
 
     def extra_state(self) -> dict[str, Any]:
-        """The chosen epoch, and the state of the first phase while it lasts."""
-        first = self.erm.extra_state() if self._pretraining else {}
-        return {"pretrained": self.pretrained, "erm": first}
+        """Where the first phase stands."""
+        return self.first.state()
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore it."""
-        self.pretrained = state["pretrained"]
-        if self._pretraining:
-            self.erm.load_extra_state(state["erm"])
+        self.first.load_state(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
@@ -12,16 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from gsat import metrics
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.methods.erm import ERMMethod, Plain
+from gsat.methods.pretraining import PRETRAIN, Pretraining
 from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
 from gsat.ops import Draws
 from gsat.tasks import Task
 
-PRETRAIN, EXPLAIN = "pretrain", "explain"
+EXPLAIN = "explain"
 
 Target = Literal["prediction", "label"]
 
@@ -141,9 +139,7 @@ class PosthocMethod(Method):
         self, model: Posthoc, settings: PosthocSettings, training: TrainingSettings
     ) -> None:
         self.model, self.settings, self.training = model, settings, training
-        self.erm = ERMMethod(Plain(model.backbone), training)
-        self.best: Backbone | None = None  # the weights of the best epoch so far
-        self.pretrained: dict[str, Any] = {}  # that epoch, with its metrics
+        self.first = Pretraining(model.backbone, training, "best")
 
     @property
     @abstractmethod
@@ -164,49 +160,36 @@ class PosthocMethod(Method):
 
     def phases(self) -> tuple[Phase, ...]:
         """Training, of which no epoch is reported, and explaining."""
-        train = Phase(PRETRAIN, self.training.epochs, selectable_from=None, explains=False)
         traces = self.settings.trace
-        return train, Phase(EXPLAIN, self.explain_epochs, steps=self.learns, traces=traces)
+        return self.first.phase, Phase(
+            EXPLAIN, self.explain_epochs, steps=self.learns, traces=traces
+        )
 
     def begin(self, phase: str) -> None:
         """ERM's Adam and room for the best epoch, or the explainer's optimisers."""
         self.model.frozen = phase == EXPLAIN
-        if phase == EXPLAIN:
-            self.best, self._optimisers = None, self.make_optimisers()
-        else:
-            self.best = copy.deepcopy(self.model.backbone)
-            self.erm.begin(phase)
-            self._optimisers = self.erm.optimisers()
+        self.first.begin(phase)
+        self._optimisers = self.make_optimisers() if phase == EXPLAIN else self.first.optimisers()
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """ERM's step, then the explainer's."""
         if context.phase == PRETRAIN:
-            return self.erm.step(batch, context)
+            return self.first.step(batch, context)
         return self.explain_step(batch, context)
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
         """ERM's, then the explainer's."""
         if context.phase == PRETRAIN:
-            return self.erm.evaluate(batch, context)
+            return self.first.evaluate(batch, context)
         return self.explain(batch, context)
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
         """Remember the network that will be explained."""
-        if context.phase != PRETRAIN:
-            return
-        merit, before = self.model.task.merit, self.pretrained.get("valid", {})
-        scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
-        if not self.pretrained or metrics.better(*scores):
-            assert self.best is not None
-            self.best.load_state_dict(self.model.backbone.state_dict())
-            self.pretrained = {"epoch": context.epoch, "valid": valid}
+        self.first.finish_epoch(context, valid)
 
     def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
         """After training: go back to the best epoch and see how good it is."""
-        if context.phase == PRETRAIN:
-            assert self.best is not None
-            self.model.backbone.load_state_dict(self.best.state_dict())
-            self.pretrained["test"] = measure("test")
+        self.first.finish_phase(context, measure)
 
     def learn(self, store: GraphStore, seed: int, batch_size: int) -> None:
         """The second phase by itself, on a network that is trained already; all flags of its
@@ -223,7 +206,7 @@ class PosthocMethod(Method):
 
     def report(self) -> dict[str, Any]:
         """The network that was explained."""
-        return {"pretrained": {"checkpoint": "best", **self.pretrained}}
+        return self.first.report()
 
     def optimisers(self) -> dict[str, Optimizer]:
         """Those of the current phase."""
@@ -231,12 +214,12 @@ class PosthocMethod(Method):
 
     def networks(self) -> dict[str, nn.Module]:
         """The model, and while it is trained the best network so far."""
-        return super().networks() | ({} if self.best is None else {"best backbone": self.best})
+        return super().networks() | self.first.networks()
 
     def extra_state(self) -> dict[str, Any]:
-        """The chosen epoch."""
-        return {"pretrained": self.pretrained}
+        """Where the first phase stands."""
+        return self.first.state()
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
         """Restore it."""
-        self.pretrained = state["pretrained"]
+        self.first.load_state(state)
