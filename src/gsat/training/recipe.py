@@ -16,106 +16,29 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import Field, NonNegativeInt, ValidationError
 
 from gsat.datasets.registry import find_entry, full_name, is_path
 from gsat.errors import RecipeError
 from gsat.methods import METHODS, TrainingSettings
-from gsat.models.pna import Scaler
-from gsat.ops.multi import AGGREGATORS, Aggregator
+from gsat.training.settings import (
+    BACKBONE_SETTINGS,
+    DataSettings,
+    GINSettings,
+    LEConvSettings,
+    PNASettings,
+    Settings,
+    WrappedSettings,
+)
 
 Tables = dict[str, Any]
 # Data sets that share their recipes: all biases of Spurious-Motif, all sets of OGBG-Mol.
 FAMILIES = ("spmotif", "ogbg")
 
 
-class _Settings(BaseModel):
-    # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class DataSettings(_Settings):
-    """``[data]``: the data set; its own options stand beside the name.
-
-    Attributes:
-        data_seed: decides generated data. split_seed: decides the split; the run's seed if absent.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    name: str
-    data_seed: NonNegativeInt = 0
-    split_seed: NonNegativeInt | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The data set's own options."""
-        return dict(self.model_extra or {})
-
-    @property
-    def label(self) -> str:
-        """A short name: that of the file or folder, where the data is at a path."""
-        return Path(self.name).name.split(".")[0] if is_path(self.name) else self.name
-
-
-class GINSettings(_Settings):
-    """``[backbone]`` of GIN; ``edge_features=false`` leaves edge attributes aside."""
-
-    name: Literal["gin"] = "gin"
-    hidden: PositiveInt = 64
-    layers: PositiveInt = 2
-    dropout: float = Field(0.3, ge=0, lt=1)
-    edge_features: bool = True
-
-
-class PNASettings(_Settings):
-    """``[backbone]`` of PNA: which aggregations stand side by side, and how degrees scale them."""
-
-    name: Literal["pna"] = "pna"
-    hidden: PositiveInt = 80
-    layers: PositiveInt = 4
-    dropout: float = Field(0.3, ge=0, lt=1)
-    edge_features: bool = True
-    aggregators: list[Aggregator] = Field(list(AGGREGATORS), min_length=1)
-    scalers: list[Scaler] = []
-
-
-class LEConvSettings(_Settings):
-    """``[backbone]`` of the LEConv network."""
-
-    name: Literal["leconv"] = "leconv"
-    hidden: PositiveInt = 32
-    layers: PositiveInt = 2
-    dropout: float = Field(0.0, ge=0, lt=1)
-    edge_features: bool = True
-
-
-class WrappedSettings(_Settings):
-    """``[backbone]`` of a network of the caller's own, which ``module`` describes: it can't be made
-    from that."""
-
-    name: Literal["wrapped"] = "wrapped"
-    module: str = "unknown"
-
-
-# One type each: a setting of one backbone is not part of another one's recipe and hash.
-BACKBONE_SETTINGS: dict[str, type[_Settings]] = {
-    "gin": GINSettings,
-    "pna": PNASettings,
-    "leconv": LEConvSettings,
-    "wrapped": WrappedSettings,
-}
-
-
-class Recipe(_Settings):
+class Recipe(Settings):
     """Every setting of a run.
 
     Attributes:
@@ -402,18 +325,3 @@ def _one_line(error: ValidationError) -> str:
         return f"there is no setting '{where}' in this recipe"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"setting '{where}': {first['msg'].lower()}, not {first['input']!r}{more}"
-
-
-__all__ = [
-    "BACKBONE_SETTINGS",
-    "DataSettings",
-    "GINSettings",
-    "Recipe",
-    "TrainingSettings",
-    "from_tables",
-    "full_key",
-    "make_recipe",
-    "read_recipe",
-    "to_toml",
-    "with_settings",
-]

@@ -20,8 +20,9 @@ from gsat.models.wrap import own_module
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
 from gsat.training.progress import Progress
-from gsat.training.recipe import Recipe, WrappedSettings, from_tables, make_recipe
+from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.rundir import RunDirectory, environment
+from gsat.training.settings import WrappedSettings
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
 RESULTS_VERSION = 2

@@ -1,0 +1,96 @@
+"""`gsat datasets`: what there is, whether it is here, and what is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsat.cli.app import app
+from gsat.cli.training import Json
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.datasets.entry import Entry
+    from gsat.datasets.raw import RawFile
+
+
+@app.command()
+def datasets(
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Check a data set (or all that are here) and print its card."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --check: an option of the data set."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="With --check: a folder to put the cards in.")
+    ] = None,
+    download: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Get a data set's raw files now.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """List the data sets and what is missing of them.
+
+    Says which file to get from where, and where to put it.
+    """
+    if check is not None:
+        from gsat.cli.cards import show_cards
+
+        return show_cards(check, set_ or [], write, json_)
+    if set_ or write is not None:
+        raise GSATError("--set and --write belong to a check; say of what: --check NAME")
+    from gsat.datasets.registry import ENTRIES
+
+    if download is not None:
+        from gsat.cli.download import download_files
+
+        return download_files(download, json_)
+    rows = [row for entry in ENTRIES for row in _sources(entry)]
+    if json_:
+        typer.echo(json.dumps(rows))
+        return
+    width = max(len(row["use"]) for row in rows)
+    for row in rows:
+        state = "here" if row["here"] else "missing"
+        typer.echo(f"{row['use']:<{width}}  {state:<8} {row['summary']}")
+        if row["missing"]:
+            others = len(row["missing"]) - 1
+            more = f"; and {others} more, see --json" if others else ""
+            typer.echo(f"{'':<{width}}  {row['missing'][0]}{more}")
+
+
+def _sources(entry: Entry) -> list[dict[str, Any]]:
+    """One row per source of a data set: the default first, others with the setting to choose."""
+    source = entry.options.get("source")
+    rows = []
+    for value in source.choices if source else ("",):
+        files = entry.files.get(value, ())
+        missing = [file for file in files if file.find() is None]
+        chosen = "" if not source or value == source.default else f" --set source={value}"
+        rows.append(
+            {
+                "name": entry.name,
+                "use": entry.name + chosen,
+                "here": not missing,
+                "summary": entry.summary if not chosen else f"the same, {value}",
+                "missing": [f"needs {_need(file)}" for file in missing],
+                "options": {name: option.help for name, option in entry.options.items()},
+            }
+        )
+    return rows
+
+
+def _need(file: RawFile) -> str:
+    from gsat.datasets.raw import offline
+
+    if file.downloads() is None or offline():
+        return file.instruction()
+    return f"a download, made when first used; or by hand: {file.instruction()}"
