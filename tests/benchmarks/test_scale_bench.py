@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import torch
+from benchmarks.__main__ import keep
 
 from benchmarks import scale
 from gsat.graphs import GraphStore
@@ -24,3 +27,13 @@ def test_a_few_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert written["disk_mib"] == pytest.approx(files / 2**20)
     read = scale.read(str(tmp_path))
     assert read["ratio"] == pytest.approx(read["batch_ms"] / read["in_memory_ms"])
+
+
+def test_parts_that_were_not_measured_stay_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    keep(file, {"floor": [1], "scale": [2]}, {"floor": 0.1, "scale": 0.2})
+    keep(file, {"scale": [3]}, {"scale": 0.3})
+    known = json.loads(file.read_text())
+    assert (known["floor"], known["scale"]) == ([1], [3])
+    assert known["load_before"] == {"floor": 0.1, "scale": 0.3}
+    assert known["environment"]["versions"]["torch"] == torch.__version__
