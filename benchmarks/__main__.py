@@ -158,7 +158,7 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "scale": scale_part,
 }
 CHILDREN: dict[str, Callable[..., Any]] = {
-    "memory": steps.peak_memory,
+    "memory": steps.training_memory,
     "training_step": lambda edges: growth.training_step(int(edges)),
     "inference": lambda edges: growth.inference(int(edges)),
     "epochs": seeds.epochs,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,6 +53,15 @@ def case(dataset: str, backbone: str = "gin") -> Case | None:
     assert isinstance(method, GSATMethod)
     method.begin("train")
     return Case(recipe, data, method)
+
+
+def peak_memory() -> float:
+    """The most memory this process has had so far, in MiB.
+
+    Not by ``getrusage``: on Linux a new process begins with the peak of the one that started it.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def side_by_side(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import case, use_threads
+from benchmarks.common import case, peak_memory, use_threads
 from gsat.methods import Context
 from gsat.ops import Draws, keep_freed_memory
 
@@ -28,18 +27,18 @@ def training_step(edges: int) -> dict[str, Any]:
     keep_freed_memory()  # as a training does
     made.model.train()
     made.method.step(store.batch([0]), Context("train", 0, Draws(0)))  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     taken = []
     for i in range(5):
         start = time.perf_counter()
         batch = store.batch(rows)
         made.method.step(batch, Context("train", 0, Draws(i)))
         taken.append(time.perf_counter() - start)
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    used = peak_memory() - before
     count = batch.num_edges
     return {
         "edges": count, "us_per_edge": statistics.median(taken) / count * 1e6,
-        "kib_per_edge": used / count,
+        "kib_per_edge": 1024 * used / count,
     }  # fmt: skip
 
 
@@ -51,9 +50,9 @@ def inference(edges: int) -> dict[str, Any]:
     store = made.data.store
     view = store.select(_positions(edges, store.num_edges / len(store), len(store)))
     made.model.score_edges(store.select(range(512)))  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     start = time.perf_counter()
     _, scores = made.model.score_edges(view)
     taken = time.perf_counter() - start
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"edges": len(scores), "us_per_edge": taken / len(scores) * 1e6, "mib": used / 1024}
+    used = peak_memory() - before
+    return {"edges": len(scores), "us_per_edge": taken / len(scores) * 1e6, "mib": used}

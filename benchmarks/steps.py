@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import resource
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.loader import DataLoader
 
-from benchmarks.common import ROUNDS, Case, apart, case, side_by_side, use_threads
+from benchmarks.common import ROUNDS, Case, apart, case, peak_memory, side_by_side, use_threads
 from benchmarks.plain_pyg import PlainGSAT, information
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
@@ -205,7 +204,7 @@ def epoch_against_plain(
     }  # fmt: skip
 
 
-def peak_memory(who: str, dataset: str) -> float:
+def training_memory(who: str, dataset: str) -> float:
     """MiB that five training steps add to this (fresh) process."""
     use_threads(1)
     made = case(dataset)
@@ -214,19 +213,15 @@ def peak_memory(who: str, dataset: str) -> float:
     if who == "plain":
         epoch = PlainEpoch(made)
         epoch.model.train()
-        before = _peak()
+        before = peak_memory()
         for batch in itertools.islice(epoch.loader, 5):
             epoch.step(batch)
-        return _peak() - before
+        return peak_memory() - before
     keep_freed_memory()  # as a training does
     made.model.train()
     made.method.step(made.data.train.batch([0]), Context("train", 0, Draws(0)))  # compiles
-    before = _peak()
+    before = peak_memory()
     for i in range(5):
         batch = made.data.train.batch(range(i * size, (i + 1) * size))
         made.method.step(batch, Context("train", 0, Draws(i)))
-    return _peak() - before
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_memory() - before
