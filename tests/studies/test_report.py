@@ -92,6 +92,19 @@ def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
     assert undirected[4] == undirected[6] == "–"
 
 
+def test_an_explainer_has_no_before() -> None:
+    recipe = make_recipe("spmotif-0.5", method="graphmask")
+    run = record(0, 0.7, method="graphmask", pretrained={"test": {"accuracy": 0.5}})
+    (row,) = rows([run | {"recipe": recipe.tables(), "recipe_hash": recipe.hash()}])
+    assert row[3] == "50.00 ± 0.00"
+
+
+def test_settings_other_than_the_shipped_ones_are_said() -> None:
+    other = record(0, 0.6, settings=["epochs=30", "r_final=0.5"])
+    methods = [row[1] for row in rows([record(0, 0.7), other])]
+    assert sorted(methods) == ["GIN + GSAT", "GIN + GSAT (epochs=30, r_final=0.5)"]
+
+
 def test_stale_runs_are_left_out_gaps_are_shown_and_undefined_is_no_number() -> None:
     assert rows([record(0, 0.7, results_version=RESULTS_VERSION - 1)]) == []
     (row,) = rows([record(0, 0.7), record(2, None)])

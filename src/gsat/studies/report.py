@@ -10,6 +10,7 @@ from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import GSATError
 from gsat.methods import METHODS
 from gsat.studies import paper
+from gsat.training.recipe import make_recipe
 from gsat.training.results import read_records, summarise
 from gsat.training.train import RESULTS_VERSION
 
@@ -17,6 +18,7 @@ COLUMNS = (
     "data", "method", "seeds", "prediction", "paper", "explanation AUC", "paper",
     "precision@5", "paper",
 )  # fmt: skip
+NAMES = {"gin": "GIN", "pna": "PNA", "leconv": "LEConv"}
 MARKS = {"yes": "", "rebuilt": "°", "different": "†"}
 NOTE = (
     "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1. Prediction "
@@ -54,7 +56,7 @@ def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
     comparable = first["matches_paper"] != "different"
     return (
         _data_name(first) + MARKS[first["matches_paper"]],
-        f"{first['backbone'].upper()} + {METHODS[first['method']].title}",
+        _method_name(first),
         count,
         _prediction(runs),
         _paper(paper.PREDICTION.get(key) if comparable else None),
@@ -75,6 +77,27 @@ def _data_name(record: dict[str, Any]) -> str:
     return Path(record["dataset"]).name + (f" ({', '.join(changed)})" if changed else "")
 
 
+def _method_name(record: dict[str, Any]) -> str:
+    """Backbone and method, with the settings that differ from the shipped recipe."""
+    method, backbone = record["method"], record["backbone"]
+    shown = f"{NAMES.get(backbone, backbone)} + {METHODS[method].title}"
+    if backbone == "wrapped":
+        return shown
+    shipped = make_recipe(record["dataset"], backbone=backbone, method=method).tables()
+    tables = {
+        "backbone": (record["recipe"]["backbone"], shipped["backbone"]),
+        "training": (record["recipe"]["training"], shipped["training"]),
+        "method": (record["recipe"]["method"][method], shipped["method"][method]),
+    }
+    changed = [
+        f"{name}={value}"
+        for table, default in tables.values()
+        for name, value in table.items()
+        if value != default.get(name)
+    ]
+    return shown + (f" ({', '.join(changed)})" if changed else "")
+
+
 def _prediction(runs: list[dict[str, Any]]) -> str:
     """Accuracy or ROC AUC (also before fine-tuning, if there was any), or R² and mean absolute
     error."""
@@ -83,7 +106,9 @@ def _prediction(runs: list[dict[str, Any]]) -> str:
         return f"R² {_cell(runs, 'r2')}" + (
             f", MAE {error[0]:.2f} ± {error[1]:.2f}" if error else ""
         )
-    before = [{"test": run["pretrained"]["test"]} for run in runs if run.get("pretrained")]
+    # A post-hoc explainer leaves the answers as they are: there is no before and after.
+    tuned = METHODS[runs[0]["method"]].reports == "best"
+    before = [{"test": r["pretrained"]["test"]} for r in runs if tuned and r.get("pretrained")]
     metric, name = ("roc_auc", "AUC ") if "roc_auc" in runs[0]["test"] else ("accuracy", "")
     after = name + _cell(runs, metric)
     return f"{after} (before: {_cell(before, metric)})" if before else after
