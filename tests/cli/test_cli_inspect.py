@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ import torch
 from cli_harness import Trained, gsat, refuse, succeed
 
 import gsat as package
+from gsat.graphs.words import pack_words
 from gsat.training.rundir import RunDirectory
 from gsat.training.train import load_data
 
@@ -215,6 +217,20 @@ def test_explain_a_graph_of_a_folder(
     expected = model.explain(data.train[3])
     assert edges(said[2:])[0][0] == pytest.approx(float(expected.edge_mask.max()), abs=6e-4)
     assert "the graphs are 0 to 4" in refuse("explain", trained.path, folder, "--graph", 5)
+
+
+def test_nodes_that_are_words_are_shown_with_them(
+    trained: Trained, data: package.Dataset, tmp_path: Path
+) -> None:
+    view = data.train.select([3]).compact()
+    words = [[f"w{i}" for i in range(int(view.node_counts[0]))]]
+    view.arrays["graph.words"] = pack_words(words)
+    said = succeed("explain", trained.path, view.save(tmp_path / "words"), "--graph", 0).lines
+    plain = succeed("explain", trained.path, data.train.select([3]).save(tmp_path / "bare"),
+                    "--graph", 0).lines  # fmt: skip
+    assert [re.sub(r" w\d+", "", line) for line in said] == plain
+    _, u, v = edges(plain[2:])[0]
+    assert f"{u} w{u} – {v} w{v}" in said[2]
 
 
 # -- explain: a split -----------------------------------------------------------------------------

@@ -182,8 +182,10 @@ def _budget(explanation: Explanation, top: str | None, above: float | None) -> i
 
 
 def _print_edges(explanation: Explanation) -> None:
-    """Edges, best first; both directions of an undirected edge once."""
+    """Edges, best first; both directions of an undirected edge once. Nodes that are words are
+    shown with them."""
     unit, score = explanation.units()
+    words = (explanation.get("words") or "").split("\0")
     ends: dict[int, tuple[int, int]] = {}
     number = explanation.get("node_id")
     for position, (u, v) in enumerate(explanation.edge_index.T.tolist()):
@@ -195,7 +197,8 @@ def _print_edges(explanation: Explanation) -> None:
     for at in order:
         u, v = ends[at]
         true = truth is not None and bool(truth[(unit == at).nonzero()[0, 0]])
-        typer.echo(f"{score[at]:.3f}  {u} {arrow} {v}{'  (true)' if true else ''}")
+        shown = [f"{n} {words[n]}" if len(words) > 1 else str(n) for n in (u, v)]
+        typer.echo(f"{score[at]:.3f}  {shown[0]} {arrow} {shown[1]}{'  (true)' if true else ''}")
 
 
 def _graphs(
