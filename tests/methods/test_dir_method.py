@@ -210,6 +210,26 @@ def test_the_complements_loss_teaches_the_complements_head_alone(
         assert weights.grad is not None or name.endswith("inner.bias"), name
 
 
+@pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA])
+@pytest.mark.parametrize("statistics", ["causal", "both"])
+def test_evaluation_normalises_by_statistics_of_the_parts_it_reads(
+    backbone: Any, statistics: str, made: Callable[..., DIRMethod]
+) -> None:
+    """One pass over the causal parts, or one over each of the two, by hand."""
+    batch, method = labelled(4), made(backbone=backbone, statistics=statistics)
+    twin = copy.deepcopy(method.model)
+    method.losses(batch, at(3))
+    z, s = twin.score(batch)
+    causal = twin.causal_edges(s, batch)
+    twin.represent(batch, z, causal, torch.sigmoid(s))
+    if statistics == "both":
+        twin.represent(batch, z, ~causal, torch.sigmoid(-s))
+    expected = dict(twin.backbone.named_buffers())
+    assert expected
+    for name, found in method.model.backbone.named_buffers():
+        torch.testing.assert_close(found, expected[name], msg=name)
+
+
 def test_interventions_do_not_count_in_the_first_epoch(made: Callable[..., DIRMethod]) -> None:
     method, batch = made(alpha=10.0), labelled(4)
     parts = method.losses(batch, at(0))

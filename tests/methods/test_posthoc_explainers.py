@@ -182,6 +182,19 @@ def test_the_label_can_be_explained_in_place_of_the_prediction() -> None:
         assert own.edge_mask[truth].min() > label.edge_mask[truth].max()
 
 
+def test_where_a_label_is_missing_the_prediction_is_explained() -> None:
+    graphs = planted_graphs(4, joined=True)
+    for graph in graphs:
+        graph.y = torch.full_like(graph.y, float("nan"), dtype=torch.float32)
+    store = from_pyg(graphs)
+    of = [
+        gsat.explain_with("gnnexplainer", planted_gin(), store, target=target)
+        for target in ("prediction", "label")
+    ]
+    for own, label in zip(*of, strict=True):
+        torch.testing.assert_close(own.edge_mask, label.edge_mask, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("method", NAMES)
 def test_a_graph_is_explained_alike_in_any_batch(method: str) -> None:
     graphs = planted_graphs(12)

@@ -7,6 +7,8 @@ the batch in turn (the interventions), and has to be good, and equally good, und
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -179,6 +181,8 @@ class DIRSettings(MethodSettings):
         features: of the nodes of a part: the generator's ``embeddings`` or ``raw``.
         variance: of the ``risk`` of each complement, times B² for a batch of B graphs; or of the
             loss of each ``graph`` over the complements (published code on Graph-SST2).
+        statistics: of the predictor's batch norms, for evaluation: of ``causal`` parts, which it
+            reads then, or of ``both`` parts (any shared network in training mode).
         predictor_hidden: width of the predictor, the backbone's own if absent.
         extra_linear: one more linear layer at the end of the complement's own answers, which the
             gates do not see (published code on Spurious-Motif).
@@ -189,6 +193,7 @@ class DIRSettings(MethodSettings):
     step: Literal["batch", "epoch"] = "batch"
     features: Features = "embeddings"
     variance: Literal["risk", "graph"] = "risk"
+    statistics: Literal["causal", "both"] = "causal"
     predictor_hidden: PositiveInt | None = None
     extra_linear: bool = False
 
@@ -255,7 +260,7 @@ class DIRMethod(Method):
         causal = model.causal_edges(s, batch)
         drawn = context.draws.child
         h = model.represent(batch, z, causal, torch.sigmoid(s), drawn("causal"))
-        with torch.no_grad():  # the complement teaches its own head alone
+        with torch.no_grad(), self._statistics():  # the complement teaches its own head alone
             beside = model.represent(batch, z, ~causal, torch.sigmoid(-s), drawn("complement"))
         answers, gates = model.causal(h), self.complement(beside)
         intervened = answers * torch.sigmoid(gates.detach())[:, None]  # [complement, graph, logit]
@@ -276,6 +281,16 @@ class DIRMethod(Method):
         alpha = self.settings.alpha * context.epoch**1.6
         parts["total"] = parts["loss"] + alpha * (risk + variance) + parts["complement"]
         return parts
+
+    @contextmanager
+    def _statistics(self) -> Iterator[None]:
+        """Inside, what the predictor's batch norms learn for evaluation is lost again, unless it
+        is wanted: causal parts alone are read there."""
+        kept = list(self.model.backbone.buffers()) if self.settings.statistics == "causal" else []
+        before = [buffer.clone() for buffer in kept]
+        yield
+        for buffer, was in zip(kept, before, strict=True):
+            buffer.copy_(was)
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
         """From the causal parts alone, without dropout."""

@@ -85,13 +85,15 @@ class Posthoc(InterpretableModel):
     def answer(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """What the explained run has to say, in the shape of labels, from the network's own logits
         [B, num_logits]."""
-        if self.target == "label" and batch.y is not None:
-            return batch.y
         if self.task.kind == "multiclass":
-            return logits.argmax(dim=-1)
-        if self.task.kind == "regression":
-            return logits.detach() * self.task.scale + self.task.centre
-        return (logits > 0).to(logits.dtype)
+            own = logits.argmax(dim=-1)
+        elif self.task.kind == "regression":
+            own = logits.detach() * self.task.scale + self.task.centre
+        else:
+            own = (logits > 0).to(logits.dtype)
+        if self.target == "prediction" or batch.y is None:
+            return own
+        return torch.where(batch.y.isnan(), own, batch.y)
 
 
 def answer_loss(task: Task, logits: Tensor, answer: Tensor) -> Tensor:
