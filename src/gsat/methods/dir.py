@@ -189,7 +189,7 @@ class DIRSettings(MethodSettings):
     """
 
     ratio: float = Field(0.5, gt=0, lt=1)
-    alpha: float = Field(1e-2, ge=0)
+    alpha: float = Field(1e-4, ge=0)
     step: Literal["batch", "epoch"] = "batch"
     features: Features = "embeddings"
     variance: Literal["risk", "graph"] = "risk"
