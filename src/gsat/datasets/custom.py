@@ -49,7 +49,9 @@ def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Datas
             f"{found}, not {options['content']}; bring the old ones back, or train again"
         )
     level = find_level(store, options["level"])
-    classes = options["classes"]
+    classes = [str(name) for name in options["classes"]]
+    if len(set(classes)) < len(classes):
+        raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
     values = read_labels(store, level)
     kind = options["task"]
     if kind == "auto":
@@ -142,7 +144,7 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     if any(isinstance(graph.get("smiles"), str) for graph in listed):
         from gsat.graphs.texts import encode
 
-        arrays["graph.smiles"] = encode([graph.get("smiles") or "" for graph in listed])
+        arrays["graph.smiles"] = encode([str(graph.get("smiles") or "") for graph in listed])
     return GraphStore({**store.arrays, **arrays}, store.meta)
 
 
@@ -151,7 +153,7 @@ def _are_node_labels(graphs: list[Any], level: str) -> bool:
         return False
     if level == "node":
         return True
-    sizes = [(torch.as_tensor(g.y).shape[:1], g.num_nodes) for g in graphs]
+    sizes = [(np.shape(g.y)[:1], g.num_nodes) for g in graphs]
     return any(n != 1 for _, n in sizes) and all(tuple(rows) == (n,) for rows, n in sizes)
 
 
@@ -163,12 +165,17 @@ def _with_node_labels(graph: Any) -> Any:
 
 
 def _mark(value: Any, number: int) -> int:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     known = {**splits.MARKS, -1: -1, 0: 0, 1: 1, 2: 2}
-    if value not in known:
-        raise DataError(f"graph {number} has the split {value!r}; it is train, valid or test")
-    return known[value]
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        shown = " ".join(repr(value).split())[:40]
+        raise DataError(
+            f"graph {number} has the split {shown}; it is train, valid or test, for the graph as "
+            "a whole (nodes: train_mask, val_mask, test_mask)"
+        ) from None
 
 
 def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
