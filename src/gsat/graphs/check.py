@@ -24,6 +24,7 @@ Splits = Mapping[str, NDArray[np.int64]]
 SHOWN: Final = 5  # numbers of graphs that a finding lists
 _BAD: Final = {
     "edges": "edges to nodes that are not in the graph",
+    "order": "edges that are not in the order of a store (save the graphs again)",
     "x": "features (x) that are NaN or infinite",
     "edge_attr": "edge attributes (edge_attr) that are NaN or infinite",
     "edge_weight": "edge weights (edge_weight) that are NaN or infinite",
