@@ -26,6 +26,7 @@ from safetensors.torch import save_file
 from gsat.errors import DataError
 from gsat.graphs.sharded import Array, Column, ShardedArray, content_digest
 from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
+from gsat.graphs.texts import pad
 
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
@@ -204,15 +205,20 @@ def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
 
 def _concatenate(name: str, parts: Sequence[Column]) -> Array:
     if name not in ("node_ptr", "edge_ptr"):
-        return np.concatenate(parts)
+        return np.concatenate(pad([*map(np.asarray, parts)]) if _is_text(name, parts[0]) else parts)
     before = np.cumsum([0, *(part[-1] for part in parts)])
     return np.concatenate([[0], *(part[1:] + n for part, n in zip(parts, before, strict=False))])
 
 
 def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
-    """Type and width of every array, in words."""
+    """Type and width of every array, in words; texts may be of any length."""
     widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
-    return {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
+    kinds = {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
+    return {name: "text" if _is_text(name, arrays[name]) else kind for name, kind in kinds.items()}
+
+
+def _is_text(name: str, values: Column) -> bool:
+    return name.startswith("graph.") and values.dtype == np.uint8
 
 
 @contextmanager
