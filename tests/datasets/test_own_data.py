@@ -200,6 +200,19 @@ def test_masks_of_nodes_are_a_given_split() -> None:
     assert data.splits["test"].tolist() == list(range(50, 60))
     with pytest.raises(DataError, match=r"graph 0: train_mask has the shape \[60, 2\]"):
         load_dataset([one_graph(train_mask=torch.ones(60, 2, dtype=torch.bool))])
+    masks["test_mask"] = torch.arange(60) >= 38
+    with pytest.raises(DataError, match="graph 0: node 38 is in test_mask and in another mask"):
+        load_dataset([one_graph(**masks)])
+
+
+def test_graphs_without_truth_stay_so_as_a_list(tmp_path: Path) -> None:
+    lines = [as_json(graph) for graph in make_graphs()]
+    for number, line in enumerate(lines):
+        if number % 3:
+            line["edge_truth"] = [1] * len(line["edge_index"][0])
+    store = load_dataset(write_lines(tmp_path / "graphs.jsonl", lines)).store
+    again = load_dataset(list(store)).store
+    assert again.per_graph("annotated").tolist() == [number % 3 > 0 for number in range(40)]
 
 
 def test_nodes_of_several_graphs_go_with_their_graphs() -> None:

@@ -147,6 +147,13 @@ def test_what_macos_puts_beside_is_no_table(tmp_path: Path) -> None:
     assert len(tu.read(path)) == 2
 
 
+def test_a_zip_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tu, "LIMIT", 10)
+    with pytest.raises(DataError, match=r"TOY_A\.txt unpacks to more than 10 bytes"):
+        tu.read(write_tu(tmp_path / "toy.zip", GOOD))
+    assert len(tu.read(write_tu(tmp_path / "toy", GOOD))) == 2
+
+
 def test_a_zip_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"not a zip")
     with pytest.raises(DataError, match=r"bad\.zip: it can't be read"):

@@ -114,8 +114,9 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     """A store of PyG graphs (a sequence of ``Data``, a PyG data set), or of a store's view.
 
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
-    test), ``smiles``, and at node level ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y``
-    is of the nodes when it has a row for each.
+    test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
+    ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y`` is of the nodes when it has a row for
+    each.
     """
     from torch_geometric.data import Data
 
@@ -139,6 +140,9 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     if any(graph.get("split") is not None for graph in listed):
         marks = [_mark(graph.get("split"), number) for number, graph in enumerate(listed)]
         arrays["graph.split"] = np.array(marks, dtype=np.int64)
+    if any(graph.get("annotated") is not None for graph in listed):
+        known = [bool(graph.get("annotated", True)) for graph in listed]
+        arrays["graph.annotated"] = np.array(known)
     if any(graph.get("train_mask") is not None for graph in listed):
         arrays["node_split"] = np.concatenate([_node_marks(g, n) for n, g in enumerate(listed)])
     if any(isinstance(graph.get("smiles"), str) for graph in listed):
@@ -190,6 +194,8 @@ def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
                 f"graph {number}: {name} has the shape {list(mask.shape)} and the type "
                 f"{mask.dtype}; one bool for each of {len(marks)} nodes was needed"
             )
+        if (twice := np.flatnonzero(mask & (marks >= 0))).size:
+            raise DataError(f"graph {number}: node {twice[0]} is in {name} and in another mask")
         marks[mask] = at
     return marks
 

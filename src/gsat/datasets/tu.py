@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.datasets.archive import LIMIT
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 
@@ -148,6 +149,8 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
                 file = f"{name}_{table}.txt"
                 member = next((m for m in members if Path(m).name == file), None)
                 if member is not None:
+                    if archive and archive.getinfo(member).file_size > LIMIT:
+                        raise DataError(f"{file} unpacks to more than {LIMIT} bytes; unpack it")
                     raw = archive.read(member) if archive else (path / member).read_bytes()
                     tables[table] = _table(raw, file)
         except (
