@@ -155,4 +155,5 @@ def test_refusals() -> None:
     )
     assert "--check NAME" in refuse("datasets", "--check", "all", "--set", "graphs=20")
     assert "--check NAME" in refuse("datasets", "--write", "somewhere")
+    assert "one at a time" in refuse("datasets", "--check", "houses", "--download", "mutag")
     assert "--check NAME" in refuse("datasets", "--set", "graphs=20")

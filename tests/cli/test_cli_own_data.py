@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,18 @@ def test_new_data_is_measured_by_the_classes_of_the_run(run: Path, tmp_path: Pat
     unlabelled = lines(tmp_path / "bare.jsonl", y=None)
     assert len(succeed("predict", run, unlabelled).lines) == 41
     assert "no labels" in refuse("evaluate", run, unlabelled)
+
+
+def test_graphs_to_predict_are_checked_at_the_door(run: Path, tmp_path: Path) -> None:
+    new = graphs()[:4]
+    new[2].x[0, 1] = float("nan")
+    from_pyg(new).save(tmp_path / "nan")
+    store = from_pyg(graphs()[:4])
+    store.arrays["by_src"][0] = 10**6
+    store.save(tmp_path / "order")
+    for data, why in (("nan", "NaN or infinite: graph 2"), ("order", "order of a store .*graph 0")):
+        for command in ("predict", "evaluate"):
+            assert re.search(why, refuse(command, run, tmp_path / data))
 
 
 def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -> None:

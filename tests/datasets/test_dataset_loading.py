@@ -206,6 +206,16 @@ def test_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(cache.glob("datasets/*/*"))
 
 
+def test_replaced_before_it_was_read_back(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by another process that wrote the same set, and removed the shards of this one."""
+
+    def gone(folder: Path) -> None:
+        raise DataError(f"{folder} is damaged")
+
+    monkeypatch.setattr(gsat.graphs.disk, "load", gone)
+    assert len(load_dataset("houses", graphs=20).store) == 20
+
+
 # -- raw files --------------------------------------------------------------------------------
 
 NEEDS_FILE = [("mutag", {}), ("ba2motifs", {"source": "published"})]

@@ -21,6 +21,7 @@ import pytest
 from loopback import Loopback, Served, serving
 
 from gsat.datasets import RawFile, transfer
+from gsat.datasets.registry import ENTRIES
 from gsat.errors import DataError, DataNotFoundError
 
 CONTENT = random.Random(0).randbytes(300_000)
@@ -127,6 +128,14 @@ def test_only_http_addresses(server: Loopback, raw: Path, url: str) -> None:
     with pytest.raises(DataError, match="only http and https"):
         raw_file(server, url=url).require()
     assert not raw.exists()
+
+
+def test_official_addresses_are_encrypted() -> None:
+    """Of some files no checksum is known: nobody on the way may change them."""
+    wanted = [file for entry in ENTRIES for files in entry.files.values() for file in files]
+    addresses = {found.url for file in wanted if (found := file.downloads())}
+    assert len(addresses) >= 10
+    assert all(address.startswith("https://") for address in addresses)
 
 
 def test_offline(server: Loopback, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:

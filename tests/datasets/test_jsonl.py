@@ -130,6 +130,10 @@ def test_split_id_and_smiles(tmp_path: Path) -> None:
         ({**PAIR, "edges": [[0, 1], [-1, 0]]}, "an edge -1 → 0, but its 2 nodes"),
         ({**PAIR, "num_nodes": 1}, "an edge 0 → 1, but its 1 nodes"),
         ({**PAIR, "num_nodes": 2.5}, "'num_nodes' is a whole number, not 2.5"),
+        ({"edges": [], "num_nodes": 10**30}, r"0 nodes; a graph has at most \d+"),
+        ({"edges": [[0, 10**15]], "y": 0}, r"1000000000000001 nodes; a graph has at most \d+"),
+        ({**PAIR, "y": 10**400}, "'y' holds a number that is too large: 100000000000…"),
+        (f'{{"edges": [], "y": 1{"0" * 5000}}}', "not JSON"),
         ({**PAIR, "x": [[1], [2]]}, r"'x' has rows of shape \[1\], before \[2\]"),
         ({**PAIR, "x": [[1, 2]], "num_nodes": 2}, r"'x' has the shape \[1, 2\] where it has 2 n"),
         ({**PAIR, "x": [[1, None], [1, 2]]}, "'x' holds numbers only"),
@@ -167,3 +171,11 @@ def test_files_that_can_not_be_read(tmp_path: Path) -> None:
     path.write_bytes(json.dumps(PAIR).encode() + b"\n\xe4\n")
     with pytest.raises(DataError, match="can't be read"):
         jsonl.read(path)
+    with pytest.raises(DataError, match="can't be read"):
+        read(tmp_path, {**PAIR, "id": "half a pair \ud800"})
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_graph(tmp_path: Path) -> None:
+    path = tmp_path / "windows.jsonl"
+    path.write_text(json.dumps(PAIR) + "\n", encoding="utf-8-sig")
+    assert len(jsonl.read(path)) == 1

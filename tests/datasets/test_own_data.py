@@ -200,6 +200,19 @@ def test_masks_of_nodes_are_a_given_split() -> None:
     assert data.splits["test"].tolist() == list(range(50, 60))
     with pytest.raises(DataError, match=r"graph 0: train_mask has the shape \[60, 2\]"):
         load_dataset([one_graph(train_mask=torch.ones(60, 2, dtype=torch.bool))])
+    masks["test_mask"] = torch.arange(60) >= 38
+    with pytest.raises(DataError, match="graph 0: node 38 is in test_mask and in another mask"):
+        load_dataset([one_graph(**masks)])
+
+
+def test_graphs_without_truth_stay_so_as_a_list(tmp_path: Path) -> None:
+    lines = [as_json(graph) for graph in make_graphs()]
+    for number, line in enumerate(lines):
+        if number % 3:
+            line["edge_truth"] = [1] * len(line["edge_index"][0])
+    store = load_dataset(write_lines(tmp_path / "graphs.jsonl", lines)).store
+    again = load_dataset(list(store)).store
+    assert again.per_graph("annotated").tolist() == [number % 3 > 0 for number in range(40)]
 
 
 def test_nodes_of_several_graphs_go_with_their_graphs() -> None:
@@ -241,6 +254,9 @@ def test_labels_of_nodes_in_lines(tmp_path: Path) -> None:
         ("custom", "given in Python"),
         ("nosuch", "no data set 'nosuch'"),
         (make_graphs(5), "the split 'valid' has no graphs"),
+        (make_graphs(split=["train"]), r"graph 0 has the split \['train'\]"),
+        (make_graphs(split=torch.arange(99)), "graph 0 has the split .*train_mask"),
+        (make_graphs(y="yes"), "graph 0: 'y' is no dense tensor"),
     ],
 )
 def test_what_is_no_data(source: Any, why: str) -> None:
@@ -266,6 +282,15 @@ def test_paths_that_hold_no_data(tmp_path: Path) -> None:
 def test_options_are_typed(options: dict[str, Any]) -> None:
     with pytest.raises(DataError):
         load_dataset(make_graphs(), **options)
+
+
+def test_classes_may_be_numbers_and_stand_once() -> None:
+    graphs = make_graphs(y=lambda number, _: torch.tensor([2 * (number % 2) - 1]))
+    data = load_dataset(graphs, classes=[1, -1])
+    assert data.store.meta["classes"] == data.options["classes"] == ["1", "-1"]
+    assert data.store.labels("graph")[:2, 0].tolist() == [1, 0]
+    with pytest.raises(DataError, match="the classes 1, -1, 1 are not all different"):
+        load_dataset(graphs, classes=[1, -1, 1])
 
 
 def test_what_was_read_is_kept_and_changes_are_seen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,8 @@ GOOD = {
         ({"graph_labels": "0\n1\n1\n", "graph_attributes": "0\n"}, "has 1 rows where there are 3"),
         ({"node_labels": "1\n2\n"}, "node_labels has 2 rows where there are 4 nodes"),
         ({"node_labels": "1\n0.5\n1\n1\n"}, "node_labels, line 2: a whole number"),
+        ({"node_labels": "1\ninf\n1\n1\n"}, "node_labels, line 2: a whole number"),
+        ({"node_labels": f"1\n{10**12}\n1\n1\n"}, r"node_labels run over 1000000000000 numbers"),
         ({"edge_gt": "1\n"}, "edge_gt has 1 rows where there are 3 edges"),
         ({"edge_gt": "1, 1\n" * 3}, "edge_gt has 2 columns, not 1"),
     ],
@@ -134,6 +137,21 @@ def test_two_data_sets_in_one_folder(tmp_path: Path) -> None:
     (folder / "OTHER_A.txt").write_text("1, 2\n")
     with pytest.raises(DataError, match="those of OTHER, TOY"):
         tu.read(folder)
+
+
+def test_what_macos_puts_beside_is_no_table(tmp_path: Path) -> None:
+    path = write_tu(tmp_path / "toy.zip", GOOD)
+    with zipfile.ZipFile(path, "a") as archive:
+        for table in GOOD:
+            archive.writestr(f"__MACOSX/._TOY_{table}.txt", b"\0\x05\x16\x07")
+    assert len(tu.read(path)) == 2
+
+
+def test_a_zip_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tu, "LIMIT", 10)
+    with pytest.raises(DataError, match=r"TOY_A\.txt unpacks to more than 10 bytes"):
+        tu.read(write_tu(tmp_path / "toy.zip", GOOD))
+    assert len(tu.read(write_tu(tmp_path / "toy", GOOD))) == 2
 
 
 def test_a_zip_that_is_none(tmp_path: Path) -> None:

@@ -282,9 +282,9 @@ def test_a_sentence_too_long_for_the_model(tiny_bert: Path) -> None:
     one_line(caught.value)
 
 
-@pytest.mark.parametrize("offline", [True, False])
+@pytest.mark.parametrize(("said", "offline"), [("1", True), ("true", True), ("0", False)])
 def test_a_name_is_looked_up_on_the_hub(
-    offline: bool, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+    said: str, offline: bool, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import huggingface_hub
 
@@ -296,7 +296,7 @@ def test_a_name_is_looked_up_on_the_hub(
         return str(tiny_bert)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    monkeypatch.setenv("GSAT_OFFLINE", "1" if offline else "0")
+    monkeypatch.setenv("GSAT_OFFLINE", said)
     model = WordVectors("owner/model")
     assert asked == [("owner/model", offline)]
     assert str(model).startswith("owner/model (bert, 16 columns")

@@ -80,6 +80,29 @@ def test_values_that_cant_be(name: str, row: int, value: float, graph: int) -> N
         admit(store, BINARY, SPLITS, name="mine")
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("by_src", [0, 9]),
+        ("by_src", [0, -1]),
+        ("by_src", [1, 1]),
+        ("by_src", [1, 0]),
+        ("order", [2, 0]),
+        ("order", [0, 0]),
+        ("dst", [2, 1]),
+        ("undirected", True),
+    ],
+)
+def test_edges_out_of_order(name: str, values: Any) -> None:
+    """A store that was damaged or made elsewhere: kernels would read beside their arrays."""
+    store = make()
+    array = store.arrays[name].copy()
+    array[5 if name == "undirected" else slice(10, 12)] = values
+    found = check(GraphStore({**store.arrays, name: array}, {}), BINARY, SPLITS)
+    finding = only([f for f in found if f.severity == "error"])
+    assert (finding.kind, finding.graphs) == ("order", (5,))
+
+
 def test_the_first_few_graphs_are_named_and_the_rest_counted() -> None:
     found = only(check(changed("x", slice(9, 33, 3), np.nan), BINARY, SPLITS))
     assert found.graphs == (3, 4, 5, 6, 7)

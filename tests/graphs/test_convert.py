@@ -67,6 +67,31 @@ def test_rows_that_only_add_up_over_the_data_set_are_refused():
         from_pyg(graphs)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        (
+            "edge_index",
+            torch.tensor([[0.0, 1.5], [1, 0]]),
+            r"whole numbers \[2, E\], not torch.float",
+        ),
+        ("edge_index", torch.tensor([[0, 1], [1, 0], [0, 1]]), r"torch.int64 \[3, 2\]"),
+        ("x", torch.eye(2).to_sparse(), "'x' is no dense tensor of numbers"),
+        ("x", torch.eye(2, dtype=torch.bfloat16), "'x' is no dense tensor of numbers"),
+        ("y", "yes", "'y' is no dense tensor of numbers"),
+    ],
+)
+def test_tensors_that_cant_be_taken_name_the_graph(name, value, why):
+    graphs = [
+        Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, x=torch.eye(2), y=1)
+        for _ in range(2)
+    ]
+    graphs[1][name] = value
+    with pytest.raises(DataError, match=f"graph 1: .*{why}") as caught:
+        from_pyg(graphs)
+    assert "\n" not in str(caught.value)
+
+
 def test_graphs_without_edges_need_no_edge_values():
     edge = torch.tensor([[0, 1], [1, 0]])
     nothing = torch.zeros(2, 0, dtype=torch.long)

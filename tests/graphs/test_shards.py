@@ -316,6 +316,22 @@ def test_shards_are_saved_over_themselves(tmp_path, full_store):
 # -- what is wrong with it ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shard_bytes", [300, 1 << 20])
+def test_texts_of_pieces_may_be_of_any_length(tmp_path, shard_bytes):
+    texts = [["C", "CC"], ["C" * 30, ""], ["ä"]]
+    with ShardWriter(tmp_path, shard_bytes=shard_bytes) as writer:
+        for piece in texts:
+            size = np.arange(len(piece) + 1)
+            fields = {"smiles": piece}
+            store = GraphStore.from_arrays(
+                node_ptr=size, edge_ptr=0 * size, edge_index=[], graph_fields=fields
+            )
+            writer.add(store)
+    loaded = GraphStore.load(tmp_path)
+    assert loaded.texts("smiles") == ["C", "CC", "C" * 30, "", "ä"]
+    assert loaded[2].smiles == "C" * 30
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -106,6 +106,42 @@ def test_a_damaged_file_says_so(tmp_path, damage, random_graphs):
         GraphStore.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"node_ptr": None, "src": None}, "it lacks node_ptr, src"),
+        ({"node_ptr": torch.tensor([0, 5, 3])}, "node_ptr does not start at 0, or falls"),
+        ({"edge_ptr": torch.tensor([1, 2, 3])}, "edge_ptr does not start at 0, or falls"),
+        ({"edge_ptr": torch.zeros(0, dtype=torch.long)}, "edge_ptr does not start at 0"),
+        ({"edge_ptr": torch.tensor([0, 2])}, r"edge_ptr has the shape \[2\], not 3 rows"),
+        ({"x": torch.zeros(2, 1)}, r"x has the shape \[2, 1\], not 4 rows"),
+        ({"src": torch.zeros(4, dtype=torch.int32)}, r"src has the shape \[4\], not 2 rows"),
+        ({"graph.size": torch.zeros(3)}, r"graph.size has the shape \[3\], not 2 rows"),
+        ({"y": torch.tensor(1.0)}, r"y has the shape \[\], not 2 rows"),
+        ("", "Expecting value"),
+        ("[1]", "its meta is no table"),
+        (None, "'meta'"),
+    ],
+)
+def test_arrays_that_do_not_fit_together_say_so(tmp_path, change, why):
+    """Files of this format that this package did not write."""
+    from safetensors.torch import save_file
+
+    graph = Data(edge_index=torch.tensor([[0], [1]]), x=torch.zeros(2, 1))
+    tensors = {k: torch.from_numpy(v) for k, v in from_pyg([graph] * 2).arrays.items()}
+    header = {"format": "gsat-graphs-1", "meta": "{}"}
+    save_file(tensors, tmp_path / FILE, metadata=header)
+    assert len(GraphStore.load(tmp_path)) == 2
+    if isinstance(change, dict):
+        tensors = {k: v for k, v in {**tensors, **change}.items() if v is not None}
+    else:
+        header = {k: v for k, v in {**header, "meta": change}.items() if v is not None}
+    save_file(tensors, tmp_path / FILE, metadata=header)
+    with pytest.raises(DataError, match=f"{FILE} is damaged.*{why}") as caught:
+        GraphStore.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_file_of_another_version_says_so(tmp_path):
     from safetensors.torch import save_file
 

@@ -60,6 +60,7 @@ def test_bad_rows_are_counted_per_graph(random_graphs: Make) -> None:
         planted[name] = np.array([((rows >= a) & (rows < b)).sum() for a, b in _pairs(ptr)])
     seen = survey(GraphStore(arrays, {}))
     planted["edges"] = planted.pop("src")
+    planted["order"] = np.zeros(20, dtype=int)
     assert sorted(seen.bad) == sorted(planted)
     for name, counts in planted.items():
         assert seen.bad[name].tolist() == counts.tolist(), name
@@ -142,6 +143,8 @@ def test_a_large_store_is_read_piece_by_piece() -> None:
             "src": rng.integers(0, nodes, graphs * edges, dtype=np.int32),
             "dst": rng.integers(0, nodes, graphs * edges, dtype=np.int32),
             "x": rng.random((graphs * nodes, 40), dtype=np.float32),
+            "by_src": np.tile(np.arange(edges, dtype=np.int32), graphs),
+            "order": np.tile(np.arange(edges, dtype=np.int32), graphs),
             "undirected": np.zeros(graphs, dtype=bool),
         },
         {},

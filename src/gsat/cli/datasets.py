@@ -41,6 +41,8 @@ def datasets(
 
     Says which file to get from where, and where to put it.
     """
+    if check is not None and download is not None:
+        raise GSATError("--check and --download are two things to ask for: give one at a time")
     if check is not None:
         from gsat.cli.cards import show_cards
 

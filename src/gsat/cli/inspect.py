@@ -217,8 +217,10 @@ def _graphs(
     recipe = RunDirectory.open(run).recipe
     if data is not None and is_path(data):
         from gsat.datasets.custom import read
+        from gsat.graphs.check import admit_graphs
 
         store, classes = read(Path(full_name(data))), recipe.data.options.get("classes") or []
+        admit_graphs(store, name=data)
         if model is not None:
             model.check_fits(store)
             store = for_task(store, model.task, classes)

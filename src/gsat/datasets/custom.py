@@ -49,7 +49,9 @@ def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Datas
             f"{found}, not {options['content']}; bring the old ones back, or train again"
         )
     level = find_level(store, options["level"])
-    classes = options["classes"]
+    classes = [str(name) for name in options["classes"]]
+    if len(set(classes)) < len(classes):
+        raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
     values = read_labels(store, level)
     kind = options["task"]
     if kind == "auto":
@@ -112,8 +114,9 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     """A store of PyG graphs (a sequence of ``Data``, a PyG data set), or of a store's view.
 
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
-    test), ``smiles``, and at node level ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y``
-    is of the nodes when it has a row for each.
+    test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
+    ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y`` is of the nodes when it has a row for
+    each.
     """
     from torch_geometric.data import Data
 
@@ -137,12 +140,15 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     if any(graph.get("split") is not None for graph in listed):
         marks = [_mark(graph.get("split"), number) for number, graph in enumerate(listed)]
         arrays["graph.split"] = np.array(marks, dtype=np.int64)
+    if any(graph.get("annotated") is not None for graph in listed):
+        known = [bool(graph.get("annotated", True)) for graph in listed]
+        arrays["graph.annotated"] = np.array(known)
     if any(graph.get("train_mask") is not None for graph in listed):
         arrays["node_split"] = np.concatenate([_node_marks(g, n) for n, g in enumerate(listed)])
     if any(isinstance(graph.get("smiles"), str) for graph in listed):
         from gsat.graphs.texts import encode
 
-        arrays["graph.smiles"] = encode([graph.get("smiles") or "" for graph in listed])
+        arrays["graph.smiles"] = encode([str(graph.get("smiles") or "") for graph in listed])
     return GraphStore({**store.arrays, **arrays}, store.meta)
 
 
@@ -151,7 +157,7 @@ def _are_node_labels(graphs: list[Any], level: str) -> bool:
         return False
     if level == "node":
         return True
-    sizes = [(torch.as_tensor(g.y).shape[:1], g.num_nodes) for g in graphs]
+    sizes = [(np.shape(g.y)[:1], g.num_nodes) for g in graphs]
     return any(n != 1 for _, n in sizes) and all(tuple(rows) == (n,) for rows, n in sizes)
 
 
@@ -163,12 +169,17 @@ def _with_node_labels(graph: Any) -> Any:
 
 
 def _mark(value: Any, number: int) -> int:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     known = {**splits.MARKS, -1: -1, 0: 0, 1: 1, 2: 2}
-    if value not in known:
-        raise DataError(f"graph {number} has the split {value!r}; it is train, valid or test")
-    return known[value]
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        shown = " ".join(repr(value).split())[:40]
+        raise DataError(
+            f"graph {number} has the split {shown}; it is train, valid or test, for the graph as "
+            "a whole (nodes: train_mask, val_mask, test_mask)"
+        ) from None
 
 
 def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
@@ -183,6 +194,8 @@ def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
                 f"graph {number}: {name} has the shape {list(mask.shape)} and the type "
                 f"{mask.dtype}; one bool for each of {len(marks)} nodes was needed"
             )
+        if (twice := np.flatnonzero(mask & (marks >= 0))).size:
+            raise DataError(f"graph {number}: node {twice[0]} is in {name} and in another mask")
         marks[mask] = at
     return marks
 

@@ -30,6 +30,7 @@ _COLUMNS: Final = {
 KEYS: Final = (
     "num_nodes", "edge_index", "edges", *_COLUMNS, "y", "node_y", "split", "id", "smiles"
 )  # fmt: skip
+MOST_NODES: Final = 1 << 28  # of a graph; above that, a number was mistyped, or is an identifier
 _CHUNK: Final = 4096  # graphs whose small arrays wait to be joined
 
 
@@ -47,7 +48,7 @@ def read(path: Path) -> GraphStore:
         at = reader.lines[error.graph] if error.graph is not None else number
         graph = len(reader.lines) if error.graph is None else error.graph
         raise DataError(f"{path}, line {at} (graph {graph}): {error}") from None
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise DataError(f"{path} can't be read after line {number} ({error})") from error
 
 
@@ -157,7 +158,7 @@ class _Reader:
         if isinstance(value, str):
             code: float = self.names.setdefault(value, len(self.names))
         elif isinstance(value, (bool, int, float)):
-            code, self.numbers = value, True
+            code, self.numbers = _as_float(value, name), True
         else:
             raise _Wrong(f"'{name}' holds numbers, texts or null, not {value!r}")
         if self.names and self.numbers:
@@ -236,7 +237,7 @@ class _Reader:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
+    with opener(path, "rt", encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 yield number, line
@@ -245,7 +246,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def _object(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of 4301 digits
         raise _Wrong(f"this is not JSON ({error})") from None
     if not isinstance(found, dict):
         raise _Wrong(f"a graph is a JSON object {{…}}, not a {type(found).__name__}")
@@ -277,11 +278,24 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 0:
             raise _Wrong(f"'num_nodes' is a whole number, not {given!r}")
-        return given
+        return _not_too_many(given)
     for name in ("x", "node_y", "node_truth"):
         if isinstance(graph.get(name), list):
             return len(graph[name])
-    return int(edges.max()) + 1 if edges.size else 0
+    return _not_too_many(int(edges.max()) + 1) if edges.size else 0
+
+
+def _not_too_many(nodes: int) -> int:
+    if nodes > MOST_NODES:
+        raise _Wrong(f"{nodes} nodes; a graph has at most {MOST_NODES}, numbered from 0")
+    return nodes
+
+
+def _as_float(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Wrong(f"'{name}' holds a number that is too large: {str(value)[:12]}…") from None
 
 
 def _numbers(value: Any, name: str, dimensions: int) -> Array:

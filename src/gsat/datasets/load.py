@@ -187,6 +187,7 @@ def save(store: GraphStore, folder: Path) -> GraphStore:
     """The store, written to a folder of the cache and memory-mapped from there."""
     try:
         return GraphStore.load(store.save(folder))
-    # A cache that can't be written costs time, not the run; safetensors wraps a full disk.
-    except (OSError, SafetensorError):
+    # A cache that can't be written, or was replaced before it was read back, costs time, not the
+    # run; safetensors wraps a full disk.
+    except (DataError, OSError, SafetensorError):
         return store

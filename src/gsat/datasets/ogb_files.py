@@ -74,7 +74,7 @@ def raw_files(name: str) -> tuple[RawFile, ...]:
             f"ogbg_mol/ogbg_{name}/{part}.csv.gz",
             known.get(part, ""),
             "the Open Graph Benchmark",
-            url=f"http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{short}.zip",
+            url=f"https://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/{short}.zip",
             member=f"{short}/{part}.csv.gz",
         )
         for part in PARTS

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.datasets.archive import LIMIT
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 
@@ -36,6 +37,7 @@ TABLES: Final = {
     "edge_attributes": "edge",
     "edge_gt": "edge",
 }
+MOST_KINDS: Final = 10_000  # of labels that become features, one-hot
 _NEEDED: Final = ("A", "graph_indicator")
 
 
@@ -147,6 +149,8 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
                 file = f"{name}_{table}.txt"
                 member = next((m for m in members if Path(m).name == file), None)
                 if member is not None:
+                    if archive and archive.getinfo(member).file_size > LIMIT:
+                        raise DataError(f"{file} unpacks to more than {LIMIT} bytes; unpack it")
                     raw = archive.read(member) if archive else (path / member).read_bytes()
                     tables[table] = _table(raw, file)
         except (
@@ -200,7 +204,9 @@ def _first_bad_line(text: str, file: str) -> DataError:
 
 
 def _name(members: list[str]) -> str:
-    names = sorted({m.removesuffix("_A.txt") for m in members if m.endswith("_A.txt")})
+    # macOS puts a ._NAME_A.txt beside, which is no table.
+    tables = [m for m in members if m.endswith("_A.txt") and not m.startswith("._")]
+    names = sorted({m.removesuffix("_A.txt") for m in tables})
     if len(names) != 1:
         found = f"those of {', '.join(names)}" if names else "none (no NAME_A.txt)"
         raise DataError(f"it must hold the tables of one data set, and holds {found}")
@@ -215,14 +221,20 @@ def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
         labels = _whole(tables[f"{of}_labels"], f"{of}_labels")
         for column in labels.T:
             place = column - column.min(initial=column[0] if len(column) else 0)
-            one_hot = np.zeros((len(column), int(place.max(initial=0)) + 1), dtype=np.float32)
+            kinds = int(place.max(initial=0)) + 1
+            if kinds > MOST_KINDS:
+                raise _unfit(
+                    f"{of}_labels run over {kinds} numbers, and each would be a feature; at most "
+                    f"{MOST_KINDS}, or give them as {of}_attributes"
+                )
+            one_hot = np.zeros((len(column), kinds), dtype=np.float32)
             one_hot[np.arange(len(column)), place] = 1
             parts.append(one_hot)
     return np.concatenate(parts, axis=1) if parts else None
 
 
 def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
-    wrong = np.flatnonzero((rows != np.floor(rows)).any(axis=1))
+    wrong = np.flatnonzero(~(np.isfinite(rows) & (rows == np.floor(rows))).all(axis=1))
     if len(wrong):
         raise _unfit(f"{table}, line {int(wrong[0]) + 1}: a whole number was needed")
     return rows.astype(np.int64)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from gsat.datasets.raw import cache_folder
+from gsat.datasets.raw import cache_folder, offline
 from gsat.errors import DataError, MissingExtraError
 
 MINILM: Final = "minilm"
@@ -43,7 +43,7 @@ class WordVectors:
 
     Args:
         name: ``minilm``, which the extra ``text`` brings along; a folder with a model; or the name
-            of one on the Hugging Face hub, which is fetched unless ``GSAT_OFFLINE`` is 1.
+            of one on the Hugging Face hub, which is fetched unless ``GSAT_OFFLINE`` is set.
 
     Attributes:
         size: length of a vector. digest: SHA-256 of the model's files, 16 hex digits.
@@ -173,10 +173,9 @@ def locate(name: str) -> Path:
     if Path(name).is_dir():
         return Path(name)
     hub = _extra("huggingface_hub")
-    offline = os.environ.get("GSAT_OFFLINE") == "1"
     try:
         return Path(
-            hub.snapshot_download(name, allow_patterns=list(PARTS), local_files_only=offline)
+            hub.snapshot_download(name, allow_patterns=list(PARTS), local_files_only=offline())
         )
     # The hub's errors are of many families (network, names, rights); all mean the same here.
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:

@@ -34,9 +34,12 @@ def sort_edges(
             f"not {len(node_ptr) - 1} and {len(edge_ptr) - 1}"
         )
     graphs, edges = len(node_ptr) - 1, int(edge_ptr[-1])
-    index = np.asarray(edge_index, dtype=np.int64)
+    index = np.asarray(edge_index)
     if index.size == 0:
         index = index.reshape(2, 0)
+    elif index.dtype.kind not in "iu":
+        raise DataError(f"edge_index holds whole numbers, the nodes, not {index.dtype}")
+    index = index.astype(np.int64)
     if index.ndim != 2 or len(index) != 2:
         raise DataError(f"edge_index must have shape [2, E], not {list(index.shape)}")
     if index.shape[1] != edges:
@@ -66,13 +69,15 @@ def sort_edges(
 
 
 def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """``values`` with one row for each of ``count`` things, as float32, int64 or bool; texts as
-    bytes."""
+    """``values`` with one row for each of ``count`` things, as float32, int64 or bool; texts of
+    graphs as bytes."""
     array = np.asarray(values)
     if len(array) != count:
         raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
-    if array.dtype.kind == "U":
+    if array.dtype.kind == "U" and per == "graph" and name != "y":
         return encode(array.tolist())
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} holds numbers, not {array.dtype}; number what is text")
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
     # Half-precision features stay as they are: word vectors take half the disk.
     half = name == "x" and array.dtype == np.float16

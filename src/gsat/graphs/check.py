@@ -5,7 +5,7 @@ An error says that a training would fail or mean nothing; a note goes on the dat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, Literal
@@ -24,6 +24,7 @@ Splits = Mapping[str, NDArray[np.int64]]
 SHOWN: Final = 5  # numbers of graphs that a finding lists
 _BAD: Final = {
     "edges": "edges to nodes that are not in the graph",
+    "order": "edges that are not in the order of a store (save the graphs again)",
     "x": "features (x) that are NaN or infinite",
     "edge_attr": "edge attributes (edge_attr) that are NaN or infinite",
     "edge_weight": "edge weights (edge_weight) that are NaN or infinite",
@@ -80,7 +81,16 @@ def check(
 def admit(store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = "") -> None:
     """Raise a :class:`DataError` of one line if something is wrong with a data set."""
     quick = survey(store, digests=False)
-    found = check(store, task, splits, overlap=overlap, surveyed=quick)
+    _refuse(check(store, task, splits, overlap=overlap, surveyed=quick), name)
+
+
+def admit_graphs(store: GraphStore, *, name: str) -> None:
+    """The same for graphs to predict: what they hold must be sound, labels and splits are not
+    asked for."""
+    _refuse(_values(survey(store, digests=False)), name)
+
+
+def _refuse(found: Iterable[Finding], name: str) -> None:
     wrong = [finding.message for finding in found if finding.severity == "error"]
     if wrong:
         raise DataError(f"{name} can't be used: {'; '.join(wrong)}")
@@ -92,8 +102,7 @@ def admit(store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: 
 def _graphs(store: GraphStore, seen: Survey) -> Iterator[Finding]:
     if not len(store):
         yield Finding("error", "graphs", "there are no graphs")
-    for name, bad in seen.bad.items():
-        yield from _numbered("error", name, bad > 0, _BAD[name])
+    yield from _values(seen)
     yield from _numbered("error", "empty", store.node_counts == 0, "no nodes")
     yield from _numbered(
         "note", "no-edges", (store.edge_counts == 0) & (store.node_counts > 0), "no edges"
@@ -101,6 +110,12 @@ def _graphs(store: GraphStore, seen: Survey) -> Iterator[Finding]:
     some = (seen.isolated > 0) & (store.edge_counts > 0)
     what = f"nodes without an edge ({seen.isolated[some].sum()} in all)"
     yield from _numbered("note", "isolated", some, what)
+
+
+def _values(seen: Survey) -> Iterator[Finding]:
+    """Numbers that can't be."""
+    for name, bad in seen.bad.items():
+        yield from _numbered("error", name, bad > 0, _BAD[name])
 
 
 def _numbered(

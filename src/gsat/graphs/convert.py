@@ -32,12 +32,13 @@ def from_pyg(graphs: Iterable[Data], meta: Mapping[str, Any] | None = None) -> G
     for number, graph in enumerate(graphs):
         if graph.edge_index is None or graph.num_nodes is None:
             raise DataError(f"graph {number} has no edge_index or no nodes; PyG Data needs both")
+        _check_edge_index(graph.edge_index, number)
     columns = {
         name: _column(graphs, name) for name in _NAMES if any(_given(g, name) for g in graphs)
     }
     nodes = [int(g.num_nodes) for g in graphs]
     edges = [int(g.edge_index.size(1)) for g in graphs]
-    index = [g.edge_index.numpy(force=True) for g in graphs]
+    index = [g.edge_index.numpy(force=True).astype(np.int64) for g in graphs]
     return GraphStore.from_arrays(
         node_ptr=np.concatenate([[0], np.cumsum(nodes, dtype=np.int64)]),
         edge_ptr=np.concatenate([[0], np.cumsum(edges, dtype=np.int64)]),
@@ -169,6 +170,26 @@ def _given(data: Data, name: str) -> bool:
     return data.get(name) is not None
 
 
+def _check_edge_index(index: Any, number: int) -> None:
+    tensor = isinstance(index, torch.Tensor)
+    whole = tensor and (index.numel() == 0 or not (index.is_floating_point() or index.is_complex()))
+    if not whole or index.ndim != 2 or len(index) != 2:
+        came = f"{index.dtype} {list(index.shape)}" if tensor else type(index).__name__
+        raise DataError(
+            f"graph {number}: edge_index is a tensor of whole numbers [2, E], not {came}"
+        )
+
+
+def _array(value: Any, name: str, number: int) -> Array:
+    try:
+        return torch.as_tensor(value).numpy(force=True)
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(
+            f"graph {number}: '{name}' is no dense tensor of numbers that NumPy knows ({why})"
+        ) from None
+
+
 def _column(graphs: list[Data], name: str) -> Array:
     parts = []
     for number, graph in enumerate(graphs):
@@ -180,7 +201,7 @@ def _column(graphs: list[Data], name: str) -> Array:
             raise DataError(
                 f"graph {number} has no '{name}' although others have; give all or none"
             )
-        value = torch.as_tensor(graph[name]).numpy(force=True)
+        value = _array(graph[name], name, number)
         if name == "y":
             value = value.reshape(1, -1) if value.ndim > 1 or value.size > 1 else value.reshape(1)
         elif value.ndim == 0 or len(value) != rows:

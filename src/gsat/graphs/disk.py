@@ -26,12 +26,14 @@ from safetensors.torch import save_file
 from gsat.errors import DataError
 from gsat.graphs.sharded import Array, Column, ShardedArray, content_digest
 from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
+from gsat.graphs.texts import pad
 
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
 INDEX: Final = "index.json"
 INDEX_FORMAT: Final = "gsat-shards-1"
 SHARD_BYTES: Final = 256 << 20
+ALWAYS: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
 _SHARD_NAME: Final = re.compile(r"graphs-\d{5,}-[0-9a-f]{16}\.safetensors")
 
 
@@ -203,15 +205,20 @@ def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
 
 def _concatenate(name: str, parts: Sequence[Column]) -> Array:
     if name not in ("node_ptr", "edge_ptr"):
-        return np.concatenate(parts)
+        return np.concatenate(pad([*map(np.asarray, parts)]) if _is_text(name, parts[0]) else parts)
     before = np.cumsum([0, *(part[-1] for part in parts)])
     return np.concatenate([[0], *(part[1:] + n for part, n in zip(parts, before, strict=False))])
 
 
 def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
-    """Type and width of every array, in words."""
+    """Type and width of every array, in words; texts may be of any length."""
     widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
-    return {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
+    kinds = {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
+    return {name: "text" if _is_text(name, arrays[name]) else kind for name, kind in kinds.items()}
+
+
+def _is_text(name: str, values: Column) -> bool:
+    return name.startswith("graph.") and values.dtype == np.uint8
 
 
 @contextmanager
@@ -241,9 +248,36 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
                     f"{header.get('format')!r}, not {FORMAT!r}"
                 )
             arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+        meta = json.loads(header["meta"])
+        if not isinstance(meta, dict):
+            raise ValueError("its meta is no table")
+        _check_arrays(arrays)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it and make it again") from error
-    return arrays, json.loads(header["meta"])
+    return arrays, meta
+
+
+def _check_arrays(arrays: Mapping[str, Array]) -> None:
+    """Raise unless every array has a row for each of what its pointers count."""
+    if missing := [name for name in ALWAYS if name not in arrays]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    rows = {}
+    for name in ("node_ptr", "edge_ptr"):
+        ptr = arrays[name]
+        sound = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
+        if not sound or (np.diff(ptr) < 0).any():
+            raise ValueError(f"{name} does not start at 0, or falls")
+        rows[name] = int(ptr[-1])
+    graphs = len(arrays["node_ptr"]) - 1
+    for name, values in arrays.items():
+        if name in NODE_ARRAYS:
+            wanted = rows["node_ptr"]
+        elif name in EDGE_ARRAYS:
+            wanted = rows["edge_ptr"]
+        else:
+            wanted = graphs + name.endswith("_ptr")
+        if values.ndim == 0 or len(values) != wanted:
+            raise ValueError(f"{name} has the shape {list(values.shape)}, not {wanted} rows")
 
 
 def _read_index(folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Memory stays bounded however large the store is, and nothing is done graph by gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.graphs.sharded import Column
 from gsat.graphs.store import GraphStore, ranges
 
 Array = NDArray[Any]
@@ -29,7 +30,8 @@ class Survey:
 
     Attributes:
         bad: how many rows of an array can't be, by the array's name: features, attributes and
-            weights that are not finite, truth outside 0 to 1; ``edges`` that leave their graph.
+            weights that are not finite, truth outside 0 to 1; ``edges`` that leave their graph;
+            edges out of the ``order`` that kernels rely on without a look.
         isolated: nodes that no edge touches.
         true_edges: the sum of ``edge_truth``, or None where there is no truth.
         digest: a 64-bit digest of the features and edges, in stored order, without labels and
@@ -46,7 +48,7 @@ def survey(store: GraphStore, *, digests: bool = True) -> Survey:
     """Look at every graph of a store (or view) once."""
     arrays, total = store.arrays, len(store)
     checked = [name for name in (*FINITE, *TRUTHS) if name in arrays]
-    bad = {name: np.zeros(total, dtype=np.int64) for name in ("edges", *checked)}
+    bad = {name: np.zeros(total, dtype=np.int64) for name in ("edges", "order", *checked)}
     isolated = np.zeros(total, dtype=np.int64)
     true_edges = np.zeros(total) if "edge_truth" in arrays else None
     digest = np.zeros(total, dtype=np.uint64) if digests else None
@@ -59,7 +61,9 @@ def survey(store: GraphStore, *, digests: bool = True) -> Survey:
         ends = np.stack([arrays["src"][edges], arrays["dst"][edges]], axis=1)
         within = (ends >= 0) & (ends < np.repeat(node_count, edge_count)[:, None])
         outside = ~_all(within)
-        bad["edges"][part] = _sums(outside, edge_ptr)
+        bad["edges"][part] = astray = _sums(outside, edge_ptr)
+        disorder = _sums(_disordered(arrays, rows, edges, ends, edge_ptr), edge_ptr)
+        bad["order"][part] = np.where(astray > 0, 0, disorder)  # of what is astray, there is none
         alone = np.ones(len(nodes), dtype=bool)
         alone[(ends + np.repeat(node_ptr[:-1], edge_count)[:, None])[~outside]] = False
         isolated[part] = _sums(alone, node_ptr)
@@ -87,6 +91,31 @@ def _parts(store: GraphStore) -> Iterator[slice]:
     numbers += store.edge_counts * (2 + store.num_edge_features)
     cuts = np.flatnonzero(np.diff(np.cumsum(numbers) // CHUNK)) + 1
     yield from (slice(start, stop) for start, stop in pairwise([0, *cuts.tolist(), len(store)]))
+
+
+def _disordered(
+    arrays: Mapping[str, Column],
+    rows: Counts,
+    edges: Counts,
+    ends: Array,
+    edge_ptr: Counts,
+) -> NDArray[np.bool_]:
+    """Which edges [E] are not as ``build.sort_edges`` leaves them: by destination, with the
+    by-source order (on undirected graphs the reverse edge) and the caller's order beside them."""
+    counts = np.diff(edge_ptr)
+    first, count = np.repeat(edge_ptr[:-1], counts), np.repeat(counts, counts)
+    wrong = np.zeros(len(edges), dtype=bool)
+    for name in ("order", "by_src"):
+        place = arrays[name][edges].astype(np.int64)
+        outside = (place < 0) | (place >= count)
+        place = np.where(outside, 0, place) + first
+        wrong |= outside | (np.bincount(place, minlength=len(edges))[place] != 1)
+    by_src = ends[place]
+    falls = (np.diff(ends[:, 1]) < 0) | (np.diff(by_src[:, 0]) < 0)
+    wrong[1:] |= falls & (np.diff(first) == 0)
+    mirrored = _all(by_src == ends[:, ::-1])
+    wrong |= np.repeat(arrays["undirected"][rows], counts) & ~mirrored
+    return wrong
 
 
 def _possible(name: str, values: Array) -> NDArray[np.bool_]:

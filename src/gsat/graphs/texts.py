@@ -14,6 +14,12 @@ def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
     return padded.view(np.uint8).reshape(len(padded), padded.dtype.itemsize)
 
 
+def pad(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """Texts of :func:`encode`, all as wide as the widest."""
+    width = max(rows.shape[1] for rows in parts)
+    return [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in parts]
+
+
 def decode(rows: NDArray[np.uint8]) -> list[str]:
     """The texts of :func:`encode`."""
     packed = np.ascontiguousarray(rows)
