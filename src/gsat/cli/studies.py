@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gsat.cli.app import app, print_error
-from gsat.cli.training import Json, Quiet
+from gsat.cli.training import Backbone, Epochs, Json, Quiet, RecipeFile, Set
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -45,19 +45,15 @@ def tune(
     metric: Annotated[
         str | None, typer.Option(help="Validation metric to choose by (the task's own).")
     ] = None,
-    backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
+    backbone: Backbone = "gin",
     seed: Annotated[int | None, typer.Option(min=0, help="Tune with this seed (0).")] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Judge by the mean of seeds 0 … N−1.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
-    recipe: Annotated[
-        Path | None, typer.Option(help="A TOML file over the shipped recipe.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Short for --set epochs=N.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")
-    ] = None,
+    recipe: RecipeFile = None,
+    epochs: Epochs = None,
+    set_: Set = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the runs (one in runs/ for each tuning).")
     ] = None,

@@ -20,6 +20,13 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of one run
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+Backbone = Annotated[str, typer.Option(help="The network: gin, pna, leconv.")]
+RecipeFile = Annotated[Path | None, typer.Option(help="A TOML file over the shipped recipe.")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Short for --set epochs=N.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")
+]
+
 
 @app.command()
 def train(
@@ -30,7 +37,7 @@ def train(
             "folder or zip, a folder of saved graphs."
         ),
     ],
-    backbone: Annotated[str, typer.Option(help="The network: gin, pna, leconv.")] = "gin",
+    backbone: Backbone = "gin",
     method: Annotated[str, typer.Option(help="How to train it; see: gsat methods")] = "gsat",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Decides the split and the training (0).")
@@ -39,13 +46,9 @@ def train(
         int | None, typer.Option(min=1, help="Train seeds 0 … N−1, in OUT/seed-K.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="With --seeds: how many at a time.")] = 1,
-    recipe: Annotated[
-        Path | None, typer.Option(help="A TOML file over the shipped recipe.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Short for --set epochs=N.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")
-    ] = None,
+    recipe: RecipeFile = None,
+    epochs: Epochs = None,
+    set_: Set = None,
     out: Out = None,
     record: Annotated[
         Path | None, typer.Option(help="Append each finished run to this JSON-lines file.")
