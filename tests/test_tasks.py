@@ -207,3 +207,25 @@ def test_losses_of_single_labels_have_the_loss_as_their_mean(kind: str) -> None:
     assert found.shape == (5, 7 if kind == "multiclass" else y.numel() - 1)
     expected = torch.stack([task.loss(each, y) for each in logits])
     torch.testing.assert_close(found.mean(dim=1), expected)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        Task("binary"),
+        Task("multiclass", 3),
+        Task("multilabel", 4, "roc_auc"),
+        Task("regression", 1, "r2", centre=2.0, scale=3.0),
+    ],
+)
+def test_the_loss_of_a_graph_is_that_of_a_batch_of_it_alone(task: Task) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(6, task.num_logits, generator=generator)
+    if task.kind == "multiclass":
+        y = torch.tensor([0, 1, 2, 2, 1, 0])
+    else:
+        y = (torch.rand(6, task.num_logits, generator=generator) < 0.5).float()
+        y[1] = float("nan")  # none is present
+        y[2, 0] = float("nan")
+    alone = torch.stack([task.loss(logits[i : i + 1], y[i : i + 1]) for i in range(6)])
+    torch.testing.assert_close(task.graph_losses(logits, y), alone)

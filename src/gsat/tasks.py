@@ -150,6 +150,23 @@ class Task:
         target = target.expand(len(said), -1)
         return F.binary_cross_entropy_with_logits(said, target, reduction="none")
 
+    def graph_losses(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The loss of each graph (or node) by itself, [G], the mean over its labels that are
+        present; 0 where none is.
+
+        Args:
+            logits, y: as in :meth:`loss`.
+        """
+        if self.kind == "multiclass":
+            return F.cross_entropy(logits, y, reduction="none")
+        present = ~torch.isnan(y)
+        known = y.nan_to_num().to(logits.dtype)
+        if self.kind == "regression":
+            each = (logits - (known - self.centre) / self.scale).square()
+        else:
+            each = F.binary_cross_entropy_with_logits(logits, known, reduction="none")
+        return (each * present).sum(dim=1) / present.sum(dim=1).clamp(min=1)
+
     def probabilities(self, logits: Tensor) -> Tensor:
         """[G, num_logits] logits to probabilities: one per class, or one per label.
 

@@ -24,7 +24,6 @@ from gsat.methods.posthoc import (
     PosthocMethod,
     PosthocSettings,
     Target,
-    answer_loss,
     entropy,
     graph_mean,
     graph_sum,
@@ -113,7 +112,7 @@ class GNNExplainer(Posthoc):
                 mask = search.mask.sigmoid()
                 logits = self.backbone(batch, attention=average_directions(mask, batch))
                 losses = {
-                    "answer": answer_loss(self.task, logits, search.answer),
+                    "answer": self.task.graph_losses(logits, search.answer),
                     "size": graph_sum(mask, batch),
                     "entropy": graph_mean(entropy(mask), batch),
                 }

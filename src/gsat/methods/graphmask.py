@@ -34,7 +34,6 @@ from gsat.methods.posthoc import (
     PosthocMethod,
     PosthocSettings,
     Target,
-    answer_loss,
     graph_mean,
 )
 from gsat.models import Attended, Backbone, seeded
@@ -277,7 +276,7 @@ class GraphMaskMethod(PosthocMethod):
         settings = self.settings
         answer = self.model.answer(logits, batch)
         said = self.model.gated(batch, keep, first)
-        far = [answer_loss(self.model.task, each, answer).mean() for each in (said, logits)]
+        far = [self.model.task.graph_losses(each, answer).mean() for each in (said, logits)]
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)
         parts = {
             "answer": far[0] - far[1],

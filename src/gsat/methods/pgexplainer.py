@@ -24,7 +24,6 @@ from gsat.methods.posthoc import (
     PosthocMethod,
     PosthocSettings,
     Target,
-    answer_loss,
     entropy,
     graph_mean,
     graph_sum,
@@ -143,7 +142,7 @@ class PGExplainerMethod(PosthocMethod):
         answer = self.model.answer(logits, batch)
         masked = self.model.backbone(batch, attention=mask)
         parts = {
-            "answer": answer_loss(self.model.task, masked, answer).mean(),
+            "answer": self.model.task.graph_losses(masked, answer).mean(),
             "size": graph_sum(mask, batch).mean(),
             "entropy": graph_mean(entropy(mask), batch).mean(),
         }

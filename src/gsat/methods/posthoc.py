@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -17,7 +16,6 @@ from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSe
 from gsat.methods.pretraining import PRETRAIN, Pretraining
 from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
 from gsat.ops import Draws
-from gsat.tasks import Task
 
 EXPLAIN = "explain"
 
@@ -94,19 +92,6 @@ class Posthoc(InterpretableModel):
         if self.target == "prediction" or batch.y is None:
             return own
         return torch.where(batch.y.isnan(), own, batch.y)
-
-
-def answer_loss(task: Task, logits: Tensor, answer: Tensor) -> Tensor:
-    """The loss of each graph by itself [B], where :meth:`Task.loss` gives the mean."""
-    if task.kind == "multiclass":
-        return F.cross_entropy(logits, answer, reduction="none")
-    present = ~torch.isnan(answer)
-    known = answer.nan_to_num().to(logits.dtype)
-    if task.kind == "regression":
-        each = (logits - (known - task.centre) / task.scale).square()
-    else:
-        each = F.binary_cross_entropy_with_logits(logits, known, reduction="none")
-    return (each * present).sum(dim=1) / present.sum(dim=1).clamp(min=1)
 
 
 def graph_sum(values: Tensor, batch: GraphBatch) -> Tensor:
