@@ -9,7 +9,8 @@ from typing import Any
 from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import GSATError
 from gsat.methods import METHODS
-from gsat.studies import paper
+from gsat.studies.study import PREDICTION, Cell
+from gsat.studies.tables import papers_cell
 from gsat.training.recipe import make_recipe
 from gsat.training.results import read_records, summarise
 from gsat.training.train import RESULTS_VERSION
@@ -54,16 +55,20 @@ def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
     count = str(len(seeds)) if seeds == list(range(len(seeds))) else f"{seeds} (gaps)"
     key = (first["method"], first["backbone"], first["dataset"])
     comparable = first["matches_paper"] != "different"
+
+    def published(metric: str) -> str:
+        return _paper(papers_cell(*key, metric) if comparable else None)
+
     return (
         _data_name(first) + MARKS[first["matches_paper"]],
         _method_name(first),
         count,
         _prediction(runs),
-        _paper(paper.PREDICTION.get(key) if comparable else None),
+        published(PREDICTION),
         _cell(runs, "explanation_auc"),
-        _paper(paper.EXPLANATION_AUC.get(key) if comparable else None),
+        published("explanation_auc"),
         _cell(runs, "precision_at_5"),
-        _paper(paper.PRECISION_AT_5.get(key) if comparable else None),
+        published("precision_at_5"),
     )
 
 
@@ -119,8 +124,10 @@ def _cell(runs: list[dict[str, Any]], metric: str) -> str:
     return "–" if spread is None else f"{100 * spread[0]:.2f} ± {100 * spread[1]:.2f}"
 
 
-def _paper(cell: paper.Cell | None) -> str:
-    return "–" if cell is None else f"{cell[0]:.2f} ± {cell[1]:.2f}"
+def _paper(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    return f"{cell[0]:.2f}" + (f" ± {cell[1]:.2f}" if cell[1] is not None else "")
 
 
 def write_between_marks(path: Path, table: str) -> None:

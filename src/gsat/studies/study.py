@@ -1,0 +1,144 @@
+"""What a study is: experiments, each run with several seeds, and how the paper shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gsat.errors import GSATError
+from gsat.training.recipe import Recipe, make_recipe
+
+# Mean and standard deviation in per cent; the deviation is None where none was published.
+Cell = tuple[float, float | None]
+PREDICTION = "prediction"  # the task's own metric: accuracy, or ROC AUC
+
+# The ablations of the paper, as settings of GSAT.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "": {},
+    "beta0": {"info_coef": 0.0},
+    "nostoch": {"sampling": "none"},
+    "nostoch-beta0": {"sampling": "none", "info_coef": 0.0},
+}
+# What makes a data set the paper's own, where it is not so by itself.
+_PAPERS_OWN: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run with every seed: a method on a network and a data set, by the shipped recipe with
+    some settings changed."""
+
+    dataset: str
+    method: str
+    backbone: str = "gin"
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def recipe(self, seed: int) -> Recipe:
+        """The recipe of one seed."""
+        return make_recipe(
+            self.dataset,
+            backbone=self.backbone,
+            method=self.method,
+            seed=seed,
+            settings={**_PAPERS_OWN.get(self.dataset, {}), **dict(self.settings)},
+        )
+
+    @cached_property
+    def hash(self) -> str:
+        """The recipe's name without its seed: how recorded runs are found."""
+        return self.recipe(0).hash()
+
+    def __str__(self) -> str:
+        changed = "".join(f" {key}={value}" for key, value in self.settings)
+        return f"{self.dataset} {self.backbone} {self.method}{changed}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: a method on a network, with the paper's cells by data set."""
+
+    method: str
+    backbone: str
+    variant: str = ""
+    paper: Mapping[str, Cell] = field(default_factory=dict)
+
+    def experiment(self, dataset: str) -> Experiment:
+        """What is run for one of its cells."""
+        return Experiment(
+            dataset, self.method, self.backbone, tuple(VARIANTS[self.variant].items())
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are measured alike.
+
+    Attributes:
+        metric: of the test data; ``prediction`` stands for the task's own. bold: the paper's rule
+            for what stands out, by name (see ``studies/report.py``).
+    """
+
+    metric: str
+    rows: tuple[Row, ...]
+    bold: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper: data sets beside each other, methods below."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    parts: tuple[Part, ...]
+    note: str = ""
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """All that has to be run, each once."""
+        return tuple(dict.fromkeys(experiment for *_, experiment in self.cells()))
+
+    def cells(self) -> Iterator[tuple[Part, Row, str, Experiment]]:
+        """Every cell the paper fills, row by row: part, row, data set, and what is run for it."""
+        for part in self.parts:
+            for row in part.rows:
+                for column in self.columns:
+                    if column in row.paper:
+                        yield part, row, column, row.experiment(column)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper; ``studies/figures.py`` draws it by its name."""
+
+    name: str
+    title: str
+    experiments: tuple[Experiment, ...]
+
+
+Study = Table | Figure
+
+
+def parse_rows(columns: str, lines: str) -> tuple[Row, ...]:
+    """Rows from lines of ``method[/variant] backbone mean±std …``, a number for each column;
+    ``-`` where the paper has none."""
+    rows = []
+    for line in lines.strip().splitlines():
+        name, backbone, *values = line.split()
+        method, _, variant = name.partition("/")
+        if variant not in VARIANTS:
+            raise GSATError(f"there is no variant '{variant}': there are {', '.join(VARIANTS)}")
+        cells = {
+            column: _cell(value)
+            for column, value in zip(columns.split(), values, strict=True)
+            if value != "-"
+        }
+        rows.append(Row(method, backbone, variant, cells))
+    return tuple(rows)
+
+
+def _cell(text: str) -> Cell:
+    mean, _, std = text.partition("±")
+    return float(mean), float(std) if std else None
