@@ -14,6 +14,7 @@ from cli_harness import finish, gsat, refuse, start, succeed
 
 from gsat.methods import METHODS
 from gsat.studies import tune as module
+from gsat.training.parallel import Outcome
 
 TUNE = ("tune", "irm", "ba2motifs", "--set", "graphs=30", "--set", "hidden=8", "--quiet")
 
@@ -42,7 +43,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 valid = {"accuracy": recipe.settings.penalty / 4, "loss": 1.0}
                 good[name] = {"seconds": 1.0, "valid": valid, "test": {}}
-        return good, bad
+        return Outcome(good, bad)
 
     monkeypatch.setattr(module, "train_each", fake)
 

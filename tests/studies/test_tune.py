@@ -15,7 +15,7 @@ from gsat.errors import GSATError, RecipeError, RunError
 from gsat.studies import tune as module
 from gsat.studies.grids import GRIDS, grid_of
 from gsat.studies.tune import Tuned, parse_grid, tune
-from gsat.training import files
+from gsat.training import files, parallel
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
@@ -34,7 +34,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
         def fake(runs: Runs, folder: Any, **how: Any) -> Any:
             ends = {name: plan(recipe) for name, recipe in runs.items()}
             good = {n: {"seconds": 1.0, **e} for n, e in ends.items() if isinstance(e, dict)}
-            return good, {n: e for n, e in ends.items() if isinstance(e, str)}
+            return parallel.Outcome(good, {n: e for n, e in ends.items() if isinstance(e, str)})
 
         monkeypatch.setattr(module, "train_each", fake)
 
@@ -253,7 +253,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 else gsat.train(recipe, folder / name, checkpoint_seconds=0)
             )
             results[name] = run.result
-        return results, {}
+        return parallel.Outcome(results)
 
     monkeypatch.setattr(module, "train_each", here)
     monkeypatch.setattr(files.os, "fsync", lambda handle: None)

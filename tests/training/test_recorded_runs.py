@@ -148,10 +148,10 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
     before = times(folder / "seed-0")
     with stopping(9), pytest.raises(KeyboardInterrupt):
         gsat.train(recipes[2], folder / "seed-1", checkpoint_seconds=0)
-    came: list[dict[str, Any]] = []
-    results = parallel.train_all(recipes, folder, record=file, done=came.append)
+    came: dict[str, Any] = {}
+    results = parallel.train_all(recipes, folder, record=file, done=came.__setitem__)
     assert [result["seed"] for result in results] == [2, 0, 1]
-    assert came == results
+    assert came == {f"seed-{result['seed']}": result for result in results}
     assert results[1] == finished.result
     assert times(folder / "seed-0") == before
     for seed in (1, 2):
@@ -170,13 +170,14 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
 def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "seed-0").write_text("in the way")
     recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
-    came: list[dict[str, Any]] = []
+    came: dict[str, Any] = {}
     with pytest.raises(RunError) as caught:
-        parallel.train_all(recipes, tmp_path, jobs=2, done=came.append)
+        parallel.train_all(recipes, tmp_path, jobs=2, done=came.__setitem__)
     said = one_line(caught.value)
     assert said.startswith("1 of 3 runs failed: seed 0: ")
     assert "is not an empty folder" in said
-    assert sorted(result["seed"] for result in came) == [1, 2]
+    assert came["seed-0"] is None
+    assert [came[f"seed-{k}"]["seed"] for k in (1, 2)] == [1, 2]
     assert (tmp_path / "seed-1" / "result.json").is_file()
 
 
@@ -195,7 +196,7 @@ def test_a_worker_that_dies_while_idle_is_replaced(tmp_path: Path) -> None:
     Threaded.tired.append(0)
     recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
 
-    def done(result: dict[str, Any]) -> None:
+    def done(name: str, result: Any) -> None:
         time.sleep(0.05)  # long enough to be dead when the next job is handed out
 
     results = parallel.train_all(recipes, tmp_path, done=done)
@@ -245,10 +246,10 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
     """Two short runs end; then Ctrl-C comes, while a long one is at work and another waits."""
     recipes = [small_recipe(0), small_recipe(1)]
     recipes += [small_recipe(seed, epochs=100_000) for seed in (2, 3)]
-    came: list[int] = []
+    came: list[str] = []
 
-    def done(result: dict[str, Any]) -> None:
-        came.append(result["seed"])
+    def done(name: str, result: Any) -> None:
+        came.append(name)
         if len(came) == 2:
             deadline = time.monotonic() + 120
             while not (tmp_path / "seed-2" / "metrics.jsonl").exists():
@@ -260,7 +261,7 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
         parallel.train_all(recipes, tmp_path, jobs=2, done=done)
     assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
     assert multiprocessing.active_children() == []
-    assert sorted(came) == [0, 1]
+    assert sorted(came) == ["seed-0", "seed-1"]
     assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
     gsat.train(small_recipe(1), tmp_path / "alone")
     assert differing(outcome(tmp_path / "seed-1"), outcome(tmp_path / "alone")) == []
@@ -269,3 +270,17 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
     assert saved == f"epoch-{len(epochs_logged(tmp_path / 'seed-2'))}"
     assert not (tmp_path / "seed-2" / "result.json").exists()
     assert not (tmp_path / "seed-3").exists()
+
+
+@pytest.mark.medium
+def test_when_the_time_has_come_epochs_are_saved_and_the_rest_is_left(tmp_path: Path) -> None:
+    runs = {"long": small_recipe(0, epochs=100_000), "waits": small_recipe(1)}
+    came: list[str] = []
+    ended = parallel.train_each(
+        runs, tmp_path, done=lambda name, _: came.append(name), deadline=time.monotonic() + 20
+    )
+    assert ended == parallel.Outcome(left=["long", "waits"])
+    assert came == []
+    saved = (tmp_path / "long" / "ckpt" / "LAST").read_text().strip()
+    assert saved == f"epoch-{len(epochs_logged(tmp_path / 'long'))}"
+    assert not (tmp_path / "waits").exists()

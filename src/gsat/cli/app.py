@@ -40,6 +40,7 @@ def options(
 
 def run(arguments: list[str]) -> int:
     """Run a command; returns the exit code."""
+    import gsat.cli.bench
     import gsat.cli.datasets
     import gsat.cli.inspect
     import gsat.cli.studies

@@ -165,7 +165,7 @@ def _train_seeds(
             folder,
             jobs=jobs,
             record=record,
-            done=lambda result: bar.advance(f"seed {result['seed']} done"),
+            done=lambda name, _: bar.advance(f"{name} done"),
         )
     finally:
         bar.stop()

@@ -24,7 +24,7 @@ from gsat.training.parallel import train_each
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
-from gsat.training.rundir import RunDirectory, environment
+from gsat.training.rundir import RunDirectory, environment, run_name
 from gsat.training.train import RESULTS_VERSION, load_data, make_method, settled
 
 _EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
@@ -124,10 +124,11 @@ def tune(
     bar = Progress(f"{base.data.label}, {len(recipes)} points", quiet=not progress)
     bar.start(len(runs), len(results))
     try:
-        new, failures = train_each(left, folder, jobs=jobs, done=lambda _: bar.advance())
+        new = train_each(left, folder, jobs=jobs, done=lambda *_: bar.advance())
     finally:
         bar.stop()
-    results |= new
+    results |= new.results
+    failures = new.failures
     points = []
     for recipe in recipes:
         names = [_name(recipe, data, seed) for seed in seeds]
@@ -197,9 +198,7 @@ def _points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
 
 
 def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
-    """What identifies a run is its folder: another recipe, other graphs, other numerics, another
-    seed is another run."""
-    return f"{recipe.hash()}-{data.hash}-{RESULTS_VERSION}/seed-{seed}"
+    return run_name(with_settings(recipe, {"seed": seed}), data.hash, RESULTS_VERSION)
 
 
 def _check_metric(metric: str, data: Dataset, method: Method) -> None:

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,6 +31,22 @@ from gsat.training.rundir import RunDirectory
 from gsat.training.train import load_data, resume, settled, train
 
 _TRIES = 2
+# Called with the name of each run as it ends, and its result; None if it failed.
+Done = Callable[[str, dict[str, Any] | None], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of several runs, by name.
+
+    Attributes:
+        results: of those that are finished. failures: why the others failed.
+        left: those the time was too short for; the same call goes on with them.
+    """
+
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ def train_all(
     *,
     jobs: int = 1,
     record: str | Path | None = None,
-    done: Callable[[dict[str, Any]], None] | None = None,
+    done: Done | None = None,
 ) -> list[dict[str, Any]]:
     """Train every recipe in its own run directory ``folder/seed-N``.
 
@@ -55,7 +71,7 @@ def train_all(
     Args:
         recipes: which differ by seed. jobs: how many processes.
         record: a file to which each finished run is appended, once.
-        done: called with each result as it comes.
+        done: called as each ends.
 
     Returns:
         The results in the order of the recipes.
@@ -63,11 +79,11 @@ def train_all(
     if find_entry(recipes[0].data.name) is OWN_DATA:  # what is told from it is part of the recipe
         recipes = [settled(recipe, load_data(recipe)) for recipe in recipes]
     runs = {f"seed-{recipe.seed}": recipe for recipe in recipes}
-    results, failures = train_each(runs, folder, jobs=jobs, record=record, done=done)
-    if failures:
-        reasons = "; ".join(f"seed {runs[name].seed}: {why}" for name, why in failures.items())
-        raise RunError(f"{len(failures)} of {len(recipes)} runs failed: {reasons}")
-    return [results[name] for name in runs]
+    ended = train_each(runs, folder, jobs=jobs, record=record, done=done)
+    if ended.failures:
+        reasons = "; ".join(f"seed {runs[n].seed}: {why}" for n, why in ended.failures.items())
+        raise RunError(f"{len(ended.failures)} of {len(recipes)} runs failed: {reasons}")
+    return [ended.results[name] for name in runs]
 
 
 def train_each(
@@ -76,12 +92,14 @@ def train_each(
     *,
     jobs: int = 1,
     record: str | Path | None = None,
-    done: Callable[[dict[str, Any]], None] | None = None,
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    done: Done | None = None,
+    deadline: float | None = None,
+) -> Outcome:
     """Train recipes that may differ in anything, each in ``folder/NAME``; see :func:`train_all`.
 
-    Returns:
-        The results by name, and for those that failed the reason by name.
+    Args:
+        deadline: a time of ``time.monotonic()``; when it has come, every running epoch is finished
+            and saved, and the rest is left.
     """
     tasks = []
     for name, recipe in runs.items():
@@ -89,18 +107,24 @@ def train_each(
         if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
             raise RunError(f"{out} holds a run with another recipe; choose another --out")
         tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
-    team = _Team(tasks, min(jobs, len(tasks)), done)
+    names = list(runs)
+
+    def tell(task: int, result: dict[str, Any] | None) -> None:
+        if done:
+            done(names[task], result)
+
+    team = _Team(tasks, min(jobs, len(tasks)), tell)
     try:
-        team.work()
+        team.work(deadline)
     except KeyboardInterrupt:
         team.interrupt()
         raise Interrupted(f"stopped; the same command goes on with {folder}") from None
     finally:
         team.dismiss()
-    names = list(runs)
-    return (
+    return Outcome(
         {names[i]: result for i, result in team.results.items()},
         {names[i]: why for i, why in team.failures.items()},
+        [n for i, n in enumerate(names) if i not in team.results and i not in team.failures],
     )
 
 
@@ -126,7 +150,7 @@ class _Team:
     """Workers, what is left to do, and what came of the rest."""
 
     def __init__(
-        self, tasks: list[_Job], size: int, done: Callable[[dict[str, Any]], None] | None
+        self, tasks: list[_Job], size: int, done: Callable[[int, dict[str, Any] | None], None]
     ) -> None:
         self.tasks, self.done = tasks, done
         self.left = list(range(len(tasks)))
@@ -136,8 +160,11 @@ class _Team:
         self.size = size
         self.workers: list[_Worker] = []
 
-    def work(self) -> None:
+    def work(self, deadline: float | None) -> None:
         while self.left or self._busy():
+            if deadline is not None and time.monotonic() >= deadline:
+                self.interrupt()
+                return
             while len(self.workers) < min(self.size, len(self.left) + len(self._busy())):
                 self.workers.append(_Worker())
             for worker in self.workers:
@@ -147,14 +174,16 @@ class _Team:
                     # One that died while it was idle is found out below.
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                         worker.pipe.send(self.tasks[worker.task])
-            self._hear()
+            self._hear(deadline)
 
     def _busy(self) -> list[_Worker]:
         return [worker for worker in self.workers if worker.task is not None]
 
-    def _hear(self) -> None:
+    def _hear(self, deadline: float | None = None) -> None:
+        """Listen until a worker says something, or the time has come."""
         busy = {worker.pipe: worker for worker in self._busy()}
-        for pipe in wait(list(busy)):
+        timeout = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+        for pipe in wait(list(busy), timeout):
             worker = busy[pipe]  # type: ignore[index]
             task, worker.task = worker.task, None
             assert task is not None
@@ -167,14 +196,17 @@ class _Team:
                     self.left.insert(0, task)
                 else:
                     code = worker.process.exitcode
-                    self.failures[task] = f"its process died (exit code {code})"
+                    self._fail(task, f"its process died (exit code {code})")
                 continue
-            if outcome != "done":
-                self.failures[task] = said
-                continue
-            self.results[task] = said
-            if self.done:
-                self.done(said)
+            if outcome == "done":
+                self.results[task] = said
+                self.done(task, said)
+            elif outcome == "failed":
+                self._fail(task, said)
+
+    def _fail(self, task: int, why: str) -> None:
+        self.failures[task] = why
+        self.done(task, None)
 
     def interrupt(self) -> None:
         """Ask every busy worker to stop after its epoch, and wait; a second Ctrl-C ends them."""
@@ -208,7 +240,7 @@ def _serve(pipe: Connection, parent: int) -> None:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             answer: tuple[str, Any] = ("done", _train(job))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):
             answer = ("stopped", "stopped")
         except GSATError as error:
             answer = ("failed", str(error))

@@ -9,11 +9,12 @@ from typing import Any
 class Progress:
     """Epochs done and left, and the latest validation metrics.
 
-    Silent when ``quiet`` or when standard error is not a terminal.
+    Silent when ``quiet`` or when standard error is not a terminal. If not ``counted``, steps are of
+    unlike size, and a share is shown instead of their number.
     """
 
-    def __init__(self, label: str = "training", quiet: bool = False) -> None:
-        self.label = label
+    def __init__(self, label: str = "training", quiet: bool = False, counted: bool = True) -> None:
+        self.label, self.counted = label, counted
         self.visible = not quiet and sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
@@ -27,6 +28,7 @@ class Progress:
             BarColumn,
             MofNCompleteColumn,
             Progress,
+            TaskProgressColumn,
             TextColumn,
             TimeRemainingColumn,
         )
@@ -34,7 +36,7 @@ class Progress:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            MofNCompleteColumn() if self.counted else TaskProgressColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
@@ -43,10 +45,10 @@ class Progress:
         self._bar.start()
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
 
-    def advance(self, status: str = "") -> None:
-        """One epoch is done."""
+    def advance(self, status: str = "", steps: int = 1) -> None:
+        """One epoch is done, or so many steps."""
         if self._bar:
-            self._bar.update(self._task, advance=1, status=status)
+            self._bar.update(self._task, advance=steps, status=status)
 
     def say(self, text: str) -> None:
         """A line beside the bar."""

@@ -32,7 +32,10 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
 
 
 def record_once(path: str | Path, record: dict[str, Any]) -> bool:
-    """Append a run unless it is there already; whether it was appended."""
+    """Append a run unless it is there already; whether it was appended.
+
+    A run that failed is a line of its own: it is recorded once, and its later success once more.
+    """
     identity = _identity(record)
 
     def known() -> bool:
@@ -52,4 +55,4 @@ def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def _identity(record: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(record.get(key) for key in IDENTITY)
+    return *(record.get(key) for key in IDENTITY), "failed" in record

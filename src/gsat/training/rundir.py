@@ -187,6 +187,13 @@ class RunDirectory:
         write_json(self.path / "timing.json", {"seconds": round(seconds, 3), "epochs": epochs})
 
 
+def run_name(recipe: Recipe, data_hash: str, version: int) -> str:
+    """A folder's name that says what identifies a run: another recipe, other graphs, other
+    numerics, another seed is another run."""
+    what = f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
+    return f"{what}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
+
+
 def environment() -> dict[str, Any]:
     """What the numbers may depend on besides the recipe."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")

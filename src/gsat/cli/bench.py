@@ -1,0 +1,190 @@
+"""`gsat bench`: the paper's tables and figures from real runs."""
+
+from __future__ import annotations
+
+import random
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsat.cli.app import app, print_error
+from gsat.cli.training import Quiet
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.studies.runner import Plan
+    from gsat.studies.study import Experiment, Study
+    from gsat.training.parallel import Outcome
+
+RECORD = Path("results/runs.jsonl")
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="STUDY…",
+            help="Tables and figures, or all; none: list them; verify: train a recorded run again",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time, a thread each.")] = 1,
+    only: Annotated[
+        str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
+    ] = "",
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop cleanly after 2h, 90m, 1h30m, …")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run, and how long it should take.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what there is.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Show as Markdown.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Show as a web page.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Show as LaTeX.")] = False,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Compare methods over the seeds both have.")
+    ] = False,
+    engine: Annotated[str, typer.Option(help="Worker processes here (local), or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster (a new one on this machine).")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/bench"),
+    record: Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")] = RECORD,
+    quiet: Quiet = False,
+) -> None:
+    """Run the paper's tables and figures, and show ours beside the paper's.
+
+    Runs only what is not recorded yet; the same command goes on where it was stopped.
+    """
+    from gsat.training.results import read_records
+
+    if engine not in ("local", "ray"):
+        raise GSATError(f"--engine is local or ray, not '{engine}'")
+    if address is not None and engine != "ray":
+        raise GSATError("--address is of a Ray cluster; give --engine ray, too")
+    limit = None if budget is None else parse_time(budget)
+    style = _style(markdown, html, latex)
+    if not names:
+        _list(read_records(record))
+        return
+    if "verify" in names:
+        if names != ["verify"]:
+            raise GSATError("'verify' trains a recorded run again; it stands by itself")
+        _verify(record, only, limit)
+        return
+    from gsat.studies.runner import choose, make_plan, run_plan
+    from gsat.studies.tables import STUDIES, find_study
+
+    studies = [find_study(name) for name in (STUDIES if "all" in names else names)]
+    experiments = choose([e for study in studies for e in study.experiments], only)
+    if not show:
+        plan = make_plan(experiments, seeds, read_records(record), load=not dry_run)
+        for name, why in plan.without_data.items():
+            print_error(f"{name} is left out: {why}")
+        if dry_run:
+            _say_plan(plan, jobs)
+            return
+        outcome = run_plan(
+            plan,
+            out,
+            record,
+            jobs=jobs,
+            budget=limit,
+            engine="ray" if engine == "ray" else "local",
+            address=address,
+            progress=not quiet,
+        )
+        _say_outcome(plan, outcome, budget)
+    _show(studies, experiments, record, style, statistics, out)
+    if not show and outcome.failures:
+        raise typer.Exit(1)
+
+
+def parse_time(text: str) -> float:
+    """Seconds from 90s, 30m, 2h, 1h30m or 1d."""
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", text)
+    if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text.replace(" ", ""):
+        raise GSATError(f"a time is written like 2h, 90m or 1h30m, not '{text}'")
+    return sum(float(number) * units[unit] for number, unit in parts)
+
+
+def _style(markdown: bool, html: bool, latex: bool) -> str:
+    asked = [n for n, on in (("markdown", markdown), ("html", html), ("latex", latex)) if on]
+    if len(asked) > 1:
+        raise GSATError(f"--{asked[0]} and --{asked[1]} can't both be had; choose one")
+    return asked[0] if asked else "text"
+
+
+def _list(records: list[dict[str, Any]]) -> None:
+    from gsat.studies.tables import STUDIES
+    from gsat.training.train import RESULTS_VERSION
+
+    run = {r["recipe_hash"] for r in records if r["results_version"] == RESULTS_VERSION}
+    for study in STUDIES.values():
+        hashes = {e.hash for e in study.experiments}
+        typer.echo(
+            f"{study.name:<16} {study.title} · {len(hashes & run)} of {len(hashes)} have runs"
+        )
+
+
+def _say_plan(plan: Plan, jobs: int) -> None:
+    from gsat.studies.cost import duration
+
+    by_experiment: dict[Experiment, list[float]] = {}
+    for run in plan.left:
+        by_experiment.setdefault(run.experiment, []).append(run.seconds)
+    for experiment, seconds in by_experiment.items():
+        each = f"about {duration(seconds[0])} each"
+        typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
+    typer.echo(
+        f"{len(plan.left)} runs to do, {plan.done} recorded; about "
+        f"{duration(plan.seconds / jobs)} with --jobs {jobs}"
+    )
+
+
+def _say_outcome(plan: Plan, outcome: Outcome, budget: str | None) -> None:
+    if not plan.left:
+        return
+    for name, why in outcome.failures.items():
+        print_error(f"{name} failed: {why}")
+    if outcome.left:
+        what = "1 run is" if len(outcome.left) == 1 else f"{len(outcome.left)} runs are"
+        print_error(f"{budget} are spent; {what} left, the same command goes on with them")
+
+
+def _show(
+    studies: list[Study],
+    experiments: list[Experiment],
+    record: Path,
+    style: str,
+    statistics: bool,
+    out: Path,
+) -> None:
+    raise NotImplementedError
+
+
+def _verify(record: Path, only: str, limit: float | None) -> None:
+    from gsat.studies.runner import verifiable, verify
+
+    records = verifiable(record, only, limit)
+    if not records:
+        raise GSATError(f"no recorded run in {record} is all of what was asked for")
+    chosen = random.choice(records)
+    names = ("dataset", "backbone", "method")
+    what = " ".join(chosen[name] for name in names) + f" seed {chosen['seed']}"
+    typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
+    with tempfile.TemporaryDirectory() as folder:
+        verified = verify(chosen, Path(folder) / "run")
+    for name, (before, now) in verified.elsewhere.items():
+        print_error(f"recorded elsewhere: {name} was {before}, is {now}")
+    for name, (before, now) in verified.differing.items():
+        print_error(f"{what}: {name} was {before}, is {now}")
+    if verified.differing:
+        raise typer.Exit(1)
+    typer.echo(f"{what}: reproduced to the last bit")
