@@ -37,12 +37,13 @@ class Experiment:
 
     def recipe(self, seed: int) -> Recipe:
         """The recipe of one seed."""
+        own = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
         return make_recipe(
             self.dataset,
             backbone=self.backbone,
             method=self.method,
             seed=seed,
-            settings={**_PAPERS_OWN.get(self.dataset, {}), **dict(self.settings)},
+            settings={**_PAPERS_OWN.get(self.dataset, {}), **own},
         )
 
     @cached_property
