@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from gsat.datasets.load import Dataset
 from gsat.errors import GSATError, RunError
 from gsat.graphs import GraphStore
-from gsat.graphs.store import ranges
 from gsat.training.rundir import RunDirectory
 from gsat.training.train import load, load_data
 
@@ -31,6 +30,8 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
         1.0
     """
     one, two = _ranks(first), _ranks(second)
+    if len(one) < 2:
+        return None
     one, two = one - one.mean(), two - two.mean()
     scale = float(np.sqrt((one @ one) * (two @ two)))
     return float(one @ two) / scale if scale > 0 else None
@@ -51,9 +52,9 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
     Returns:
         Plain values: what was run; ``graphs``, their number, and ``explained``, which ones;
         ``mean`` and ``std`` over pairs of runs (None of a single pair); ``undefined``, how many
-        graphs of how many in all pairs were left out for having one score on all edges.
+        correlations were left out, for a graph whose edges all have one score.
     """
-    runs = sorted(map(_open, paths), key=lambda run: run.recipe.seed)
+    runs = sorted(map(RunDirectory.open, paths), key=lambda run: run.recipe.seed)
     first = _check(runs)
     data = [load_data(run.recipe) for run in runs]
     for run, loaded in zip(runs, data, strict=True):
@@ -65,10 +66,7 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
     rows, explained = _same_graphs(data, limit)
     graphs = data[0].store.select(rows)
     once = _once(graphs)
-    scores = []
-    for run in runs:
-        _, edges = load(run.path).score_edges(graphs)
-        scores.append([s[kept] for s, kept in zip(_by_graph(graphs, edges), once, strict=True)])
+    scores = [[s[e] for s, e in zip(_scores(run, graphs), once, strict=True)] for run in runs]
     pairs, undefined = [], 0
     for one, two in itertools.combinations(scores, 2):
         found = [spearman(a, b) for a, b in zip(one, two, strict=True)]
@@ -86,3 +84,57 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
         "std": float(np.std(pairs)) if len(pairs) > 1 else None,
         "undefined": undefined,
     }
+
+
+def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:
+    """The result of the first run; raise unless the others differ from it by their seed alone."""
+    if len(runs) < 2:
+        raise GSATError(f"two runs or more were needed to compare, not {len(runs)}")
+    results = [run.result for run in runs]
+    for run, result in zip(runs, results, strict=True):
+        for key in ("recipe_hash", "data_hash", "results_version"):
+            if result[key] != results[0][key]:
+                raise RunError(
+                    f"runs that differ by their seed alone were needed; the {key} of {run.path} is "
+                    f"{result[key]}, that of {runs[0].path} {results[0][key]}"
+                )
+    seeds = [result["seed"] for result in results]
+    if len(set(seeds)) < len(seeds):
+        raise RunError(f"runs of different seeds were needed, not of {seeds}")
+    return results[0]
+
+
+def _same_graphs(data: Sequence[Dataset], limit: int) -> tuple[NDArray[np.int64], str]:
+    """Positions in the store, and what graphs they are."""
+    if data[0].task.level == "node":
+        raise GSATError(f"{data[0].name} has labels of nodes; graphs of their own were needed")
+    unseen = np.ones(len(data[0].store), dtype=bool)
+    for loaded in data:
+        unseen[loaded.splits["train"]] = False
+    if unseen.sum() >= ENOUGH:
+        return np.flatnonzero(unseen)[:limit], "graphs in no training set"
+    return data[0].splits["test"][:limit], f"test graphs of seed {data[0].seed}"
+
+
+def _scores(run: RunDirectory, graphs: GraphStore) -> list[Floats]:
+    """The scores of the edges of each graph, in the caller's order."""
+    model = load(run.path)
+    if not model.explains:
+        raise GSATError(f"the method of {run.path} explains nothing: there is nothing to compare")
+    _, scores = model.score_edges(graphs)
+    return np.split(scores.numpy().astype(np.float64), np.cumsum(graphs.edge_counts)[:-1])
+
+
+def _once(graphs: GraphStore) -> list[NDArray[np.int64]]:
+    """Of each graph the edges that count: of an undirected one, one of the two directions."""
+    kept = []
+    for graph, undirected in zip(graphs, graphs.per_graph("undirected"), strict=True):
+        source, target = graph.edge_index.numpy()
+        kept.append(np.flatnonzero(source <= target) if undirected else np.arange(len(source)))
+    return kept
+
+
+def _ranks(scores: ArrayLike) -> Floats:
+    """Ranks from 0 [E]; equal scores share their mean rank."""
+    _, group, size = np.unique(np.asarray(scores), return_inverse=True, return_counts=True)
+    return (np.cumsum(size) - (size + 1) / 2)[group]
