@@ -54,7 +54,11 @@ def test_nothing_that_went_wrong_is_hidden() -> None:
 
 
 def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
-    records = [*lines(GSAT, {0: 0.9, 1: 0.8}), *lines(DIR, {0: 0.9, 1: 0.8}), *lines(STAR, {0: 0.9})]
+    records = [
+        *lines(GSAT, {0: 0.9, 1: 0.8}),
+        *lines(DIR, {0: 0.9, 1: 0.8}),
+        *lines(STAR, {0: 0.9}),
+    ]
     assert cell(records).startswith("85.00 ± 5.00<br>")
     assert cell(records, "GIN + GSAT*").startswith("90.00 (1)<br>")
     assert "Seeds 0 to 1 unless" in render(TABLE1, Records(records), "markdown")
@@ -114,7 +118,11 @@ def test_statistics_follow_if_asked_for() -> None:
     assert "paired" not in render(TABLE1, Records(records), "markdown")
     text = render(TABLE1, Records(records), "markdown", statistics=True)
     below = table_rows(text.split("### ")[2])
-    assert set(below) >= {"*mutag*", "GIN + GSAT against GIN + DIR", "GIN + GSAT* against GIN + GSAT"}
+    assert set(below) >= {
+        "*mutag*",
+        "GIN + GSAT against GIN + DIR",
+        "GIN + GSAT* against GIN + GSAT",
+    }
     assert "GIN + GSAT* against GIN + DIR" not in below
     n, difference, p, corrected, signed, ratio = below["GIN + GSAT against GIN + DIR"]
     gaps = 100 * (np.array(ours) - np.array(theirs))

@@ -15,7 +15,8 @@ GRID = Grid(
     ("", "a_b", "c<d"),
     (
         "Upper part",
-        (Shown("GIN + GSAT*"), Shown("98.43", "bold", "‡", " ± 1.19° (3)", "98.74 ± 0.55", "−0.7 se"),
+        (Shown("GIN + GSAT*"),
+         Shown("98.43", "bold", "‡", " ± 1.19° (3)", "98.74 ± 0.55", "−0.7 se"),
          Shown("no run", "none", paper="67.35 ± 3.29")),
         "Lower part",
         (Shown("β=0"), Shown("92.00", "underline", "", " ± 0.10†", "93.00"), Shown("x|y")),
@@ -70,7 +71,11 @@ def test_markdown_is_read_as_it_was_meant() -> None:
     assert parse(html).rows == [
         ["", "a_b", "c<d"],
         ["Upper part", "", ""],
-        ["GIN + GSAT*", "98.43‡ ± 1.19° (3)paper 98.74 ± 0.55, −0.7 se", "no runpaper 67.35 ± 3.29"],
+        [
+            "GIN + GSAT*",
+            "98.43‡ ± 1.19° (3)paper 98.74 ± 0.55, −0.7 se",
+            "no runpaper 67.35 ± 3.29",
+        ],
         ["Lower part", "", ""],
         ["β=0", "92.00 ± 0.10†paper 93.00", "x|y"],
     ]
@@ -88,7 +93,11 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
     assert cells.rows[:5] == [
         ["", "a_b", "c<d"],
         ["Upper part"],
-        ["GIN + GSAT*", "98.43‡ ± 1.19° (3)paper 98.74 ± 0.55, −0.7 se", "no runpaper 67.35 ± 3.29"],
+        [
+            "GIN + GSAT*",
+            "98.43‡ ± 1.19° (3)paper 98.74 ± 0.55, −0.7 se",
+            "no runpaper 67.35 ± 3.29",
+        ],
         ["Lower part"],
         ["β=0", "92.00 ± 0.10†paper 93.00", "x|y"],
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 WILCOXON_FROM = 6  # with fewer pairs it can't fall below 5 %
 
@@ -53,12 +54,13 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | 
     )
 
 
-def deviation_ratio(first: Sequence[float], second: Sequence[float]) -> float | None:
+def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
     """Sample standard deviation of the first over that of the second; below 1, the first varies
     less. None with fewer than two values, or where the second does not vary."""
-    if len(first) < 2 or len(second) < 2 or np.ptp(second) == 0:
+    one, two = np.asarray(first), np.asarray(second)
+    if len(one) < 2 or len(two) < 2 or np.ptp(two) == 0:
         return None
-    return float(np.std(first, ddof=1) / np.std(second, ddof=1))
+    return float(one.std(ddof=1) / two.std(ddof=1))
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
