@@ -1,4 +1,4 @@
-"""The table of recorded runs, and that the README shows it as it is."""
+"""A study's table from recorded runs, and that the README shows what was recorded."""
 
 from __future__ import annotations
 
@@ -7,101 +7,171 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+from study_harness import failure, line, lines
 
 from gsat.errors import GSATError
-from gsat.studies.report import COLUMNS, markdown, rows, write_between_marks
-from gsat.training.recipe import make_recipe
-from gsat.training.train import RESULTS_VERSION
+from gsat.studies.records import Records
+from gsat.studies.report import render, results_section, write_between_marks
+from gsat.studies.study import Experiment
+from gsat.studies.styles import STYLES
+from gsat.studies.tables import STUDIES
 
 ROOT = Path(__file__).parents[2]
+TABLE1 = STUDIES["table1"]
+GSAT, STAR = Experiment("mutag", "gsat"), Experiment("mutag", "gsat-star")
+DIR = Experiment("mutag", "dir")
 
 
-def record(seed: int, auc: float | None, accuracy: float = 0.5, **changed: Any) -> dict[str, Any]:
-    """A recorded run of spmotif-0.5."""
-    recipe = make_recipe("spmotif-0.5", seed=seed, settings=changed.pop("settings", ()))
-    return {
-        "dataset": "spmotif-0.5",
-        "method": "gsat",
-        "backbone": "gin",
-        "seed": seed,
-        "test": {"accuracy": accuracy, "explanation_auc": auc},
-        "matches_paper": "rebuilt",
-        "recipe_hash": recipe.hash(),
-        "recipe": recipe.tables(),
-        "results_version": RESULTS_VERSION,
-        **changed,
+def table_rows(text: str) -> dict[str, list[str]]:
+    """The first table of a Markdown text, by the first cell of each line."""
+    found: dict[str, list[str]] = {}
+    for row in text.splitlines():
+        if row.startswith("|"):
+            name, *cells = (cell.strip() for cell in row.strip("|").split(" | "))
+            found.setdefault(name, cells)
+    return found
+
+
+def cell(records: list[dict[str, Any]], row: str = "GIN + GSAT") -> str:
+    """The Mutag cell of table 1."""
+    return table_rows(render(TABLE1, Records(records), "markdown"))[row][1]
+
+
+def test_a_cell_shows_ours_and_the_papers() -> None:
+    shown = cell(lines(GSAT, {0: 0.97, 1: 0.99, 2: 0.995}))
+    mean, std = np.mean([97, 99, 99.5]), np.std([97, 99, 99.5])
+    assert shown.startswith(f"{mean:.2f} ± {std:.2f}<br><sub>paper 99.60 ± 0.51, −1.4 se")
+    assert cell([]) == "no run<br><sub>paper 99.60 ± 0.51</sub>"
+
+
+def test_nothing_that_went_wrong_is_hidden() -> None:
+    good = lines(GSAT, {0: 0.9, 1: 0.9})
+    assert cell([*good, failure(GSAT, 2)]).startswith("90.00 ± 0.00 (2, 1 failed)<br>")
+    assert cell([*good, *lines(GSAT, {4: 0.9})]).startswith("90.00 ± 0.00 (only seeds 0, 1, 4)<br>")
+    assert cell([failure(GSAT, 0), failure(GSAT, 1)]).startswith("2 failed<br>")
+    assert cell(lines(GSAT, {0: 0.9, 1: None})).startswith("undefined")
+
+
+def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
+    records = [
+        *lines(GSAT, {0: 0.9, 1: 0.8}),
+        *lines(DIR, {0: 0.9, 1: 0.8}),
+        *lines(STAR, {0: 0.9}),
+    ]
+    assert cell(records).startswith("85.00 ± 5.00<br>")
+    assert cell(records, "GIN + GSAT*").startswith("90.00 (1)<br>")
+    assert "Seeds 0 to 1 unless" in render(TABLE1, Records(records), "markdown")
+
+
+def test_other_data_is_marked_and_the_marks_are_explained() -> None:
+    records = [line(GSAT, 0, matches_paper="rebuilt"), line(DIR, 0, matches_paper="different")]
+    text = render(TABLE1, Records(records), "markdown")
+    assert cell(records).startswith("70.00°<br>")
+    assert cell(records, "GIN + DIR").startswith("70.00†<br>")
+    assert "° the graphs are made again" in text
+    assert "† not the paper's data" in text
+    plain = render(TABLE1, Records([line(GSAT, 0)]), "markdown")
+    assert "°" not in plain
+    assert "†" not in plain
+
+
+def test_figures_stand_out_by_the_rule_of_the_table() -> None:
+    baselines = [
+        record
+        for row in TABLE1.parts[0].rows[:5]
+        for record in lines(row.experiment("mutag"), {0: 0.5, 1: 0.6})
+    ]
+    best = lines(DIR, {0: 0.7, 1: 0.8})
+    records = [*baselines, *best, *lines(GSAT, {0: 0.9, 1: 0.91}), *lines(STAR, {0: 0.7, 1: 0.9})]
+    assert cell(records, "GIN + DIR").startswith("<ins>75.00</ins> ± 5.00")
+    assert cell(records).startswith("**90.50**‡ ± 0.50")
+    assert cell(records, "GIN + GSAT*").startswith("**80.00** ± 10.00")
+
+
+def test_parts_have_headings_and_metrics_of_their_own() -> None:
+    motif = Experiment("spmotif-0.5", "gsat")
+    text = render(STUDIES["table5"], Records(lines(motif, {0: 0.8})), "markdown")
+    assert "| *Explanation AUC* |  |  |  |" in text
+    above, below = text.split("| *Prediction* |")
+    assert table_rows(above)["GIN + GSAT"][0].startswith("80.00")
+    assert table_rows(below)["GIN + GSAT"][0].startswith("40.00")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_table_can_be_had_in_every_style(style: str) -> None:
+    records = Records.read(ROOT / "results" / "runs.jsonl")
+    for name in ("table1", "table5"):
+        text = render(STUDIES[name], records, style, statistics=True)
+        title = STUDIES[name].title
+        assert title in text
+        assert "no run" in text
+    with pytest.raises(GSATError, match="no style 'pdf': there are text, markdown, html, latex"):
+        render(TABLE1, records, "pdf")
+
+
+def test_statistics_follow_if_asked_for() -> None:
+    ours, star = [0.9, 0.95, 0.85, 0.97, 0.9, 0.94], [0.8, 0.96, 0.8, 0.97, 0.7, 0.9]
+    theirs = [0.7, 0.9, 0.86, 0.5, 0.6, 0.55]
+    records = [*lines(GSAT, dict(enumerate(ours))), *lines(STAR, dict(enumerate(star))),
+               *lines(DIR, dict(enumerate(theirs)))]  # fmt: skip
+    assert "paired" not in render(TABLE1, Records(records), "markdown")
+    text = render(TABLE1, Records(records), "markdown", statistics=True)
+    below = table_rows(text.split("### ")[2])
+    assert set(below) >= {
+        "*mutag*",
+        "GIN + GSAT against GIN + DIR",
+        "GIN + GSAT* against GIN + GSAT",
     }
+    assert "GIN + GSAT* against GIN + DIR" not in below
+    n, difference, p, corrected, signed, ratio = below["GIN + GSAT against GIN + DIR"]
+    gaps = 100 * (np.array(ours) - np.array(theirs))
+    assert n == "6"
+    assert difference == f"+{gaps.mean():.2f} ± {stats.sem(gaps):.2f}"
+    expected = stats.ttest_1samp(gaps, 0).pvalue
+    assert p == f"{expected:.3f}"
+    # Two comparisons in the column, this the smaller p.
+    assert corrected == f"{2 * expected:.3f}"
+    assert signed == f"{stats.wilcoxon(ours, theirs).pvalue:.3f}"
+    assert ratio == f"{np.std(ours) / np.std(theirs):.2f}"
 
 
-def test_a_row_holds_mean_and_population_deviation_beside_the_paper() -> None:
-    aucs, accuracies = [0.7, 0.8, 0.9], [0.4, 0.5, 0.7]
-    (row,) = rows([record(i, a, b) for i, (a, b) in enumerate(zip(aucs, accuracies, strict=True))])
-    shown = dict(zip(COLUMNS[:4], row[:4], strict=True))
-    assert shown["data"] == "spmotif-0.5°"
-    assert shown["seeds"] == "3"
-    assert (
-        shown["prediction"] == f"{100 * np.mean(accuracies):.2f} ± {100 * np.std(accuracies):.2f}"
-    )
-    assert row[4] == "52.74 ± 4.08"
-    assert row[5] == f"{100 * np.mean(aucs):.2f} ± {100 * np.std(aucs):.2f}"
-    assert row[6] == "78.45 ± 3.12"
+def test_seeds_on_other_graphs_are_no_pairs() -> None:
+    others = [record | {"data_hash": "other"} for record in lines(DIR, {0: 0.5, 1: 0.6})]
+    records = Records([*lines(GSAT, {0: 0.9, 1: 0.8}), *others])
+    assert "against" not in render(TABLE1, records, "markdown", statistics=True)
 
 
-def test_fine_tuning_is_shown_beside_what_it_started_from() -> None:
-    runs = [record(i, 0.7, a, pretrained={"test": {"accuracy": b}})
-            for i, (a, b) in enumerate([(0.5, 0.6), (0.7, 0.6)])]  # fmt: skip
-    (row,) = rows(runs)
-    assert row[3] == "60.00 ± 10.00 (before: 60.00 ± 0.00)"
+def test_ablations_are_compared_with_gsat() -> None:
+    rows = STUDIES["table5"].parts[0].rows
+    records = [record for row in rows[:2]
+               for record in lines(row.experiment("spmotif-0.5"), {0: 0.8, 1: 0.7})]  # fmt: skip
+    text = render(STUDIES["table5"], Records(records), "markdown", statistics=True)
+    assert "| *spmotif-0.5, Explanation AUC* |" in text
+    assert "| *spmotif-0.5, Prediction* |" in text
+    assert "GIN + GSAT against GIN + GSAT-β=0" in text
+    assert "against GIN + GSAT-NoStoch" not in text
 
 
-def test_molecules_are_measured_by_roc_auc() -> None:
-    runs = [record(i, None) | {"test": {"roc_auc": a, "explanation_auc": None},
-                               "pretrained": {"test": {"roc_auc": 0.5}}}
-            for i, a in enumerate([0.7, 0.8])]  # fmt: skip
-    (row,) = rows(runs)
-    assert row[3] == "AUC 75.00 ± 5.00 (before: 50.00 ± 0.00)"
-    assert row[5] == "–"
+def test_the_section_has_every_table_with_a_run_then_the_others() -> None:
+    short = Experiment("mutag", "gsat", settings=(("epochs", 5),))
+    section = results_section(Records([*lines(GSAT, {0: 0.9}), *lines(short, {0: 0.8})]))
+    headings = [row for row in section.splitlines() if row.startswith("### ")]
+    assert [heading.split(":")[0] for heading in headings] == [
+        "### table1", "### table6", "### Other recorded runs"
+    ]  # fmt: skip
+    # What has no run at all is named, not shown.
+    assert table_rows(section)[""] == ["mutag"]
+    assert "GIN + DIR" not in table_rows(section)
+    assert "No run yet: ba2motifs, mnist75sp, " in section
+    assert "GIN + DIR, " in section
+    assert section.count("° the graphs are made again") == 1
+    assert results_section(Records([])) == "Nothing has been recorded yet.\n"
 
 
-def test_a_regression_has_other_numbers() -> None:
-    runs = [record(i, 0.7) | {"test": {"r2": r, "mae": m, "explanation_auc": 0.7}}
-            for i, (r, m) in enumerate([(0.8, 0.25), (0.9, 0.75)])]  # fmt: skip
-    (row,) = rows(runs)
-    assert row[3] == "R² 85.00 ± 5.00, MAE 0.50 ± 0.25"
-
-
-def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
-    other = record(0, 0.6, settings=["undirected=true"], matches_paper="different")
-    plain, undirected = rows([record(0, 0.7), other])
-    assert plain[0] == "spmotif-0.5°"
-    assert undirected[0] == "spmotif-0.5 (undirected=True)†"
-    # The paper says nothing about data it did not use.
-    assert undirected[4] == undirected[6] == "–"
-
-
-def test_an_explainer_has_no_before() -> None:
-    recipe = make_recipe("spmotif-0.5", method="graphmask")
-    run = record(0, 0.7, method="graphmask", pretrained={"test": {"accuracy": 0.5}})
-    (row,) = rows([run | {"recipe": recipe.tables(), "recipe_hash": recipe.hash()}])
-    assert row[3] == "50.00 ± 0.00"
-
-
-def test_settings_other_than_the_shipped_ones_are_said() -> None:
-    other = record(0, 0.6, settings=["epochs=30", "r_final=0.5"])
-    methods = [row[1] for row in rows([record(0, 0.7), other])]
-    assert sorted(methods) == ["GIN + GSAT", "GIN + GSAT (epochs=30, r_final=0.5)"]
-
-
-def test_stale_runs_are_left_out_gaps_are_shown_and_undefined_is_no_number() -> None:
-    assert rows([record(0, 0.7, results_version=RESULTS_VERSION - 1)]) == []
-    (row,) = rows([record(0, 0.7), record(2, None)])
-    assert row[2] == "[0, 2] (gaps)"
-    assert row[5] == "–"
-
-
-def test_a_seed_recorded_twice_counts_once() -> None:
-    (row,) = rows([record(0, 0.7), record(0, 0.7), record(1, 0.8)])
-    assert row[2] == "2"
+def test_a_table_of_failures_alone_is_in_the_section() -> None:
+    section = results_section(Records([failure(GSAT, 0)]))
+    assert table_rows(section)["GIN + GSAT"] == ["1 failed<br><sub>paper 99.60 ± 0.51</sub>"]
 
 
 def test_the_table_goes_between_the_marks(tmp_path: Path) -> None:
@@ -120,15 +190,7 @@ def test_the_table_goes_between_the_marks(tmp_path: Path) -> None:
 def test_the_readme_shows_what_was_recorded(tmp_path: Path) -> None:
     copy = tmp_path / "README.md"
     copy.write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    write_between_marks(copy, markdown(ROOT / "results" / "runs.jsonl"))
+    write_between_marks(copy, results_section(Records.read(ROOT / "results" / "runs.jsonl")))
     assert copy.read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8"), (
         "run: gsat results --write README.md"
     )
-
-
-def test_data_at_a_path_is_shown_by_its_file_and_split() -> None:
-    told = {"task": "binary", "content": "0123", "split": "kfold", "fold": 3}
-    recipe = make_recipe("/data/toy.jsonl", settings=told)
-    run = record(0, 0.7, dataset="/data/toy.jsonl", recipe=recipe.tables())
-    (row,) = rows([run | {"matches_paper": "different"}])
-    assert row[0].startswith("toy.jsonl (split=kfold, fold=3)")

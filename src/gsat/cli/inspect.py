@@ -244,18 +244,19 @@ def _numbered(name: str, count: int) -> list[str]:
 def results(
     file: Annotated[Path, typer.Argument(help="Recorded runs.")] = Path("results/runs.jsonl"),
     write: Annotated[
-        Path | None, typer.Option(help="Put the table between the result marks of this file.")
+        Path | None, typer.Option(help="Put them between the result marks of this file.")
     ] = None,
 ) -> None:
-    """Print recorded runs as a table, ours beside the paper's."""
-    from gsat.studies.report import markdown, write_between_marks
+    """Print recorded runs as the paper's tables, ours beside the paper's, and what else was run."""
+    from gsat.studies.records import Records
+    from gsat.studies.report import results_section, write_between_marks
 
     if not file.is_file():
         raise GSATError(
             f"there are no recorded runs at {file}; make some with: gsat train --record"
         )
-    table = markdown(file)
+    section = results_section(Records.read(file))
     if write is None:
-        typer.echo(table, nl=False)
+        typer.echo(section, nl=False)
     else:
-        write_between_marks(write, table)
+        write_between_marks(write, section)

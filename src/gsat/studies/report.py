@@ -1,140 +1,214 @@
-"""Recorded runs as a table, ours beside the paper's."""
+"""A study's tables, ours beside the paper's, and the results section of the README."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import GSATError
-from gsat.methods import METHODS
-from gsat.studies.study import PREDICTION, Cell
-from gsat.studies.tables import papers_cell
-from gsat.training.recipe import make_recipe
-from gsat.training.results import read_records, summarise
-from gsat.training.train import RESULTS_VERSION
+from gsat.studies.cells import (
+    MARK_NOTES,
+    OURS,
+    PAPERS_SEEDS,
+    PAPERS_SEEDS_OF,
+    RULES,
+    Emphasis,
+    Measured,
+    Sheet,
+    common_seeds,
+    measure,
+    row_name,
+)
+from gsat.studies.others import other_runs, paper_text, seeds_text, spread_text
+from gsat.studies.records import Records
+from gsat.studies.statistics import Paired, holm, paired
+from gsat.studies.study import PREDICTION, Table
+from gsat.studies.styles import STYLES, Grid, Shown, markdown
+from gsat.studies.tables import STUDIES
 
-COLUMNS = (
-    "data", "method", "seeds", "prediction", "paper", "explanation AUC", "paper",
-    "precision@5", "paper",
-)  # fmt: skip
-NAMES = {"gin": "GIN", "pna": "PNA", "leconv": "LEConv"}
-MARKS = {"yes": "", "rebuilt": "°", "different": "†"}
-NOTE = (
-    "Test set, mean ± standard deviation over seeds in per cent; seeds are 0 to n − 1. Prediction "
-    "is accuracy unless it says otherwise; before: the pre-trained model, before fine-tuning. "
-    "° the graphs are made again by the paper's rules. † not the paper's data or split."
+METRICS = {
+    "explanation_auc": "Explanation AUC", "precision_at_5": "Precision@5", PREDICTION: "Prediction"
+}  # fmt: skip
+_NUMBERS = "Test set, mean ± standard deviation over seeds, in per cent."
+_ERRORS = (
+    "se: ours minus the paper's in standard errors of that difference, from the spread of both "
+    f"(the paper has {PAPERS_SEEDS} seeds, of IB-subgraph {PAPERS_SEEDS_OF['ib-subgraph']}); none "
+    "where we have fewer than two seeds or the paper gives no deviation."
+)
+_STATISTICS = (
+    "Over the seeds that both have, n of them: mean difference ± its standard error in points, p "
+    "of the paired t test (two-sided), the same corrected by Holm's method for all comparisons of "
+    "the column, p of Wilcoxon's signed-rank test (six seeds or more), and the ratio of the two "
+    "standard deviations: below 1, the first varies less."
 )
 
 
-def rows(records: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """One row per recipe with recorded runs of the current results version."""
-    groups: dict[str, dict[int, dict[str, Any]]] = {}
-    for record in records:
-        if record["results_version"] == RESULTS_VERSION:
-            groups.setdefault(record["recipe_hash"], {})[record["seed"]] = record
-    return [_row(list(runs.values())) for _, runs in sorted(groups.items(), key=_order)]
+def render(table: Table, records: Records, style: str, *, statistics: bool = False) -> str:
+    """A table of the paper with our runs.
+
+    Args:
+        style: ``text``, ``markdown``, ``html`` (a page) or ``latex`` (needs booktabs).
+        statistics: whether paired comparisons follow.
+    """
+    if style not in STYLES:
+        raise GSATError(f"there is no style '{style}': there are {', '.join(STYLES)}")
+    sheets = measure(table, records)
+    grid = _grid(table, sheets)
+    grids = [replace(grid, notes=(*grid.notes, _NUMBERS, _ERRORS, *_marks(sheets)))]
+    if statistics and (compared := _statistics(table, sheets)):
+        grids.append(compared)
+    return STYLES[style](grids)
 
 
-def markdown(path: str | Path) -> str:
-    """The table of a file of recorded runs, in Markdown."""
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows(read_records(path))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{NOTE}\n"
+def results_section(records: Records) -> str:
+    """Every table of the paper of which something was run, then all other runs, in Markdown."""
+    grids, sheets = [], []
+    for study in STUDIES.values():
+        if isinstance(study, Table):
+            measured = measure(study, records)
+            if any(cell.runs.seeds for sheet in measured for cell in sheet.cells.values()):
+                grids.append(_grid(study, measured, short=True))
+                sheets += measured
+    other = other_runs(records)
+    if other:
+        grids.append(other)
+    marks = list(MARK_NOTES.values()) if other else _marks(sheets)
+    notes = " ".join([_NUMBERS, _ERRORS, *marks])
+    return f"{notes}\n\n{markdown(grids)}" if grids else "Nothing has been recorded yet.\n"
 
 
-def _order(group: tuple[str, Mapping[int, dict[str, Any]]]) -> tuple[str, ...]:
-    first = next(iter(group[1].values()))
-    return first["dataset"], first["method"], first["backbone"], str(first["recipe"]["data"])
-
-
-def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
-    first = runs[0]
-    seeds = sorted(run["seed"] for run in runs)
-    # A gap would let a bad seed vanish.
-    count = str(len(seeds)) if seeds == list(range(len(seeds))) else f"{seeds} (gaps)"
-    key = (first["method"], first["backbone"], first["dataset"])
-    comparable = first["matches_paper"] != "different"
-
-    def published(metric: str) -> str:
-        return _paper(papers_cell(*key, metric) if comparable else None)
-
-    return (
-        _data_name(first) + MARKS[first["matches_paper"]],
-        _method_name(first),
-        count,
-        _prediction(runs),
-        published(PREDICTION),
-        _cell(runs, "explanation_auc"),
-        published("explanation_auc"),
-        _cell(runs, "precision_at_5"),
-        published("precision_at_5"),
-    )
-
-
-def _data_name(record: dict[str, Any]) -> str:
-    """The data set, with the options that differ from their defaults."""
-    entry = find_entry(record["dataset"])
-    given, options = record["recipe"]["data"], entry.options
-    if entry is OWN_DATA:  # most of its options were told from the data
-        options = {n: o for n, o in options.items() if n in ("split", "folds", "fold")}
-    changed = [f"{n}={given[n]}" for n, o in options.items() if given.get(n) != o.default]
-    return Path(record["dataset"]).name + (f" ({', '.join(changed)})" if changed else "")
-
-
-def _method_name(record: dict[str, Any]) -> str:
-    """Backbone and method, with the settings that differ from the shipped recipe."""
-    method, backbone = record["method"], record["backbone"]
-    shown = f"{NAMES.get(backbone, backbone)} + {METHODS[method].title}"
-    if backbone == "wrapped":
-        return shown
-    shipped = make_recipe(record["dataset"], backbone=backbone, method=method).tables()
-    tables = {
-        "backbone": (record["recipe"]["backbone"], shipped["backbone"]),
-        "training": (record["recipe"]["training"], shipped["training"]),
-        "method": (record["recipe"]["method"][method], shipped["method"][method]),
-    }
-    changed = [
-        f"{name}={value}"
-        for table, default in tables.values()
-        for name, value in table.items()
-        if value != default.get(name)
-    ]
-    return shown + (f" ({', '.join(changed)})" if changed else "")
-
-
-def _prediction(runs: list[dict[str, Any]]) -> str:
-    """Accuracy or ROC AUC (also before fine-tuning, if there was any), or R² and mean absolute
-    error."""
-    if "r2" in runs[0]["test"]:
-        error = summarise(run["test"]["mae"] for run in runs)
-        return f"R² {_cell(runs, 'r2')}" + (
-            f", MAE {error[0]:.2f} ± {error[1]:.2f}" if error else ""
-        )
-    # A post-hoc explainer leaves the answers as they are: there is no before and after.
-    tuned = METHODS[runs[0]["method"]].reports == "best"
-    before = [{"test": r["pretrained"]["test"]} for r in runs if tuned and r.get("pretrained")]
-    metric, name = ("roc_auc", "AUC ") if "roc_auc" in runs[0]["test"] else ("accuracy", "")
-    after = name + _cell(runs, metric)
-    return f"{after} (before: {_cell(before, metric)})" if before else after
-
-
-def _cell(runs: list[dict[str, Any]], metric: str) -> str:
-    spread = summarise(run["test"].get(metric) for run in runs)
-    return "–" if spread is None else f"{100 * spread[0]:.2f} ± {100 * spread[1]:.2f}"
-
-
-def _paper(cell: Cell | None) -> str:
-    if cell is None:
-        return "–"
-    return f"{cell[0]:.2f}" + (f" ± {cell[1]:.2f}" if cell[1] is not None else "")
-
-
-def write_between_marks(path: Path, table: str) -> None:
+def write_between_marks(path: Path, section: str) -> None:
     """Replace what stands between the two result marks of a document."""
     begin, end = "<!-- results:begin -->\n", "<!-- results:end -->"
     text = path.read_text(encoding="utf-8")
     if begin not in text or end not in text:
         raise GSATError(f"{path} has no marks {begin.strip()} and {end} to put the table between")
     head, rest = text.split(begin, 1)
-    path.write_text(f"{head}{begin}\n{table}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
+    path.write_text(f"{head}{begin}\n{section}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
+
+
+def _grid(table: Table, sheets: Sequence[Sheet], *, short: bool = False) -> Grid:
+    """The table as it is printed; in short, lines and columns without any run are only named."""
+    common = common_seeds(sheets)
+    tried = {
+        (row_name(sheet.part.rows[number]), column)
+        for sheet in sheets
+        for (number, column), cell in sheet.cells.items()
+        if cell.runs.seeds or not short
+    }
+    columns = [name for name in table.columns if any(name == column for _, column in tried)]
+    missing = [name for name in table.columns if name not in columns]
+    rows: list[tuple[Shown, ...] | str] = []
+    for sheet in sheets:
+        lines: list[tuple[Shown, ...]] = []
+        for number, row in enumerate(sheet.part.rows):
+            if not any((row_name(row), column) in tried for column in columns):
+                missing.append(row_name(row))
+                continue
+            cells = [Shown(row_name(row))]
+            for column in columns:
+                key = number, column
+                cell = sheet.cells.get(key)
+                cells.append(_shown(cell, sheet.emphasis[key], common) if cell else Shown("–"))
+            lines.append(tuple(cells))
+        if lines and len(sheets) > 1:
+            rows.append(METRICS[sheet.part.metric])
+        rows += lines
+    notes = [table.note] if table.note else []
+    if missing:
+        notes.append(f"No run yet: {', '.join(dict.fromkeys(missing))}.")
+    if common:
+        seeds = f"Seeds 0 to {common - 1}" if common > 1 else "Seed 0 alone"
+        notes.append(f"{seeds} unless a cell says otherwise in brackets.")
+    rules = dict.fromkeys(sheet.part.bold for sheet in sheets)
+    notes += [RULES[rule] for rule in rules if rule]
+    return Grid(table.title, ("", *columns), tuple(rows), tuple(notes), table.name)
+
+
+def _shown(cell: Measured, emphasis: Emphasis, common: int) -> Shown:
+    paper = paper_text(cell.paper)
+    if not cell.runs.seeds:
+        return Shown("no run", "none", paper=paper)
+    if not cell.runs.done:
+        return Shown(f"{len(cell.runs.failed)} failed", "none", paper=paper)
+    said = seeds_text(cell.runs)
+    seeds = "" if said == str(common) else f" ({said})"
+    if cell.ours is None:
+        return Shown("undefined", "none", rest=seeds, paper=paper)
+    mean, _, deviation = spread_text(*cell.ours, len(cell.values)).partition(" ± ")
+    gap = cell.difference
+    return Shown(
+        mean,
+        emphasis.how,
+        emphasis.sign,
+        (f" ± {deviation}" if deviation else "") + cell.mark + seeds,
+        paper,
+        f"{_signed(gap, 1)} se" if gap is not None else "",
+    )
+
+
+def _marks(sheets: Sequence[Sheet]) -> list[str]:
+    used = {cell.mark for sheet in sheets for cell in sheet.cells.values()}
+    return [note for mark, note in MARK_NOTES.items() if mark in used]
+
+
+def _statistics(table: Table, sheets: Sequence[Sheet]) -> Grid | None:
+    """GSAT against every other line of its network, and GSAT* against GSAT."""
+    rows: list[tuple[Shown, ...] | str] = []
+    for sheet in sheets:
+        for column in table.columns:
+            compared = _compared(sheet, column)
+            if compared:
+                metric = METRICS[sheet.part.metric] if len(sheets) > 1 else ""
+                rows.append(", ".join(filter(None, (column, metric))))
+            corrected = holm([found.p for found in compared.values()])
+            for (name, found), p in zip(compared.items(), corrected, strict=True):
+                error = "" if found.error is None else f" ± {found.error:.2f}"
+                ratio = "–" if found.ratio is None else f"{found.ratio:.2f}"
+                texts = (
+                    name, str(found.n), _signed(found.difference, 2) + error,
+                    *map(_probability, (found.p, p, found.wilcoxon)), ratio,
+                )  # fmt: skip
+                rows.append(tuple(map(Shown, texts)))
+    if not rows:
+        return None
+    head = ("", "n", "difference", "p", "p (Holm)", "p (Wilcoxon)", "ratio of std")
+    return Grid(
+        f"{table.title}, paired comparisons",
+        head,
+        tuple(rows),
+        (_STATISTICS,),
+        f"{table.name}-statistics",
+    )
+
+
+def _compared(sheet: Sheet, column: str) -> Mapping[str, Paired]:
+    found: dict[str, Paired] = {}
+    rows = sheet.part.rows
+    for i, first in enumerate(rows):
+        if first.method not in OURS or first.variant:
+            continue
+        for j, second in enumerate(rows):
+            plain = (second.method, second.variant) == ("gsat", "")
+            wanted = plain if first.method == "gsat-star" else second.method != "gsat-star"
+            if i == j or second.backbone != first.backbone or not wanted:
+                continue
+            one, two = sheet.cells.get((i, column)), sheet.cells.get((j, column))
+            # On other graphs the same seed is no pair.
+            if one and two and one.runs.data_hash == two.runs.data_hash:
+                pair = paired(one.values, two.values)
+                if pair:
+                    found[f"{row_name(first)} against {row_name(second)}"] = pair
+    return found
+
+
+def _signed(value: float, digits: int) -> str:
+    shown = f"{abs(value):.{digits}f}"
+    return ("" if not float(shown) else "−" if value < 0 else "+") + shown
+
+
+def _probability(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -78,7 +78,7 @@ class Part:
 
     Attributes:
         metric: of the test data; ``prediction`` stands for the task's own. bold: the paper's rule
-            for what stands out, by name (see ``studies/report.py``).
+            for what stands out, by name (see ``studies/cells.py``).
     """
 
     metric: str

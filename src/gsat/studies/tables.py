@@ -67,7 +67,7 @@ _TABLE3 = _table(
     "ogbg-molbace ogbg-molbbbp ogbg-molclintox ogbg-moltox21 ogbg-molsider",
     (
         PREDICTION,
-        "backbone",
+        "backbone-mean",
         """
         erm       pna 73.52±3.02 67.21±1.34 86.72±2.33 75.08±0.64 56.51±1.90
         gsat      pna 77.41±2.42 69.17±1.12 87.80±2.36 74.96±0.66 57.58±1.23

@@ -1,0 +1,42 @@
+"""Lines as recorded runs write them, with made-up figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gsat.studies.study import Experiment
+from gsat.training.train import RESULTS_VERSION
+
+
+def line(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any]:
+    """A finished run of an experiment; ``changed`` keys go over those it has."""
+    recipe = experiment.recipe(seed)
+    return {
+        "dataset": experiment.dataset,
+        "method": experiment.method,
+        "backbone": experiment.backbone,
+        "seed": seed,
+        "test": {"accuracy": 0.5, "explanation_auc": 0.7, "precision_at_5": 0.4},
+        "matches_paper": "yes",
+        "recipe_hash": recipe.hash(),
+        "data_hash": "graphs",
+        "recipe": recipe.tables(),
+        "results_version": RESULTS_VERSION,
+        **changed,
+    }
+
+
+def failure(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any]:
+    """A run that failed: it has no figures, and does not know what data it would have had."""
+    failed = line(experiment, seed, failed="it broke", **changed)
+    del failed["test"], failed["matches_paper"]
+    return failed
+
+
+def lines(experiment: Experiment, aucs: Mapping[int, float | None]) -> list[dict[str, Any]]:
+    """Runs with these explanation AUCs by seed, and the accuracies half as high."""
+    return [
+        line(experiment, seed, test={"accuracy": (auc or 0) / 2, "explanation_auc": auc})
+        for seed, auc in aucs.items()
+    ]

@@ -1,0 +1,83 @@
+"""Recorded runs are found by what was run, and nothing that went wrong is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from study_harness import failure, line
+
+from gsat.studies.records import Records
+from gsat.studies.study import PREDICTION, Experiment
+from gsat.training.train import RESULTS_VERSION
+
+MUTAG = Experiment("mutag", "gsat")
+
+
+def test_runs_are_found_by_seed() -> None:
+    other = Experiment("mutag", "gsat", settings=(("r_final", 0.6),))
+    records = Records([line(MUTAG, 1), line(other, 0), line(MUTAG, 0)])
+    assert records.of(MUTAG).seeds == [0, 1]
+    assert records.of(other).seeds == [0]
+    assert records.of(Experiment("mutag", "dir")).seeds == []
+    assert {recipe for recipe, _ in records.items()} == {MUTAG.hash, other.hash}
+
+
+def test_stale_lines_and_trainings_over_several_processes_are_left_out() -> None:
+    stale = line(MUTAG, 0, results_version=RESULTS_VERSION - 1)
+    shared = line(MUTAG, 1, processes=2)
+    assert Records([stale, shared]).of(MUTAG).seeds == []
+    assert Records([line(MUTAG, 0, processes=1)]).of(MUTAG).seeds == [0]
+
+
+def test_of_several_graphs_those_with_most_seeds_count() -> None:
+    new = [line(MUTAG, seed, data_hash="new") for seed in (0, 1)]
+    old = [line(MUTAG, seed, data_hash="old") for seed in (0, 1, 2)]
+    assert Records([*old, *new]).of(MUTAG).data_hash == "old"
+    assert Records([*new, *old]).of(MUTAG).data_hash == "old"
+
+
+def test_of_equals_the_later_counts() -> None:
+    one, two = line(MUTAG, 0, data_hash="one"), line(MUTAG, 0, data_hash="two")
+    assert Records([one, two]).of(MUTAG).data_hash == "two"
+    # The last line decides, not the first.
+    one_more, two_more = (line(MUTAG, 1, data_hash=name) for name in ("one", "two"))
+    assert Records([one, two, two_more, one_more]).of(MUTAG).data_hash == "one"
+
+
+def test_a_failure_is_a_seed_that_was_tried() -> None:
+    runs = Records([line(MUTAG, 0), failure(MUTAG, 1)]).of(MUTAG)
+    assert runs.seeds == [0, 1]
+    assert not runs.has_gap
+    assert {seed: run["failed"] for seed, run in runs.failed.items()} == {1: "it broke"}
+    assert list(runs.values("accuracy")) == [0]
+
+
+def test_a_success_takes_the_place_of_a_failure_before_it() -> None:
+    runs = Records([failure(MUTAG, 0), line(MUTAG, 0), failure(MUTAG, 1)]).of(MUTAG)
+    assert (sorted(runs.done), sorted(runs.failed)) == ([0], [1])
+
+
+def test_failures_count_among_the_seeds_of_their_graphs() -> None:
+    failed = [failure(MUTAG, seed, data_hash="new") for seed in (0, 1)]
+    assert Records([*failed, line(MUTAG, 0, data_hash="old")]).of(MUTAG).data_hash == "new"
+
+
+def test_gaps_are_seen() -> None:
+    assert Records([line(MUTAG, 0), line(MUTAG, 2)]).of(MUTAG).has_gap
+    assert Records([line(MUTAG, 1)]).of(MUTAG).has_gap
+    assert not Records([line(MUTAG, 1), line(MUTAG, 0)]).of(MUTAG).has_gap
+
+
+def test_prediction_is_the_metric_of_the_task() -> None:
+    values = [{"accuracy": 0.1}, {"roc_auc": 0.2}, {"r2": 0.3, "mae": 7.0}, {"accuracy": None}]
+    runs = Records([line(MUTAG, i, test=test) for i, test in enumerate(values)]).of(MUTAG)
+    assert runs.values(PREDICTION) == {0: 0.1, 1: 0.2, 2: 0.3, 3: None}
+    assert runs.values("mae") == {0: None, 1: None, 2: 7.0, 3: None}
+
+
+def test_a_file_is_read_and_an_absent_one_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    assert Records.read(file).of(MUTAG).seeds == []
+    file.write_text(json.dumps(line(MUTAG, 0)) + "\n", encoding="utf-8")
+    assert Records.read(file).of(MUTAG).seeds == [0]
