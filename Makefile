@@ -36,6 +36,8 @@ bench: setup
 
 results: setup
 	$(BIN)/gsat results --write README.md
+	$(BIN)/gsat results --page claims --write docs/claims.md
+	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

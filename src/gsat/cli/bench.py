@@ -1,10 +1,11 @@
-"""`gsat bench`: the paper's tables and figures from real runs."""
+"""`gsat bench` and `gsat results`: the paper's tables and figures from real runs."""
 
 from __future__ import annotations
 
 import random
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,7 +101,7 @@ def bench(
             progress=not quiet,
         )
         _say_outcome(plan, outcome, budget)
-    _show(studies, experiments, record, style, statistics, out)
+    _show(studies, experiments, record, style, statistics)
     if not show and outcome.failures:
         raise typer.Exit(1)
 
@@ -160,13 +161,56 @@ def _say_outcome(plan: Plan, outcome: Outcome, budget: str | None) -> None:
 
 def _show(
     studies: list[Study],
-    experiments: list[Experiment],
+    chosen: list[Experiment],
     record: Path,
     style: str,
     statistics: bool,
-    out: Path,
 ) -> None:
-    raise NotImplementedError
+    """Tables of what was chosen, one after the other."""
+    from gsat.studies.records import Records
+    from gsat.studies.report import render
+    from gsat.studies.study import Table
+
+    records = Records.read(record)
+    hashes = {experiment.hash for experiment in chosen}
+    for study in studies:
+        if isinstance(study, Table):
+            typer.echo(render(study.restricted(hashes), records, style, statistics=statistics))
+
+
+@app.command()
+def results(
+    file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
+    page: Annotated[
+        str, typer.Option(help="results: tables; reproduction: cell by cell; claims: in prose.")
+    ] = "results",
+    write: Annotated[
+        Path | None, typer.Option(help="Put it between the result marks of this file.")
+    ] = None,
+) -> None:
+    """Print what was recorded, ours beside the paper's."""
+    from gsat.studies.claims import claims_page
+    from gsat.studies.records import Records
+    from gsat.studies.report import results_section, write_between_marks
+    from gsat.studies.reproduction import reproduction_page
+    from gsat.training.results import read_records
+
+    if not file.is_file():
+        raise GSATError(
+            f"there are no recorded runs at {file}; make some with: gsat bench, gsat train --record"
+        )
+    records = Records.read(file)
+    pages: dict[str, Callable[[], str]] = {
+        "results": lambda: results_section(records),
+        "reproduction": lambda: reproduction_page(records),
+        "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
+    }
+    if page not in pages:
+        raise GSATError(f"--page is one of {', '.join(pages)}, not '{page}'")
+    if write is None:
+        typer.echo(pages[page](), nl=False)
+    else:
+        write_between_marks(write, pages[page]())
 
 
 def _verify(record: Path, only: str, limit: float | None) -> None:

@@ -238,25 +238,3 @@ def _written(value: float) -> str:
 
 def _numbered(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
-
-
-@app.command()
-def results(
-    file: Annotated[Path, typer.Argument(help="Recorded runs.")] = Path("results/runs.jsonl"),
-    write: Annotated[
-        Path | None, typer.Option(help="Put them between the result marks of this file.")
-    ] = None,
-) -> None:
-    """Print recorded runs as the paper's tables, ours beside the paper's, and what else was run."""
-    from gsat.studies.records import Records
-    from gsat.studies.report import results_section, write_between_marks
-
-    if not file.is_file():
-        raise GSATError(
-            f"there are no recorded runs at {file}; make some with: gsat train --record"
-        )
-    section = results_section(Records.read(file))
-    if write is None:
-        typer.echo(section, nl=False)
-    else:
-        write_between_marks(write, section)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gsat.methods import METHODS
 from gsat.studies.records import Records, Runs
-from gsat.studies.study import Cell, Part, Row, Table
+from gsat.studies.study import VARIANTS, Cell, Part, Row, Table
 from gsat.training.results import summarise
 
 NETWORKS = {"gin": "GIN", "pna": "PNA", "leconv": "LEConv"}
@@ -20,9 +20,6 @@ MARK_NOTES = {
 }
 FAR = "‡"  # the paper's dagger, which marks other data here
 PAPERS_SEEDS, PAPERS_SEEDS_OF = 10, {"ib-subgraph": 5}
-_VARIANTS = {
-    "": "", "beta0": "-β=0", "nostoch": "-NoStoch", "nostoch-beta0": "-NoStoch-β=0"
-}  # fmt: skip
 OURS = ("gsat", "gsat-star")
 # What the paper says of each rule in its captions.
 RULES = {
@@ -164,7 +161,7 @@ def common_seeds(sheets: Sequence[Sheet]) -> int:
 
 def row_name(row: Row) -> str:
     """Network and method, as the paper names them."""
-    return f"{NETWORKS[row.backbone]} + {METHODS[row.method].title}{_VARIANTS[row.variant]}"
+    return f"{NETWORKS[row.backbone]} + {METHODS[row.method].title}{VARIANTS[row.variant].title}"
 
 
 def _measured(part: Part, row: Row, column: str, records: Records) -> Measured:

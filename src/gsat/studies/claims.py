@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
+from gsat.studies.cells import OURS
 from gsat.studies.records import Records
-from gsat.studies.study import PREDICTION, Experiment, Row, Table
+from gsat.studies.study import PREDICTION, Experiment, Table
 from gsat.studies.tables import R_PAIRS, R_SWEEP, STUDIES, SUM_PAIRS
 from gsat.training.results import summarise
 
@@ -103,15 +104,12 @@ def _smaller_variance(records: Records, curves: Curves) -> Iterable[Finding]:
     study = STUDIES["table1"]
     assert isinstance(study, Table)
 
-    def is_ours(row: Row) -> bool:
-        return row.method.startswith("gsat")
-
     for dataset in study.columns:
-        rows = [row for row in study.parts[0].rows if row.backbone == "gin"]
-        spreads = {row: _spread(records, row.experiment(dataset), _AUC) for row in rows}
-        known = {row: s for row, s in spreads.items() if s[2] >= _MIN_SEEDS}
-        ours = [s[1] for row, s in known.items() if is_ours(row)]
-        others = [s[1] for row, s in known.items() if not is_ours(row)]
+        ours, others = [], []
+        for row in study.parts[0].rows:
+            _, std, seeds = _spread(records, row.experiment(dataset), _AUC)
+            if row.backbone == "gin" and seeds >= _MIN_SEEDS:
+                (ours if row.method in OURS else others).append(std)
         if ours and others:
             yield Finding(
                 f"{dataset}: standard deviation {max(ours):.1f} at most against "

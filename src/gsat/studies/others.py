@@ -1,4 +1,4 @@
-"""Recorded runs that belong to no study: own data, other settings, data the paper does not have."""
+"""Recorded runs that no table shows: own data, other settings, data the paper does not have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.methods import METHODS
 from gsat.studies.cells import MARKS, NETWORKS
 from gsat.studies.records import Record, Records, Runs
-from gsat.studies.study import PREDICTION, Cell
+from gsat.studies.study import PREDICTION, Cell, Table
 from gsat.studies.styles import Grid, Shown
 from gsat.studies.tables import STUDIES, papers_cell
 from gsat.training.recipe import make_recipe
@@ -26,9 +26,11 @@ NOTE = (
 
 
 def other_runs(records: Records) -> Grid | None:
-    """The table of runs that are in no study; None if there are none."""
-    studied = {experiment.hash for study in STUDIES.values() for experiment in study.experiments}
-    left = [runs for recipe, runs in records.items() if recipe not in studied]
+    """The table of runs that no table of the paper shows, nor its sweeps of the regulariser; None
+    if there are none."""
+    shown = [s for s in STUDIES.values() if isinstance(s, Table) or s.name == "fig-regulariser"]
+    hashes = {experiment.hash for study in shown for experiment in study.experiments}
+    left = [runs for recipe, runs in records.items() if recipe not in hashes]
     if not left:
         return None
     rows = [tuple(map(Shown, row)) for row in map(_row, sorted(left, key=_order))]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +14,20 @@ from gsat.training.recipe import Recipe, make_recipe
 Cell = tuple[float, float | None]
 PREDICTION = "prediction"  # the task's own metric: accuracy, or ROC AUC
 
-# The ablations of the paper, as settings of GSAT.
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "": {},
-    "beta0": {"info_coef": 0.0},
-    "nostoch": {"sampling": "none"},
-    "nostoch-beta0": {"sampling": "none", "info_coef": 0.0},
+
+@dataclass(frozen=True)
+class Variant:
+    """An ablation: how the paper prints it behind the method's name, and settings of the method."""
+
+    title: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "": Variant(),
+    "beta0": Variant("-β=0", {"info_coef": 0.0}),
+    "nostoch": Variant("-NoStoch", {"sampling": "none"}),
+    "nostoch-beta0": Variant("-NoStoch-β=0", {"sampling": "none", "info_coef": 0.0}),
 }
 # What makes a data set the paper's own, where it is not so by itself.
 _PAPERS_OWN: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
@@ -68,7 +76,7 @@ class Row:
     def experiment(self, dataset: str) -> Experiment:
         """What is run for one of its cells."""
         return Experiment(
-            dataset, self.method, self.backbone, tuple(VARIANTS[self.variant].items())
+            dataset, self.method, self.backbone, tuple(VARIANTS[self.variant].settings.items())
         )
 
 
@@ -100,6 +108,22 @@ class Table:
     def experiments(self) -> tuple[Experiment, ...]:
         """All that has to be run, each once."""
         return tuple(dict.fromkeys(experiment for *_, experiment in self.cells()))
+
+    def restricted(self, hashes: Collection[str]) -> Table:
+        """The table with no other cells than those of these recipes."""
+        parts = []
+        for part in self.parts:
+            rows = [
+                replace(
+                    row,
+                    paper={d: c for d, c in row.paper.items() if row.experiment(d).hash in hashes},
+                )
+                for row in part.rows
+            ]
+            parts.append(replace(part, rows=tuple(row for row in rows if row.paper)))
+        columns = [c for c in self.columns if any(c in r.paper for p in parts for r in p.rows)]
+        kept = tuple(part for part in parts if part.rows)
+        return replace(self, columns=tuple(columns), parts=kept)
 
     def cells(self) -> Iterator[tuple[Part, Row, str, Experiment]]:
         """Every cell the paper fills, row by row: part, row, data set, and what is run for it."""
