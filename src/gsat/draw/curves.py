@@ -26,7 +26,7 @@ STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 MARKS: Final = "osD^vPX"
 FEW: Final = 20  # points up to this many are marked
 
-_WIDE, _HIGH = 2.75, 2.15  # of a panel, in inches
+_WIDE, _HIGH = 2.8, 2.1  # of a panel, in inches
 _LEGEND = 0.36
 
 
@@ -80,9 +80,9 @@ def draw_curves(
     figure = new_figure(width, height)
     for number, panel in enumerate(panels):
         row, column = divmod(number, columns)
-        left, low = column * _WIDE + 0.62, height - (row + 1) * _HIGH + 0.5
+        left, low = column * _WIDE + 0.7, height - (row + 1) * _HIGH + 0.46
         axes = figure.add_axes(
-            (left / width, low / height, (_WIDE - 0.76) / width, (_HIGH - 0.8) / height)
+            (left / width, low / height, (_WIDE - 0.84) / width, (_HIGH - 0.76) / height)
         )
         _draw(axes, panel, looks)
     if names:
@@ -145,6 +145,7 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
     axes.set_xlabel(panel.x_label, fontsize=8.5, color=INK, labelpad=2, parse_math=False)
     axes.set_ylabel(panel.y_label, fontsize=8.5, color=INK, labelpad=3, parse_math=False)
     axes.tick_params(labelsize=7.5, colors=INK, length=2.5, width=0.6)
+    axes.minorticks_off()
     axes.grid(color="#E4E8EC", linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():

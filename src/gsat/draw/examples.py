@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gsat.draw.files import check_suffix, new_figure, render, write
 from gsat.draw.graph import SHARPEN, check_drawing
@@ -24,8 +24,9 @@ _LABEL: Final = 0.34
 _TITLE: Final = 0.3
 _CAPTION: Final = 0.2
 _LEGEND: Final = 0.34
-_GRAPH: Final = (1.9, 1.7)
-_SENTENCE: Final = 3.4
+_GRAPH: Final = (2.0, 1.7)
+_NAMED: Final = (2.9, 2.3)  # names of nodes need room
+_SENTENCE: Final = 4.4
 _SENTENCE_FONT: Final = 9.0
 
 
@@ -49,6 +50,7 @@ def draw_examples(
     *,
     titles: Sequence[str] | None = None,
     node_types: Sequence[str] | None = None,
+    columns: int | None = None,
     sharpen: float = SHARPEN,
 ) -> Figure:
     """Draw a page of examples; written when ``path`` is given (.svg, .png or .pdf).
@@ -56,66 +58,87 @@ def draw_examples(
     A graph has the same layout in all rows. Scores are stretched to [0, 1] within each graph.
 
     Args:
-        titles: one per column, over the first row. node_types, sharpen: as in
+        titles: one per graph, over the first row. columns: so many graphs side by side, the next
+            ones below them; None for all. node_types, sharpen: as in
             :func:`gsat.draw.draw_explanation`.
     """
     check_drawing(path, sharpen)
-    _check(rows, titles)
-    columns = len(rows[0].explanations)
-    cells: list[list[Scene | Sentence]] = []
-    for row in rows:
-        known = [cell.at if isinstance(cell, Scene) else None for cell in cells[0]] if cells else []
-        cells.append(
-            [
-                sentence(e, None, _SENTENCE, _SENTENCE_FONT)
-                or scene(e, None, node_types, at=known[c] if known else None)
-                for c, e in enumerate(row.explanations)
-            ]
-        )
-    wide = [max(_width(row[c]) for row in cells) for c in range(columns)]
-    high = [max(_height(cell) for cell in row) for row in cells]
-    under = [_CAPTION if row.captions else 0.06 for row in rows]
+    _check(rows, titles, columns)
+    count = len(rows[0].explanations)
+    columns = min(columns or count, count)
+    cells = _cells(rows, node_types)
+    size = _GRAPH if node_types is None else _NAMED
+    wide = [max(_width(r[g], size) for r in cells for g in range(c, count, columns))
+            for c in range(columns)]  # fmt: skip
+    blocks = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
     top = _TITLE if titles is not None else 0.08
-    width, height = _LABEL + sum(wide), top + sum(high) + sum(under) + _LEGEND
+    under = [_CAPTION if row.captions else 0.06 for row in rows]
+    high = [[max(_height(row[g], size) for g in block) for row in cells] for block in blocks]
+    width = _LABEL + sum(wide)
+    height = sum(top + sum(h) + sum(under) for h in high) + _LEGEND
     figure = new_figure(width, height)
 
-    def words(x: float, y: float, text: str, size: float, **look: object) -> None:
-        figure.text(x / width, y / height, text, fontsize=size, color=INK, parse_math=False, **look)
+    def say(x: float, y: float, text: str, size: float, **look: Any) -> None:
+        look = {"ha": "center", "color": INK, "parse_math": False, **look}
+        figure.text(x / width, y / height, text, fontsize=size, **look)
 
-    for c, title in enumerate(titles or ()):
-        middle = _LABEL + sum(wide[:c]) + wide[c] / 2
-        words(middle, height - top + 0.08, title, 9, ha="center", va="baseline")
-    floor = height - top
-    for r, row in enumerate(rows):
-        floor -= high[r]
-        words(0.2, floor + high[r] / 2, row.label, 9.5, ha="center", va="center", rotation=90)
-        for c, cell in enumerate(cells[r]):
-            left = _LABEL + sum(wide[:c])
-            box = (left / width, floor / height, wide[c] / width, high[r] / height)
-            inches = (wide[c], high[r])
-            if isinstance(cell, Sentence):
-                paint_sentence(figure, box, inches, cell, (), sharpen)
-            else:
-                paint(figure, box, inches, cell, [], sharpen)
-            if row.captions:
-                words(left + wide[c] / 2, floor - 0.12, row.captions[c], 8, ha="center")
-        floor -= under[r]
+    floor = height
+    for block, heights in zip(blocks, high, strict=True):
+        floor -= top
+        lefts = [_LABEL + sum(wide[:c]) for c in range(len(block))]
+        for left, room, graph in zip(lefts, wide, block, strict=False):
+            if titles is not None:
+                say(left + room / 2, floor + 0.08, titles[graph], 9)
+        for row, drawn, tall, below in zip(rows, cells, heights, under, strict=True):
+            floor -= tall
+            say(0.2, floor + tall / 2, row.label, 9.5, va="center", rotation=90)
+            for left, room, graph in zip(lefts, wide, block, strict=False):
+                box = (left / width, floor / height, room / width, tall / height)
+                cell = drawn[graph]
+                if isinstance(cell, Sentence):
+                    paint_sentence(figure, box, (room, tall), cell, (), sharpen)
+                else:
+                    paint(figure, box, (room, tall), cell, [], sharpen)
+                if row.captions:
+                    say(left + room / 2, floor - 0.12, row.captions[graph], 8)
+            floor -= below
     flat = [cell for row in cells for cell in row]
-    scenes = [cell.scene if isinstance(cell, Sentence) else cell for cell in flat]
     told = "important word" if any(isinstance(cell, Sentence) for cell in flat) else ""
-    legend(figure, scenes, None, told)
+    legend(figure, [c.scene if isinstance(c, Sentence) else c for c in flat], None, told)
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
 
 
-def _check(rows: Sequence[Row], titles: Sequence[str] | None) -> None:
+def _cells(rows: Sequence[Row], node_types: Sequence[str] | None) -> list[list[Scene | Sentence]]:
+    """What is drawn, row by row; places are found once for each graph."""
+    out: list[list[Scene | Sentence]] = []
+    for row in rows:
+        cells: list[Scene | Sentence] = []
+        for graph, explanation in enumerate(row.explanations):
+            text = sentence(explanation, None, _SENTENCE, _SENTENCE_FONT)
+            if text is not None:
+                cells.append(text)
+                continue
+            known = out[0][graph] if out else None
+            at = known.at if isinstance(known, Scene) else None
+            picture = scene(explanation, None, node_types, at=at)
+            # Numbers of nodes say nothing on such a page.
+            named = picture.labels if node_types is not None else [""] * len(picture.at)
+            cells.append(replace(picture, labels=named))
+        out.append(cells)
+    return out
+
+
+def _check(rows: Sequence[Row], titles: Sequence[str] | None, columns: int | None) -> None:
     if not rows or not rows[0].explanations:
         raise GSATError("there is no example to draw: give at least one row with one graph")
+    if columns is not None and columns < 1:
+        raise GSATError(f"a page of examples needs at least 1 column, not {columns}")
     first = rows[0]
     count = len(first.explanations)
     if titles is not None and len(titles) != count:
-        raise GSATError(f"{len(titles)} titles came for {count} columns")
+        raise GSATError(f"{len(titles)} titles came for {count} graphs")
     for row in rows:
         if len(row.explanations) != count:
             raise GSATError(
@@ -129,14 +152,14 @@ def _check(rows: Sequence[Row], titles: Sequence[str] | None) -> None:
         for c, (one, other) in enumerate(zip(first.explanations, row.explanations, strict=True)):
             if one.num_nodes != other.num_nodes or not one.edge_index.equal(other.edge_index):
                 raise GSATError(
-                    f"column {c} shows one graph in row '{first.label}' and another in row "
+                    f"graph {c} of row '{first.label}' is another one in row "
                     f"'{row.label}'; explain the same graphs in the same order"
                 )
 
 
-def _width(cell: Scene | Sentence) -> float:
-    return max(cell.size[0], 1.2) if isinstance(cell, Sentence) else _GRAPH[0]
+def _width(cell: Scene | Sentence, size: tuple[float, float]) -> float:
+    return max(cell.size[0] + 0.1, 1.6) if isinstance(cell, Sentence) else size[0]
 
 
-def _height(cell: Scene | Sentence) -> float:
-    return cell.size[1] if isinstance(cell, Sentence) else _GRAPH[1]
+def _height(cell: Scene | Sentence, size: tuple[float, float]) -> float:
+    return cell.size[1] if isinstance(cell, Sentence) else size[1]

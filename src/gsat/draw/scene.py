@@ -135,7 +135,7 @@ def scene(
 def _own_places(explanation: Explanation) -> Floats | None:
     """[N, 2], the places the nodes have in the data, if they are in the plane and differ."""
     pos = explanation.get("pos")
-    if pos is None or pos.ndim != 2 or pos.size(1) != 2 or not bool(pos.isfinite().all()):
+    if pos is None or pos.shape != (explanation.num_nodes, 2) or not bool(pos.isfinite().all()):
         return None
     return to_scale(pos.numpy(force=True).astype(np.float64))
 

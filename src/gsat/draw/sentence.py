@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +94,13 @@ def paint_sentence(
     sharpen: float,
     font: float = 9.5,
 ) -> None:
-    """A sentence in the middle of the part ``box`` (fractions) of the figure, ``inches`` large."""
+    """A sentence at the top of the part ``box`` (fractions) of the figure, ``inches`` large."""
     from matplotlib.collections import LineCollection
     from matplotlib.patches import FancyBboxPatch
 
     axes = figure.add_axes(box)
     axes.set_axis_off()
-    left, low = ((inches[axis] - text.size[axis]) / 2 for axis in (0, 1))
+    left, low = (inches[0] - text.size[0]) / 2, inches[1] - text.size[1]
     axes.set_xlim(-left, inches[0] - left)
     axes.set_ylim(-low, inches[1] - low)
     axes.set_title(
@@ -135,7 +135,12 @@ def paint_sentence(
         )
         patch.set_gid(f"word {i}")
         axes.add_patch(patch)
-        look = {"fontsize": text.font, "color": INK, "parse_math": False, "clip_on": False}
+        look: dict[str, Any] = {
+            "fontsize": text.font,
+            "color": INK,
+            "parse_math": False,
+            "clip_on": False,
+        }
         axes.text(x, y - 0.3 * text.font / 72, word, ha="center", va="baseline", **look)
 
 

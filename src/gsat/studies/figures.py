@@ -62,7 +62,7 @@ def posthoc_curves(
             loss.append(_over_epochs(title, [phase.get("loss", []) for phase in phases]))
         name, epoch = _title(dataset), "epoch"
         panels += [
-            Panel(name, epoch, "explanation AUC (validation)", [a for a in auc if a.x],
+            Panel(name, epoch, "explanation AUC\n(validation)", [a for a in auc if a.x],
                   y_range=(0, 1.03)),
             Panel(name, epoch, "training loss", [a for a in loss if a.x], y_scale="log"),
         ]  # fmt: skip
@@ -103,13 +103,12 @@ def regulariser_curves(
             if wanted.hash() == record["recipe_hash"]:
                 found.setdefault(place, []).append(record)
         if by_r or by_weight:
-            name = _title(dataset)
+            name, axis = _title(dataset), "AUC, accuracy (test)"
             over_weight = {weight: runs for weight, runs in by_weight.items() if weight > 0}
             panels += [
-                Panel(name, "r", "test metric", _sweep(by_r), y_range=(0, 1.03)),
-                Panel(name, "λ₁ (ℓ₁ norm)", "test metric", _sweep(over_weight), x_scale="log",
-                      y_range=(0, 1.03)),
-            ]  # fmt: skip
+                Panel(name, "r", axis, _sweep(by_r), y_range=(0, 1.03)),
+                Panel(name, "λ₁ (ℓ₁ norm)", axis, _sweep(over_weight), "log", y_range=(0, 1.03)),
+            ]
     if not panels:
         raise GSATError(f"no sweep of r or λ₁ is recorded on {', '.join(datasets)}")
     return panels
@@ -120,7 +119,8 @@ def examples(
     path: str | Path | None = None,
     *,
     graphs: Sequence[int] | None = None,
-    count: int = 5,
+    count: int = 6,
+    columns: int | None = None,
     split: str = "test",
     truth: bool = False,
 ) -> Figure:
@@ -129,7 +129,8 @@ def examples(
     Args:
         runs: run directories of one data set and seed. path: of the picture.
         graphs: numbers within the split; without, the first of each class in turn, ``count`` of
-            them. truth: put a row with the ground truth first, where it is known.
+            them. columns: so many side by side; None for all.
+        truth: put a row with the ground truth first, where it is known.
     """
     from gsat.datasets.load import place_nodes
     from gsat.training.rundir import RunDirectory
@@ -161,6 +162,7 @@ def examples(
         path,
         titles=titles if any(titles) else None,
         node_types=meta.get("node_types"),
+        columns=columns,
     )
 
 
@@ -194,17 +196,15 @@ def _line(name: str, x: Sequence[float], spread: Sequence[tuple[float, float] | 
 
 
 def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
-    """Numbers of ``count`` graphs of the split, of every class in turn, the first come first."""
-    labels = data.split(split).per_graph("y").reshape(len(data.split(split)), -1)[:, 0].tolist()
-    turns: dict[Any, list[int]] = {}
-    for number, label in enumerate(labels):
-        turns.setdefault(label, []).append(number)
-    ranked = sorted(
-        (turn, str(label), number)
-        for label, numbers in turns.items()
-        for turn, number in enumerate(numbers)
-    )
-    return sorted(number for _, _, number in ranked[:count])
+    """Numbers of ``count`` graphs of the split, the first ones of every class, class by class."""
+    store = data.split(split)
+    seen: dict[str, int] = {}
+    ranked = []
+    for number, label in enumerate(store.per_graph("y").reshape(len(store), -1)[:, 0].tolist()):
+        turn = seen[str(label)] = seen.get(str(label), -1) + 1
+        ranked.append((turn, str(label), number))
+    chosen = sorted(ranked)[:count]
+    return [number for _, number in sorted((label, number) for _, label, number in chosen)]
 
 
 def _captions(explained: Sequence[Explanation]) -> list[str]:
