@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
+from gsat.graphs import Explanation, GraphStore
 from gsat.graphs.words import FIELD, pack_words, tokens, words_of
 
 WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]
