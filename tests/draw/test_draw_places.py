@@ -68,6 +68,8 @@ def test_a_shaded_node_shows_its_brightness_and_its_rim_the_truth(explain):
     assert (faces[:, 0] == faces[:, 2]).all()  # grey
     rims = [to_hex(c).upper() for c in nodes(figure).get_edgecolors()]
     assert [rim == TRUTH_RIM for rim in rims] == [False, True, True, False]
+    chosen = nodes(draw_explanation(explanation, top=1)).get_edgecolors()
+    assert [to_hex(c).upper() == TRUTH_RIM for c in chosen] == [False, True, True, False]
     (box,) = figure.legends
     assert [text.get_text() for text in box.get_texts()][-2:] == ["ground truth", "bright"]
     assert not figure.axes[0].texts  # no numbers over the image

@@ -156,7 +156,9 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
     if picture.chosen is not None:
         rim[~picture.chosen_nodes & ~picture.true_nodes] = FAINT_RIM
         ink[~picture.chosen_nodes] = NODE_RIM
-        rim[picture.chosen_nodes] = CHOSEN
+        # On an image the rim is all there is to show the truth; the chosen have blue edges.
+        free = picture.chosen_nodes if picture.shade is None else ~picture.true_nodes
+        rim[picture.chosen_nodes & free] = CHOSEN
     if picture.marked is not None:
         ring = EllipseCollection(
             [3.2 * picture.radius],

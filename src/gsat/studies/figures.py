@@ -208,14 +208,18 @@ def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
 
 
 def _captions(explained: Sequence[Explanation]) -> list[str]:
-    """What each picture is worth against the truth; none where no truth is known."""
+    """What each picture is worth against the truth, and whether nothing stands out in it, as all
+    its lines then look alike; none where there is nothing to say."""
     areas = [
         None if e.get("edge_truth") is None else explanation_auc(e.edge_mask, e.edge_truth)
         for e in explained
     ]
-    if all(area is None for area in areas):
-        return []
-    return ["" if area is None else f"AUC {area:.2f}" for area in areas]
+    said = [
+        ["" if area is None else f"AUC {area:.2f}", "" if e.found else "no edge stands out"]
+        for e, area in zip(explained, areas, strict=True)
+    ]
+    captions = [", ".join(filter(None, parts)) for parts in said]
+    return captions if any(captions) else []
 
 
 def _as_truth(explanation: Explanation) -> Explanation:
