@@ -233,6 +233,22 @@ def test_nodes_that_are_words_are_shown_with_them(
     assert f"{u} w{u} – {v} w{v}" in said[2]
 
 
+def test_a_sentence_is_drawn_by_its_words(
+    trained: Trained, data: package.Dataset, tmp_path: Path
+) -> None:
+    view = data.train.select([3]).compact()
+    words = [f"w{i}" for i in range(int(view.node_counts[0]))]
+    view.arrays["graph.words"] = pack_words([words])
+    saved = view.save(tmp_path / "words")
+    for suffix in ("png", "html", "json"):
+        out = tmp_path / f"s.{suffix}"
+        succeed("explain", trained.path, saved, "--graph", 0, "--out", out)
+        assert out.stat().st_size > 1000
+    succeed("explain", trained.path, saved, "--graph", 0, "--top", 2, "--out", tmp_path / "s.svg")
+    ids = {e.get("id") for e in ElementTree.parse(tmp_path / "s.svg").iter()}
+    assert {f"word {i}" for i in range(len(words))} <= ids
+
+
 # -- explain: a split -----------------------------------------------------------------------------
 
 

@@ -15,10 +15,11 @@ import torch
 from scipy.spatial.distance import cdist
 
 from gsat.datasets import mnist75sp
-from gsat.datasets.load import Dataset, load_dataset
+from gsat.datasets.load import Dataset, load_dataset, place_nodes
 from gsat.datasets.mnist75sp import digit_graphs
 from gsat.datasets.superpixels import Superpixels, measure, read_idx, segment
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
+from gsat.graphs import Explanation
 
 pytest.importorskip("skimage")
 
@@ -32,6 +33,28 @@ def random_superpixels(seed: int, graphs: int = 7) -> Superpixels:
     intensity = np.maximum(rng.uniform(-1, 1, total), 0)
     centre = rng.uniform(0, 28, (total, 2))
     return Superpixels(counts, intensity.astype(np.float32), centre.astype(np.float32))
+
+
+def test_places_are_those_of_the_image() -> None:
+    superpixels = random_superpixels(0)
+    store = digit_graphs(superpixels, np.arange(len(superpixels.counts)))
+    for number, (intensity, centre) in enumerate(one_by_one(superpixels)):
+        explanation = Explanation(x=store[number].x)
+        place_nodes(explanation, {"made_by": {"name": "mnist75sp"}})
+        right, up = explanation.pos.T.numpy()
+        # Rows are counted from the top of an image.
+        assert right == pytest.approx(centre[:, 1] / 28)
+        assert up == pytest.approx(1 - centre[:, 0] / 28)
+        assert explanation.shade.numpy() == pytest.approx(intensity)
+
+
+@pytest.mark.parametrize(
+    "meta", [{}, {"made_by": {"name": "ba2motifs"}}, {"made_by": {"name": "?"}}]
+)
+def test_other_graphs_have_no_places(meta: dict[str, Any]) -> None:
+    explanation = place_nodes(Explanation(x=torch.rand(3, 5)), meta)
+    assert explanation.get("pos") is None
+    assert explanation.get("shade") is None
 
 
 def one_by_one(superpixels: Superpixels) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
-from gsat.graphs.words import FIELD, pack_words, tokens
+from gsat.graphs import Explanation, GraphStore
+from gsat.graphs.words import FIELD, pack_words, tokens, words_of
 
 WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]
 
@@ -48,3 +49,22 @@ def test_no_words(store: GraphStore) -> None:
     del store.arrays[f"graph.{FIELD}"]
     with pytest.raises(DataError, match="carry no 'words'"):
         tokens(store, 0)
+
+
+def test_words_of_an_explanation(store: GraphStore) -> None:
+    def explained(number: int) -> Explanation:
+        out = Explanation(undirected=False)
+        for name, value in store[number].items():
+            out[name] = value
+        out.edge_mask = torch.linspace(0.1, 0.9, out.num_edges)
+        return out
+
+    for number, words in enumerate(WORDS):
+        assert words_of(explained(number)) == words
+    part = explained(2)
+    part.edge_index = torch.tensor([[1, 3], [3, 4]])
+    part.edge_mask = torch.tensor([0.1, 0.9])
+    assert words_of(part.top(1)) == ["two words", "好"]
+    assert words_of(Explanation(num_nodes=2)) is None
+    ended = Explanation(words="a", num_nodes=3)  # empty words at the end leave no trace
+    assert words_of(ended) == ["a", "", ""]

@@ -41,7 +41,8 @@ class Entry:
     ``SPLIT_OPTIONS`` (options that do not touch the graphs) and a ``VERSION`` that is raised when
     what it builds changes. If splits share graphs on purpose, ``overlap(options)`` says why. Where
     files named by an option decide the graphs, ``identity(options)`` is a text that changes with
-    them.
+    them. Where nodes are parts of an image, ``places(x)`` says for pictures where they are and how
+    bright.
     """
 
     name: str

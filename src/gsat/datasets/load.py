@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from gsat.datasets.raw import RawFile, cache_folder, require_all, sha256
-from gsat.datasets.registry import IN_MEMORY, OWN_DATA, find_entry, full_name
+from gsat.datasets.registry import ENTRIES, IN_MEMORY, OWN_DATA, find_entry, full_name
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
+from gsat.graphs import Explanation, GraphStore
 from gsat.graphs.check import admit
 from gsat.graphs.sharded import content_digest
 from gsat.tasks import Task
@@ -154,6 +154,22 @@ def load_dataset(
         seed=seed,
         overlap=overlap,
     )
+
+
+def place_nodes(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
+    """The explanation, for pictures, with ``pos`` [N, 2] and ``shade`` [N] where its nodes are
+    parts of an image.
+
+    Args:
+        meta: of the store the graph is from; it knows the data set.
+    """
+    name = (meta.get("made_by") or {}).get("name", "")
+    for entry in ENTRIES:
+        if entry.matches(name):
+            module = importlib.import_module(entry.module)
+            if hasattr(module, "places") and explanation.get("x") is not None:
+                explanation.pos, explanation.shade = module.places(explanation.x)
+    return explanation
 
 
 def content_hash(store: GraphStore) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gsat.datasets.raw import cache_folder
 from gsat.datasets.registry import MNIST75SP
@@ -81,6 +82,18 @@ def matches_paper(name: str, options: Mapping[str, Any]) -> str:
     if options["images"]:
         return "different"
     return "yes" if options["source"] == "published" else "rebuilt"
+
+
+def places(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Where superpixels are in the image, and how bright.
+
+    Args:
+        x: [N, 5], features of nodes.
+
+    Returns:
+        ``pos`` [N, 2], to the right and up, and ``shade`` [N] in [0, 1].
+    """
+    return torch.stack([x[:, 4], 1 - x[:, 3]], dim=1), x[:, 0]
 
 
 def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphStore:

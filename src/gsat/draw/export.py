@@ -17,6 +17,7 @@ from gsat.draw.files import PICTURES, check_suffix, render, write
 from gsat.draw.graph import draw_explanation
 from gsat.draw.scene import scene
 from gsat.errors import GSATError
+from gsat.graphs.words import words_of
 
 if TYPE_CHECKING:
     from gsat.graphs import Explanation, GraphStore
@@ -166,12 +167,15 @@ def _table(
     scores = explanation.units()[1].tolist()
     numbers = explanation.get("node_id")
     number = (lambda i: i) if numbers is None else numbers.tolist().__getitem__
+    words = words_of(explanation)
     truth = explanation.get("edge_truth") is not None
     joint = "→" if picture.directed else "–"
     rows = []
     for rank, line in enumerate(sorted(range(len(scores)), key=lambda i: -scores[i]), start=1):
         u, v = picture.ends[line].tolist()
-        if node_types is not None:
+        if words is not None:
+            edge = f"{number(u)} {words[u]} {joint} {number(v)} {words[v]}"
+        elif node_types is not None:
             edge = f"{picture.labels[u]}{number(u)} {joint} {picture.labels[v]}{number(v)}"
         else:
             edge = f"{number(u)} {joint} {number(v)}"

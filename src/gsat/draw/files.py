@@ -28,6 +28,16 @@ def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
     return suffix
 
 
+def new_figure(width: float, height: float) -> Figure:
+    """A white page of so many inches, known to nothing global."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def render(figure: Figure, suffix: str) -> bytes:
     """The figure as a file; the same figure always gives the same bytes."""
     import matplotlib

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gsat.draw.caption import answer
-from gsat.draw.files import check_suffix, render, write
+from gsat.draw.files import check_suffix, new_figure, render, write
 from gsat.draw.paint import legend, paint
 from gsat.draw.scene import scene
+from gsat.draw.sentence import Sentence, paint_sentence, sentence
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from gsat.graphs import Explanation
 
 SHARPEN: Final = 2.0
-_LEGEND: Final = 0.34  # inches
+# Inches.
+_LEGEND: Final = 0.34
+_NARROWEST, _WIDEST = 3.8, 7.0
 
 
 def draw_explanation(
@@ -42,7 +45,8 @@ def draw_explanation(
 
     Opacity and width of an edge follow its score, stretched to the graph's own range and raised to
     the power ``sharpen``. Both directions of an undirected edge are one line; directed edges have
-    heads. Nodes and edges of the ground truth are pink. When no edge stands out
+    heads. Nodes and edges of the ground truth are pink. A sentence is drawn as its words in rows,
+    parts of an image (``shade``) where they are (``pos``). When no edge stands out
     (``explanation.found`` is False) all lines look alike and the title says so.
 
     Args:
@@ -53,17 +57,45 @@ def draw_explanation(
         class_names: names of the classes (or labels) for the title.
         sharpen: above 1 raises the contrast between high and low scores.
     """
-    _check(path, sharpen)
+    check_drawing(path, sharpen)
+    text = sentence(explanation, top, _WIDEST)
+    if text is not None:
+        return _draw_sentence(explanation, text, path, title, top, class_names, sharpen)
     picture = scene(explanation, top, node_types)
     # An edge is half an inch, or more where crowded nodes would become too small.
     unit = max(0.5, 0.07 / picture.radius)
-    wide, high = np.clip(unit * picture.box[1], (3.8, 1.2), (7.0, 7.0))
+    wide, high = np.clip(unit * picture.box[1], (_NARROWEST, 1.2), (_WIDEST, 7.0))
     lines = _title(explanation, title, class_names, width=int(14 * wide))
     head = 0.12 + 0.19 * len(lines)
-    figure = _figure(wide, high + head + _LEGEND)
+    figure = new_figure(wide, high + head + _LEGEND)
     box = (0, _LEGEND / (high + head + _LEGEND), 1, high / (high + head + _LEGEND))
     paint(figure, box, (wide, high), picture, lines, sharpen)
     legend(figure, [picture], top)
+    if path is not None:
+        write(path, render(figure, check_suffix(path)))
+    return figure
+
+
+def _draw_sentence(
+    explanation: Explanation,
+    text: Sentence,
+    path: str | Path | None,
+    title: str | None,
+    top: int | str | None,
+    class_names: Sequence[str] | None,
+    sharpen: float,
+) -> Figure:
+    wide, high = max(text.size[0], 4.8), max(text.size[1], 0.7)
+    lines = _title(explanation, title, class_names, width=int(14 * wide))
+    head = 0.12 + 0.19 * len(lines)
+    whole = high + head + _LEGEND
+    figure = new_figure(wide, whole)
+    box = (0, _LEGEND / whole, 1, high / whole)
+    paint_sentence(figure, box, (wide, high), text, lines, sharpen)
+    on_nodes = explanation.get("node_mask") is not None
+    legend(
+        figure, [text.scene], top, "word, by its score" if on_nodes else "word, by its highest edge"
+    )
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
@@ -85,7 +117,7 @@ def draw_grid(
     Args:
         titles: one line per graph. The rest as in :func:`draw_explanation`.
     """
-    _check(path, sharpen)
+    check_drawing(path, sharpen)
     if not explanations:
         raise GSATError("there is no explanation to draw: a grid needs at least one")
     if columns < 1:
@@ -111,7 +143,7 @@ def draw_grid(
         for r in range(rows)
     ]
     width, height = columns * wide, rows * high + sum(heads) + _LEGEND
-    figure = _figure(width, height)
+    figure = new_figure(width, height)
     for i, picture in enumerate(scenes):
         row, column = divmod(i, columns)
         bottom = height - sum(heads[: row + 1]) - (row + 1) * high
@@ -123,21 +155,12 @@ def draw_grid(
     return figure
 
 
-def _check(path: str | Path | None, sharpen: float) -> None:
+def check_drawing(path: str | Path | None, sharpen: float) -> None:
     """Refuse what can't be written or drawn before any work is done."""
     if path is not None:
         check_suffix(path)
     if not sharpen > 0:
         raise GSATError(f"sharpen must be above 0 (1 leaves the scores as they are), not {sharpen}")
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=100, facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _title(

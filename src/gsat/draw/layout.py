@@ -47,6 +47,20 @@ def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
     return out.round(4)
 
 
+def to_scale(at: Floats) -> Floats | None:
+    """Places of the nodes' own in the units of :func:`layout`: neighbours are 1 apart.
+
+    Args:
+        at: [N, 2], finite. None comes back where nearly all nodes are in one place.
+    """
+    if len(at) < 2:
+        return None
+    apart = _apart(at)
+    np.fill_diagonal(apart, np.inf)
+    near = float(np.median(apart.min(axis=1)))
+    return ((at - at.min(axis=0)) / near).round(4) if near > 0 else None
+
+
 def _component(graph: nx.Graph, nodes: list[int]) -> Floats:
     """[n, 2], one connected component lying on its long side, its lower left corner at 0."""
     if len(nodes) == 1:

@@ -23,6 +23,7 @@ NODE: Final = "#FFFFFF"
 NODE_RIM: Final = "#6B7785"
 FAINT_RIM: Final = "#B4BCC5"
 MARKED: Final = "#E8A200"
+SHADED: Final = "#F7B64A"
 
 SMALLEST_FONT: Final = 3.5  # points; smaller labels are left out
 
@@ -58,24 +59,11 @@ def paint(
 
 def _edges(axes: Axes, picture: Scene, points: float, sharpen: float) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
-    from matplotlib.colors import to_rgb
 
     thick = float(np.clip(0.6 * picture.radius * points, 0.8, 4.2))
     count = len(picture.ends)
-    strong = None if picture.strength is None else picture.strength**sharpen
-    if strong is None:
-        alpha, width = np.full(count, 0.5), np.full(count, 0.4 * thick)
-    else:
-        alpha, width = 0.16 + 0.84 * strong, (0.22 + 0.78 * strong) * thick
-    colour = np.tile(to_rgb(INK), (count, 1))
-    if picture.chosen is not None:
-        # The chosen stay in order of strength among themselves, and above all others.
-        alpha = np.where(picture.chosen, 0.55 + 0.45 * alpha, 0.55 * alpha)
-        width = np.where(picture.chosen, np.maximum(width, 0.6 * thick), 0.6 * width)
-        colour[picture.chosen] = to_rgb(CHOSEN)
-    rgba = np.column_stack([colour, alpha])
-
-    order = np.argsort(alpha, kind="stable")  # the strongest lie on top
+    rgba, width = edge_looks(picture, thick, sharpen)
+    order = np.argsort(rgba[:, 3], kind="stable")  # the strongest lie on top
     lines, heads = picture.lines, [np.empty((0, 2))] * count
     if picture.directed:
         cut = [
@@ -108,6 +96,27 @@ def _edges(axes: Axes, picture: Scene, points: float, sharpen: float) -> None:
         )
         tips.set_gid("heads")
         axes.add_collection(tips, autolim=False)
+
+
+def edge_looks(picture: Scene, thick: float, sharpen: float) -> tuple[Floats, Floats]:
+    """Colours [U, 4] and widths [U] of the lines, the widest ``thick`` points."""
+    from matplotlib.colors import to_rgb
+
+    count = len(picture.ends)
+    strong = None if picture.strength is None else picture.strength**sharpen
+    if strong is None:
+        alpha, width = np.full(count, 0.5), np.full(count, 0.4 * thick)
+    else:
+        # Near parts of an image are all joined: many faint lines must not hide it.
+        faint = 0.16 if picture.shade is None else 0.05
+        alpha, width = faint + (1 - faint) * strong, (0.22 + 0.78 * strong) * thick
+    colour = np.tile(to_rgb(INK), (count, 1))
+    if picture.chosen is not None:
+        # The chosen stay in order of strength among themselves, and above all others.
+        alpha = np.where(picture.chosen, 0.55 + 0.45 * alpha, 0.55 * alpha)
+        width = np.where(picture.chosen, np.maximum(width, 0.6 * thick), 0.6 * width)
+        colour[picture.chosen] = to_rgb(CHOSEN)
+    return np.column_stack([colour, alpha]), width
 
 
 def _with_head(line: Floats, centre: Floats, radius: float, half: float) -> tuple[Floats, Floats]:
@@ -147,7 +156,9 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
     if picture.chosen is not None:
         rim[~picture.chosen_nodes & ~picture.true_nodes] = FAINT_RIM
         ink[~picture.chosen_nodes] = NODE_RIM
-        rim[picture.chosen_nodes] = CHOSEN
+        # On an image the rim is all there is to show the truth; the chosen have blue edges.
+        free = picture.chosen_nodes if picture.shade is None else ~picture.true_nodes
+        rim[picture.chosen_nodes & free] = CHOSEN
     if picture.marked is not None:
         ring = EllipseCollection(
             [3.2 * picture.radius],
@@ -164,6 +175,12 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
         axes.add_collection(ring, autolim=False)
     across = np.full(count, 2 * picture.radius)
     thin = float(np.clip(0.03 * points, 0.5, 1.1))
+    rims = np.where(picture.chosen_nodes, 1.7 * thin, thin)
+    if picture.shade is None:
+        faces = np.where(picture.true_nodes, TRUTH, NODE).tolist()
+    else:  # ink on paper: the face shows the image, and only the rim is left for the truth
+        faces = [_grey(bright) for bright in picture.shade.tolist()]
+        rims = np.where(picture.true_nodes, 2 * thin, rims)
     circles = EllipseCollection(
         across,
         across,
@@ -171,9 +188,9 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
         units="xy",
         offsets=picture.at,
         offset_transform=axes.transData,
-        facecolors=np.where(picture.true_nodes, TRUTH, NODE).tolist(),
+        facecolors=faces,
         edgecolors=rim.tolist(),
-        linewidths=np.where(picture.chosen_nodes, 1.7 * thin, thin),
+        linewidths=rims,
         zorder=4,
     )
     circles.set_gid("nodes")
@@ -185,7 +202,13 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
             axes.text(x, y, label, ha="center", va="center_baseline", **look)
 
 
-def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None) -> None:
+def _grey(bright: float) -> tuple[float, float, float]:
+    level = 1 - 0.85 * bright
+    return (level, level, level)
+
+
+def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None, words: str = "") -> None:
+    """What the marks mean; ``words`` says it of shaded words, if there are any."""
     from matplotlib.lines import Line2D
 
     handles: list[Any] = []
@@ -205,6 +228,7 @@ def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None) -> No
         line(f"edge score {ranked[0].high:.2f}", color=INK, linewidth=4)
         if ranked[0].high - ranked[0].low > EQUAL:
             line(f"{ranked[0].low:.2f}", color=INK, linewidth=1, alpha=0.25)
+    shaded = any(s.shade is not None for s in scenes)
     if any(s.true.any() or s.true_nodes.any() for s in scenes):
         line(
             "ground truth",
@@ -212,11 +236,16 @@ def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None) -> No
             linewidth=6,
             marker="o",
             markersize=7,
-            markerfacecolor=TRUTH,
+            markerfacecolor=NODE if shaded else TRUTH,
             markeredgecolor=TRUTH_RIM,
         )
+    if shaded:
+        look = {"marker": "o", "markersize": 7, "markeredgecolor": NODE_RIM}
+        line("bright", linestyle="none", markerfacecolor=_grey(1.0), **look)
     if any(s.marked is not None for s in scenes):
         line("the node", color=MARKED, linestyle="none", marker="o", markersize=9)
+    if words and ranked:
+        line(words, linestyle="none", marker="s", markersize=8, color=SHADED)
     if handles:
         many = len(handles) > 3  # the narrowest picture has room for three in full size
         figure.legend(

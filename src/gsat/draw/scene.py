@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.draw.layout import layout
+from gsat.draw.layout import layout, to_scale
 
 if TYPE_CHECKING:
     from gsat.graphs import Explanation
@@ -35,6 +35,7 @@ class Scene:
         marked: the node whose answer is explained, if it is one node's.
         labels: N words, empty where there is none. low, high: the range of the scores.
         directed: whether lines have heads.
+        shade: [N] in [0, 1], how bright the nodes are, where they are parts of an image.
     """
 
     at: Floats
@@ -51,6 +52,7 @@ class Scene:
     low: float
     high: float
     directed: bool
+    shade: Floats | None = None
 
     @property
     def box(self) -> tuple[Floats, Floats]:
@@ -65,8 +67,13 @@ def scene(
     explanation: Explanation,
     top: int | str | None = None,
     node_types: Sequence[str] | None = None,
+    at: Floats | None = None,
 ) -> Scene:
-    """The scene of one explanation; ``top`` and ``node_types`` as in ``draw_explanation``."""
+    """The scene of one explanation; ``top`` and ``node_types`` as in ``draw_explanation``.
+
+    Nodes are where ``at`` [N, 2] says; else at the explanation's own ``pos``, where it has places
+    in the plane; else laid out.
+    """
     nodes = int(explanation.num_nodes or 0)
     index = explanation.edge_index.numpy(force=True).astype(np.int64)
     unit = explanation.units()[0].numpy(force=True)
@@ -99,8 +106,12 @@ def scene(
     if high - low < EQUAL:
         strength[:] = high  # nothing to stretch: the score itself
 
-    at = layout(nodes, ends)
-    labels = _labels(explanation, nodes, node_types)
+    if at is None:
+        at = _own_places(explanation)
+    if at is None:
+        at = layout(nodes, ends)
+    shade = explanation.get("shade")
+    labels = _labels(explanation, nodes, node_types) if shade is None else [""] * nodes
     radius = _radius(at, named=node_types is not None)
     return Scene(
         at=at,
@@ -117,7 +128,16 @@ def scene(
         low=low,
         high=high,
         directed=not explanation.undirected,
+        shade=None if shade is None else shade.numpy(force=True).astype(np.float64).clip(0, 1),
     )
+
+
+def _own_places(explanation: Explanation) -> Floats | None:
+    """[N, 2], the places the nodes have in the data, if they are in the plane and differ."""
+    pos = explanation.get("pos")
+    if pos is None or pos.shape != (explanation.num_nodes, 2) or not bool(pos.isfinite().all()):
+        return None
+    return to_scale(pos.numpy(force=True).astype(np.float64))
 
 
 def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -> list[str]:

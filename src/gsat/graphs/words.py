@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from gsat.graphs.explanation import Explanation
     from gsat.graphs.store import GraphStore
 
 FIELD: Final = "words"
@@ -30,3 +31,14 @@ def tokens(store: GraphStore, position: int) -> list[str]:
     view = store.select([position])
     words: list[str] = view.per_graph(FIELD)[0].tobytes().decode().split("\0")
     return words[: int(view.node_counts[0])]
+
+
+def words_of(explanation: Explanation) -> list[str] | None:
+    """The words of the nodes of an explained graph, or of a part of it; None if it has none."""
+    text = explanation.get(FIELD)
+    if not isinstance(text, str):
+        return None
+    words, number = text.split("\0"), explanation.get("node_id")
+    places = range(int(explanation.num_nodes or 0)) if number is None else number.tolist()
+    # Empty words at the end are lost in the text.
+    return [words[place] if place < len(words) else "" for place in places]

@@ -1,0 +1,187 @@
+"""Curves with bands: a metric over epochs, or over a setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.draw.files import check_suffix, new_figure, render, write
+from gsat.draw.paint import INK
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Scale = Literal["linear", "log"]
+
+# Okabe and Ito's colours, told apart by people who see few of them; styles help in print.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+MARKS: Final = "osD^vPX"
+FEW: Final = 20  # points up to this many are marked
+
+_WIDE, _HIGH = 2.8, 2.1  # of a panel, in inches
+_LEGEND = 0.36
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method: its name, and at each of n places ``x`` a mean and the half-width of a band.
+
+    A mean that is None or NaN leaves a gap; without ``band`` there is no band.
+    """
+
+    name: str
+    x: Sequence[float]
+    mean: Sequence[float | None]
+    band: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes and its lines; ``y_range`` is what the y axis shows, if not all."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    y_range: tuple[float, float] | None = None
+
+
+def draw_curves(
+    panels: Sequence[Panel], path: str | Path | None = None, *, columns: int = 4
+) -> Figure:
+    """Draw panels row by row, with one legend; written when ``path`` is given (.svg, .png, .pdf).
+
+    Lines of one name have one colour in all panels.
+    """
+    if path is not None:
+        check_suffix(path)
+    if not panels:
+        raise GSATError("there is no panel to draw: curves need at least one")
+    if columns < 1:
+        raise GSATError(f"a page of curves needs at least 1 column, not {columns}")
+    for panel in panels:
+        _check(panel)
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
+    looks = {name: _look(number) for number, name in enumerate(names)}
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    bottom = _LEGEND if names else 0.0
+    width, height = columns * _WIDE, rows * _HIGH + bottom
+    figure = new_figure(width, height)
+    for number, panel in enumerate(panels):
+        row, column = divmod(number, columns)
+        left, low = column * _WIDE + 0.7, height - (row + 1) * _HIGH + 0.46
+        axes = figure.add_axes(
+            (left / width, low / height, (_WIDE - 0.84) / width, (_HIGH - 0.76) / height)
+        )
+        _draw(axes, panel, looks)
+    if names:
+        _legend(figure, looks, marked=all(_marked(line) for p in panels for line in p.lines))
+    if path is not None:
+        write(path, render(figure, check_suffix(path)))
+    return figure
+
+
+def _check(panel: Panel) -> None:
+    for line in panel.lines:
+        sizes = {len(line.x), len(line.mean), len(line.band) or len(line.mean)}
+        if len(sizes) > 1:
+            raise GSATError(
+                f"line '{line.name}' of '{panel.title}' has {len(line.x)} places, "
+                f"{len(line.mean)} means and {len(line.band)} bands; give as many of each"
+            )
+        if panel.x_scale == "log" and any(not x > 0 for x in line.x):
+            raise GSATError(
+                f"line '{line.name}' of '{panel.title}' has places at or below 0, which a log axis "
+                "can't show; leave them out or choose a linear one"
+            )
+
+
+def _look(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": STYLES[number % len(STYLES)],
+        "marker": MARKS[number % len(MARKS)],
+    }
+
+
+def _marked(line: Line) -> bool:
+    return len(line.x) <= FEW
+
+
+def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
+    axes.set_xscale(panel.x_scale)
+    axes.set_yscale(panel.y_scale)
+    lowest = _lowest(panel)
+    for line in panel.lines:
+        look = looks[line.name] if _marked(line) else {**looks[line.name], "marker": ""}
+        x, mean = np.asarray(line.x, dtype=float), _numbers(line.mean)
+        if line.band:
+            band = _numbers(line.band)
+            filled = axes.fill_between(
+                x,
+                np.maximum(mean - band, lowest),
+                mean + band,
+                color=look["color"],
+                alpha=0.18,
+                linewidth=0,
+            )
+            filled.set_gid(f"band {line.name}")
+        (drawn,) = axes.plot(x, mean, linewidth=1.5, markersize=3.8, label=line.name, **look)
+        drawn.set_gid(f"line {line.name}")
+    if panel.y_range is not None:
+        axes.set_ylim(*panel.y_range)
+    axes.set_title(panel.title, fontsize=9.5, color=INK, pad=5, parse_math=False)
+    axes.set_xlabel(panel.x_label, fontsize=8.5, color=INK, labelpad=2, parse_math=False)
+    axes.set_ylabel(panel.y_label, fontsize=8.5, color=INK, labelpad=3, parse_math=False)
+    axes.tick_params(labelsize=7.5, colors=INK, length=2.5, width=0.6)
+    axes.minorticks_off()
+    axes.grid(color="#E4E8EC", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set(color="#6B7785", linewidth=0.7)
+
+
+def _lowest(panel: Panel) -> float:
+    """Where bands end below: a log axis has no 0, and a band that reaches it would fill all."""
+    if panel.y_scale == "linear":
+        return -np.inf
+    means = np.concatenate([_numbers(line.mean) for line in panel.lines] or [np.empty(0)])
+    return float(means[means > 0].min(initial=1.0)) / 2
+
+
+def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _legend(figure: Figure, looks: dict[str, dict[str, Any]], marked: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], label=name, linewidth=1.8, markersize=4, **look)
+        if marked
+        else Line2D([], [], label=name, linewidth=1.8, **{**look, "marker": ""})
+        for name, look in looks.items()
+    ]
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        borderaxespad=0.4,
+        handlelength=2.4,
+        columnspacing=1.8,
+    )

@@ -1,0 +1,251 @@
+"""A sentence as it is read: words in rows, shaded by how much they mattered, edges as arcs above.
+
+An edge between words of different rows leaves its first row at the right and enters its last row at
+the left. Lengths are inches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.draw.paint import CHOSEN, INK, SHADED, TRUTH_RIM, edge_looks
+from gsat.draw.scene import Floats, Scene, scene
+from gsat.graphs.words import words_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gsat.graphs import Explanation
+
+_GAP: Final = 0.05  # between words, and around the text of one
+_STEP: Final = 0.15  # between arcs that lie over each other
+_HIGHEST: Final = 1.1  # of a row's arcs
+_POINTS: Final = 20  # of half an arc
+_TURN: Final = 0.45  # within which an arc that goes on in another row has risen
+_MARGIN: Final = 0.12
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """N words in rows on a sheet of ``size``.
+
+    Attributes:
+        words: N texts. scene: nodes are the middles of the words, lines the arcs, [k, 2] each, cut
+            by a row of NaN where an edge goes on in another row.
+        size: width and height. boxes: [N, 2], width and height of each word's box.
+        weight: [N] in [0, 1], how much each word mattered; None if nothing stands out.
+        font: in points.
+    """
+
+    words: list[str]
+    scene: Scene
+    size: tuple[float, float]
+    boxes: Floats
+    weight: Floats | None
+    font: float
+
+
+def sentence(
+    explanation: Explanation, top: int | str | None, width: float, font: float = 11.0
+) -> Sentence | None:
+    """The sentence of an explanation, wrapped at ``width``; None if its nodes are no words.
+
+    A word matters as much as the model attends to it or, where it attends to edges, as much as the
+    word's highest edge; both stretched to [0, 1] within the sentence.
+    """
+    words = words_of(explanation)
+    if not words or not explanation.undirected or explanation.marked is not None:
+        return None
+    picture = scene(explanation, top, at=np.zeros((len(words), 2)))
+    boxes = _boxes(words, font)
+    row, middle, wide = _wrap(boxes[:, 0], width - 2 * _MARGIN)
+    pieces = _pieces(picture.ends, row)
+    arcs, rise = _arcs(pieces, middle, boxes[:, 0], wide, int(row.max()) + 1)
+    high = boxes[0, 1]
+    heights = rise + high + 0.12
+    base = heights.sum() - np.cumsum(heights) + 0.06  # the lower edge of each row's boxes
+    at = np.column_stack([middle + _MARGIN, base[row] + high / 2])
+    lines = [np.empty((0, 2))] * len(picture.ends)
+    for (line, on, _, _), arc in zip(pieces, arcs, strict=True):
+        moved = arc + np.array([_MARGIN, base[on] + high + 0.02])
+        lines[line] = np.vstack([lines[line], np.full((1, 2), np.nan), moved])
+    lines = [line[1:] for line in lines]
+    return Sentence(
+        words=words,
+        scene=replace(picture, at=at.round(4), lines=lines),
+        size=(wide + 2 * _MARGIN, float(heights.sum()) + 0.06),
+        boxes=boxes,
+        weight=_weight(explanation, picture),
+        font=font,
+    )
+
+
+def paint_sentence(
+    figure: Figure,
+    box: tuple[float, float, float, float],
+    inches: tuple[float, float],
+    text: Sentence,
+    title: Sequence[str],
+    sharpen: float,
+    font: float = 9.5,
+) -> None:
+    """A sentence at the top of the part ``box`` (fractions) of the figure, ``inches`` large."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.patches import FancyBboxPatch
+
+    axes = figure.add_axes(box)
+    axes.set_axis_off()
+    left, low = (inches[0] - text.size[0]) / 2, inches[1] - text.size[1]
+    axes.set_xlim(-left, inches[0] - left)
+    axes.set_ylim(-low, inches[1] - low)
+    axes.set_title(
+        "\n".join(title), fontsize=font, color=INK, pad=3, parse_math=False, linespacing=1.25
+    )
+    picture = text.scene
+    if len(picture.ends):
+        rgba, width = edge_looks(picture, 2.2, sharpen)
+        rgba[:, 3], width = np.maximum(rgba[:, 3], 0.16), np.maximum(width, 0.5)
+        order = np.argsort(rgba[:, 3], kind="stable")
+        drawn = LineCollection(
+            [picture.lines[i] for i in order],
+            colors=rgba[order],
+            linewidths=width[order],
+            capstyle="round",
+        )
+        drawn.set_gid("edges")
+        axes.add_collection(drawn, autolim=False)
+    weight = np.zeros(len(text.words)) if text.weight is None else text.weight**sharpen
+    paper, ink = np.ones(3), np.array([int(SHADED[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    for i, word in enumerate(text.words):
+        (x, y), (wide, high) = picture.at[i], text.boxes[i]
+        rim = CHOSEN if picture.chosen_nodes[i] else TRUTH_RIM if picture.true_nodes[i] else "none"
+        patch = FancyBboxPatch(
+            (x - wide / 2 + 0.02, y - high / 2 + 0.02),
+            wide - 0.04,
+            high - 0.04,
+            boxstyle="round,pad=0.02",
+            facecolor=tuple(paper + weight[i] * (ink - paper)),
+            edgecolor=rim,
+            linewidth=1.1,
+        )
+        patch.set_gid(f"word {i}")
+        axes.add_patch(patch)
+        look: dict[str, Any] = {
+            "fontsize": text.font,
+            "color": INK,
+            "parse_math": False,
+            "clip_on": False,
+        }
+        axes.text(x, y - 0.3 * text.font / 72, word, ha="center", va="baseline", **look)
+
+
+def _boxes(words: Sequence[str], font: float) -> Floats:
+    """[N, 2], the width of each word and the one height of all, with room around."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    look = FontProperties(size=font)
+    wide = [text_to_path.get_text_width_height_descent(w, look, False)[0] / 72 for w in words]
+    high = 1.55 * font / 72
+    return np.array([(max(w, 0.04) + 2 * _GAP, high) for w in wide])
+
+
+def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]:
+    """The row and the middle [N] of words that are ``wide`` [N], and the width of the longest row.
+
+    Rows are full but no wider than ``width``; a word that is wider has a row of its own.
+    """
+    row = np.zeros(len(wide), dtype=np.int64)
+    middle = np.zeros(len(wide))
+    on, x, longest = 0, 0.0, 0.0
+    for i, w in enumerate(wide.tolist()):
+        if x > 0 and x + w > width:
+            on, x = on + 1, 0.0
+        row[i], middle[i] = on, x + w / 2
+        longest = max(longest, x + w)
+        x += w + _GAP
+    return row, middle, longest
+
+
+Piece = tuple[int, int, int | None, int | None]  # line, row, word at the left and at the right
+
+
+def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
+    """Each line within its row, or its beginning in one row and its end in a later one."""
+    out: list[Piece] = []
+    for line, pair in enumerate(np.sort(ends, axis=1).tolist()):
+        u, v = pair
+        if row[u] == row[v]:
+            out.append((line, int(row[u]), u, v))
+        else:
+            out += [(line, int(row[u]), u, None), (line, int(row[v]), None, v)]
+    return out
+
+
+def _arcs(
+    pieces: list[Piece], middle: Floats, wide: Floats, width: float, rows: int
+) -> tuple[list[Floats], Floats]:
+    """The curve [k, 2] of each piece over the words of its row, and the height of each row's arcs.
+
+    Short arcs lie under those that span them.
+    """
+    # To the left and to the right an arc starts beside the middle, so that two do not touch.
+    aside = np.minimum(0.05, wide / 6)
+    span = [
+        (
+            -_MARGIN / 2 if u is None else middle[u] + aside[u] * (u != v),
+            width + _MARGIN / 2 if v is None else middle[v] - aside[v] * (u != v),
+        )
+        for _, _, u, v in pieces
+    ]
+    level = np.zeros(len(pieces))
+    order = sorted(range(len(pieces)), key=lambda i: (span[i][1] - span[i][0], i))
+    for rank, i in enumerate(order):
+        under = [
+            level[j]
+            for j in order[:rank]
+            if pieces[j][1] == pieces[i][1]
+            and min(span[i][1], span[j][1]) > max(span[i][0], span[j][0])
+        ]
+        level[i] = 1 + max(under, default=0.0)
+    rise = np.zeros(rows)
+    for piece, high in zip(pieces, level, strict=True):
+        rise[piece[1]] = max(rise[piece[1]], high)
+    step = np.minimum(_STEP, _HIGHEST / np.maximum(rise, 1))
+    arcs = []
+    for (_, on, u, v), (left, right), high in zip(pieces, span, level, strict=True):
+        if u == v:  # a loop: a small ring over its word
+            left, right = left - 0.06, right + 0.06
+        arcs.append(_arc(left, right, high * step[on], u is None, v is None))
+    return arcs, rise * step + 0.05
+
+
+def _arc(left: float, right: float, high: float, from_before: bool, goes_on: bool) -> Floats:
+    """[k, 2], an arch; cut at a margin, it is half of one and a straight way to there."""
+    reach = (right - left) / 2 if not (from_before or goes_on) else min(right - left, _TURN)
+    turn = np.linspace(np.pi / 2, 0, _POINTS)
+    down = np.column_stack([reach * np.cos(turn), high * np.sin(turn) ** 0.8])
+    up = down[::-1] * np.array([-1.0, 1.0])
+    if goes_on:
+        return np.vstack([up + np.array([left + reach, 0]), [[right, high]]])
+    down += np.array([right - reach, 0])
+    return np.vstack(
+        [[[left, high]] if from_before else up[:-1] + np.array([left + reach, 0]), down]
+    )
+
+
+def _weight(explanation: Explanation, picture: Scene) -> Floats | None:
+    if picture.strength is None:
+        return None
+    if explanation.get("node_mask") is not None:
+        kept = explanation.node_mask[:, 0].numpy(force=True).astype(np.float64)
+        spread = np.ptp(kept)
+        return (kept - kept.min()) / spread if spread > 1e-12 else kept
+    weight = np.zeros(len(picture.at))
+    np.maximum.at(weight, picture.ends.reshape(-1), np.repeat(picture.strength, 2))
+    return weight

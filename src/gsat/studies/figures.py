@@ -1,0 +1,240 @@
+"""The paper's figures from runs: curves over epochs, sweeps of the regulariser, examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gsat.draw import Line, Panel, Row, draw_examples
+from gsat.errors import GSATError, RunError
+from gsat.methods import METHODS
+from gsat.metrics import explanation_auc
+from gsat.training.recipe import make_recipe
+from gsat.training.results import summarise
+from gsat.training.train import RESULTS_VERSION, load, load_data
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gsat.datasets.load import Dataset
+    from gsat.graphs import Explanation
+
+Record = Mapping[str, Any]
+TITLES = {"ba2motifs": "BA-2Motifs", "mutag": "Mutag", "mnist75sp": "MNIST-75sp"}
+POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
+
+
+def posthoc_curves(
+    curves: Iterable[Record],
+    *,
+    datasets: Sequence[str] = ("ba2motifs", "mutag"),
+    methods: Sequence[str] = POSTHOC,
+    recipes: Collection[str] | None = None,
+) -> list[Panel]:
+    """Explanation AUC and training loss over epochs, two panels for each data set.
+
+    The AUC is that of validation graphs, which all methods log. An epoch is one of the method
+    itself: what comes before, training the network a post-hoc method explains, is left out.
+
+    Args:
+        curves: lines of ``results/curves.jsonl``; those of other versions are passed over.
+        recipes: hashes of the recipes that count, needed where a method has runs of several.
+    """
+    known = [run for run in _current(curves) if recipes is None or run["recipe_hash"] in recipes]
+    panels = []
+    for dataset in datasets:
+        auc, loss = [], []
+        for method in methods:
+            runs = [
+                run
+                for run in known
+                if (run["dataset"], run["method"], run["backbone"]) == (dataset, method, "gin")
+            ]
+            if len({run["recipe_hash"] for run in runs}) > 1:
+                raise GSATError(
+                    f"{dataset} has runs of {method} by several recipes; say which by recipes="
+                )
+            title = METHODS[method].title
+            phases = [list(run["phases"].values())[-1] for run in runs]
+            auc.append(_over_epochs(title, [phase.get("valid_auc", []) for phase in phases]))
+            loss.append(_over_epochs(title, [phase.get("loss", []) for phase in phases]))
+        name, epoch = _title(dataset), "epoch"
+        panels += [
+            Panel(name, epoch, "explanation AUC\n(validation)", [a for a in auc if a.x],
+                  y_range=(0, 1.03)),
+            Panel(name, epoch, "training loss", [a for a in loss if a.x], y_scale="log"),
+        ]  # fmt: skip
+    if not any(panel.lines for panel in panels):
+        raise GSATError(f"no curves are recorded of {', '.join(methods)} on {', '.join(datasets)}")
+    return panels
+
+
+def regulariser_curves(
+    records: Iterable[Record],
+    *,
+    datasets: Sequence[str] = ("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"),
+    backbone: str = "gin",
+) -> list[Panel]:
+    """Explanation AUC and accuracy over r and over the weight λ₁ of the ℓ₁ norm, two panels for
+    each data set that has runs of either.
+
+    Args:
+        records: lines of ``results/runs.jsonl``. Those count that differ from the shipped recipe in
+            ``r_final`` alone or in ``regulariser=l1`` with its ``info_coef``.
+    """
+    known = [r for r in _current(records) if (r["method"], r["backbone"]) == ("gsat", backbone)]
+    panels = []
+    for dataset in datasets:
+        by_r: dict[float, list[Record]] = {}
+        by_weight: dict[float, list[Record]] = {}
+        for record in known:
+            if record["dataset"] != dataset or not record.get("test"):
+                continue
+            settings = record["recipe"]["method"]["gsat"]
+            if settings["regulariser"] == "l1":
+                place, found = settings["info_coef"], by_weight
+                changed = {"regulariser": "l1", "info_coef": place}
+            else:
+                place, found = settings["r_final"], by_r
+                changed = {"r_final": place}
+            wanted = make_recipe(dataset, backbone=backbone, settings=changed)
+            if wanted.hash() == record["recipe_hash"]:
+                found.setdefault(place, []).append(record)
+        if by_r or by_weight:
+            name, axis = _title(dataset), "AUC, accuracy (test)"
+            over_weight = {weight: runs for weight, runs in by_weight.items() if weight > 0}
+            panels += [
+                Panel(name, "r", axis, _sweep(by_r), y_range=(0, 1.03)),
+                Panel(name, "λ₁ (ℓ₁ norm)", axis, _sweep(over_weight), "log", y_range=(0, 1.03)),
+            ]
+    if not panels:
+        raise GSATError(f"no sweep of r or λ₁ is recorded on {', '.join(datasets)}")
+    return panels
+
+
+def examples(
+    runs: Sequence[str | Path],
+    path: str | Path | None = None,
+    *,
+    graphs: Sequence[int] | None = None,
+    count: int = 6,
+    columns: int | None = None,
+    split: str = "test",
+    truth: bool = False,
+) -> Figure:
+    """A page of explained graphs: a row per run, the same graphs in all.
+
+    Args:
+        runs: run directories of one data set and seed. path: of the picture.
+        graphs: numbers within the split; without, the first of each class in turn, ``count`` of
+            them. columns: so many side by side; None for all.
+        truth: put a row with the ground truth first, where it is known.
+    """
+    from gsat.datasets.load import place_nodes
+    from gsat.training.rundir import RunDirectory
+
+    if not runs:
+        raise GSATError("there is no run to take examples from: give at least one")
+    recipes = [RunDirectory.open(run).recipe for run in runs]
+    for run, recipe in zip(runs, recipes, strict=True):
+        first = recipes[0]
+        if recipe.data != first.data or recipe.split_seed != first.split_seed:
+            raise RunError(
+                f"{run} was trained on other data, or another split, than {runs[0]}; examples need "
+                "runs of one data set and seed"
+            )
+    data = load_data(recipes[0])
+    store = data.split(split)
+    numbers = _first_of_each_class(data, split, count) if graphs is None else list(graphs)
+    meta = store.meta
+    rows = []
+    for run, recipe in zip(runs, recipes, strict=True):
+        explained = [place_nodes(e, meta) for e in load(run).explain(store.select(numbers))]
+        rows.append(Row(METHODS[recipe.method].title, explained, _captions(explained)))
+    shown = rows[0].explanations
+    if truth and all(e.get("edge_truth") is not None for e in shown):
+        rows.insert(0, Row("truth", [_as_truth(e) for e in shown]))
+    titles = [_class(e, meta.get("classes")) for e in shown]
+    return draw_examples(
+        rows,
+        path,
+        titles=titles if any(titles) else None,
+        node_types=meta.get("node_types"),
+        columns=columns,
+    )
+
+
+def _current(records: Iterable[Record]) -> list[Record]:
+    return [r for r in records if r["results_version"] == RESULTS_VERSION]
+
+
+def _title(dataset: str) -> str:
+    name, _, bias = dataset.partition("-")
+    return f"Spurious-Motif, b = {bias}" if name == "spmotif" else TITLES.get(dataset, dataset)
+
+
+def _over_epochs(name: str, runs: Sequence[Sequence[float | None]]) -> Line:
+    """Mean and deviation over the runs at each epoch that all of them have."""
+    spread = [summarise(values) for values in zip(*runs, strict=False)]
+    return _line(name, range(1, len(spread) + 1), spread)
+
+
+def _sweep(found: Mapping[float, Sequence[Record]]) -> list[Line]:
+    places = sorted(found)
+    metrics = {"explanation AUC": "explanation_auc", "accuracy": "accuracy"}
+    return [
+        _line(name, places, [summarise(r["test"].get(key) for r in found[p]) for p in places])
+        for name, key in metrics.items()
+    ]
+
+
+def _line(name: str, x: Sequence[float], spread: Sequence[tuple[float, float] | None]) -> Line:
+    means = [None if s is None else s[0] for s in spread]
+    return Line(name, x, means, [None if s is None else s[1] for s in spread])
+
+
+def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
+    """Numbers of ``count`` graphs of the split, the first ones of every class, class by class."""
+    store = data.split(split)
+    seen: dict[str, int] = {}
+    ranked = []
+    for number, label in enumerate(store.per_graph("y").reshape(len(store), -1)[:, 0].tolist()):
+        turn = seen[str(label)] = seen.get(str(label), -1) + 1
+        ranked.append((turn, str(label), number))
+    chosen = sorted(ranked)[:count]
+    return [number for _, number in sorted((label, number) for _, label, number in chosen)]
+
+
+def _captions(explained: Sequence[Explanation]) -> list[str]:
+    """What each picture is worth against the truth, and whether nothing stands out in it, as all
+    its lines then look alike; none where there is nothing to say."""
+    areas = [
+        None if e.get("edge_truth") is None else explanation_auc(e.edge_mask, e.edge_truth)
+        for e in explained
+    ]
+    said = [
+        ["" if area is None else f"AUC {area:.2f}", "" if e.found else "no edge stands out"]
+        for e, area in zip(explained, areas, strict=True)
+    ]
+    captions = [", ".join(filter(None, parts)) for parts in said]
+    return captions if any(captions) else []
+
+
+def _as_truth(explanation: Explanation) -> Explanation:
+    """The graph with the truth in place of the model's scores."""
+    out = explanation.clone()
+    out.edge_mask = explanation.edge_truth.to(explanation.edge_mask.dtype)
+    for name in ("node_mask", "r"):
+        if name in out:
+            del out[name]
+    return out
+
+
+def _class(explanation: Explanation, names: Sequence[str] | None) -> str:
+    y = explanation.get("y")
+    if y is None or y.numel() != 1 or math.isnan(float(y)):
+        return ""
+    label = int(y)
+    return names[label] if names is not None and label < len(names) else f"class {label}"
