@@ -13,7 +13,17 @@ import gsat
 from gsat.errors import GSATError
 from gsat.studies import runner as module
 from gsat.studies.cost import Costs, duration
-from gsat.studies.runner import choose, make_plan, run_plan, verifiable, verify
+from gsat.studies.curves import record_curves
+from gsat.studies.runner import (
+    Place,
+    Wanted,
+    choose,
+    make_plan,
+    run_plan,
+    verifiable,
+    verify,
+    wanted,
+)
 from gsat.studies.study import Experiment
 from gsat.studies.tables import STUDIES
 from gsat.training.parallel import Outcome
@@ -45,25 +55,29 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return begun
 
 
-def test_only_what_is_not_recorded_is_run(trained: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "runs.jsonl"
-    first = make_plan([GSAT], 1, read_records(file))
-    assert (len(first.left), first.done) == (1, 0)
-    run_plan(first, tmp_path / "runs", file)
-    plan = make_plan([GSAT, ERM], 2, read_records(file))
-    assert plan.done == 1
-    run_plan(plan, tmp_path / "runs", file)
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "runs", tmp_path / "results" / "runs.jsonl")
+
+
+def test_only_what_is_not_recorded_is_run(trained: list[str], place: Place) -> None:
+    first = make_plan([Wanted(GSAT, 1)], place)
+    assert (len(first.left), first.done) == (1, [])
+    run_plan(first, place)
+    both = [Wanted(GSAT, 2), Wanted(ERM, 2)]
+    plan = make_plan(both, place)
+    assert plan.done == [first.left[0].name]
+    run_plan(plan, place)
     assert trained[0] == "gsat-0"
     assert sorted(trained[1:]) == ["erm-0", "erm-1", "gsat-1"]
-    again = make_plan([GSAT, ERM], 2, read_records(file))
-    assert (again.left, again.done) == ([], 4)
-    assert run_plan(again, tmp_path / "runs", file) == Outcome()
-    assert len(read_records(file)) == 4
+    again = make_plan(both, place)
+    assert (again.left, len(again.done)) == ([], 4)
+    assert run_plan(again, place) == Outcome()
+    assert len(read_records(place.record)) == 4
 
 
-def test_the_cheapest_come_first() -> None:
-    names = ("table1", "table3")
-    plan = make_plan([e for n in names for e in STUDIES[n].experiments], 2, [], load=False)
+def test_the_cheapest_come_first(place: Place) -> None:
+    plan = make_plan(wanted([STUDIES["table1"], STUDIES["table3"]], 2), place, load=False)
     assert len(plan.left) == 2 * (54 + 15)
     seconds = [run.seconds for run in plan.left]
     assert seconds == sorted(seconds)
@@ -71,24 +85,51 @@ def test_the_cheapest_come_first() -> None:
     assert plan.seconds == pytest.approx(sum(seconds))
 
 
+@pytest.mark.usefixtures("trained")
 def test_runs_on_other_graphs_or_of_older_numerics_are_not_those_runs(
-    trained: list[str], tmp_path: Path
+    place: Place, tmp_path: Path
 ) -> None:
-    file = tmp_path / "runs.jsonl"
-    run_plan(make_plan([GSAT], 1, []), tmp_path / "runs", file)
-    (line,) = read_records(file)
-    assert make_plan([GSAT], 1, [line]).done == 1
-    for other in ({"data_hash": "0" * 16}, {"results_version": 1}, {"processes": 2}):
-        assert make_plan([GSAT], 1, [line | other]).done == 0
+    run_plan(make_plan([Wanted(GSAT, 1)], place), place)
+    (line,) = read_records(place.record)
+
+    def done(load: bool = True, **other: Any) -> int:
+        there = Place(place.runs, tmp_path / f"{len(list(tmp_path.iterdir()))}" / "runs.jsonl")
+        record_once(there.record, line | other)
+        return len(make_plan([Wanted(GSAT, 1)], there, load=load).done)
+
+    assert done() == 1
+    assert done(data_hash="0" * 16) == done(results_version=1) == done(processes=2) == 0
     # Without looking at the data, it is believed to be the same.
-    assert make_plan([GSAT], 1, [line | {"data_hash": "0" * 16}], load=False).done == 1
+    assert done(load=False, data_hash="0" * 16) == 1
+
+
+def test_a_figure_of_curves_needs_them_and_one_of_models_the_model(
+    trained: list[str], place: Place
+) -> None:
+    run_plan(make_plan([Wanted(GSAT, 2)], place), place)
+    assert read_records(place.curves) == []
+    plan = make_plan([Wanted(GSAT, 2, curves=True)], place)
+    assert len(plan.left) == 2
+    # The runs themselves are there: their folders are read.
+    for run in plan.left:
+        record_curves(place.curves, place.runs / run.name)
+    assert make_plan([Wanted(GSAT, 2, curves=True)], place).left == []
+    assert make_plan([Wanted(GSAT, 2, model=True)], place).left == []
+    assert place.finished(GSAT) == place.runs / plan.left[0].name
+    elsewhere = Place(place.runs / "elsewhere", place.record)
+    (again,) = make_plan([Wanted(GSAT, 2, model=True)], elsewhere).left
+    assert again.recipe.seed == 0
+    assert elsewhere.finished(GSAT) is None
+    run_plan(make_plan([Wanted(ERM, 1, curves=True)], place), place)
+    assert [(line["method"], line["seed"]) for line in read_records(place.curves)] == [
+        ("gsat", 0), ("gsat", 1), ("erm", 0)
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("trained")
 def test_what_failed_is_recorded_once_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "runs.jsonl"
     works = module.train_each
 
     def fails(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
@@ -96,30 +137,31 @@ def test_what_failed_is_recorded_once_and_tried_again(
 
     monkeypatch.setattr(module, "train_each", fails)
     for _ in range(2):
-        outcome = run_plan(make_plan([GSAT], 1, read_records(file)), tmp_path / "runs", file)
+        outcome = run_plan(make_plan([Wanted(GSAT, 1)], place), place)
         assert list(outcome.failures.values()) == ["its process died"]
-    (line,) = read_records(file)
+    (line,) = read_records(place.record)
     assert (line["failed"], line["seed"], line["dataset"]) == ("its process died", 0, "houses")
     assert line["recipe_hash"] == GSAT.hash
     monkeypatch.setattr(module, "train_each", works)
-    run_plan(make_plan([GSAT], 1, read_records(file)), tmp_path / "runs", file)
-    assert ["failed" in line for line in read_records(file)] == [True, False]
-    assert make_plan([GSAT], 1, read_records(file)).done == 1
+    run_plan(make_plan([Wanted(GSAT, 1)], place), place)
+    assert ["failed" in line for line in read_records(place.record)] == [True, False]
+    assert len(make_plan([Wanted(GSAT, 1)], place).done) == 1
 
 
 def test_data_that_can_not_be_had_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Place
 ) -> None:
     monkeypatch.setenv("GSAT_DATA", str(tmp_path))
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("GSAT_OFFLINE", "1")
-    plan = make_plan([Experiment("mutag", "gsat"), Experiment("mutag", "erm"), GSAT], 2, [])
+    mutag = [Wanted(Experiment("mutag", method), 2) for method in ("gsat", "erm")]
+    plan = make_plan([*mutag, Wanted(GSAT, 2)], place)
     assert {run.experiment for run in plan.left} == {GSAT}
-    assert "mutag" in plan.without_data
-    assert len(plan.without_data) == 1
+    assert list(plan.without_data) == ["mutag"]
+    assert "Mutagenicity.zip" in plan.without_data["mutag"]
 
 
-def test_the_budget_becomes_a_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_budget_becomes_a_deadline(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     asked: dict[str, Any] = {}
 
     def stopped(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
@@ -128,20 +170,18 @@ def test_the_budget_becomes_a_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     monkeypatch.setattr(module, "train_each", stopped)
     now = time.monotonic()
-    outcome = run_plan(make_plan([GSAT], 2, []), tmp_path, tmp_path / "r", jobs=2, budget=60)
+    outcome = run_plan(make_plan([Wanted(GSAT, 2)], place), place, jobs=2, budget=60)
     assert len(outcome.left) == 2
     assert now + 60 <= asked["deadline"] <= time.monotonic() + 60
     assert asked["jobs"] == 2
-    assert not (tmp_path / "r").exists()
+    assert not place.record.exists()
 
 
 def test_only_admits_by_data_method_and_network() -> None:
     experiments = STUDIES["table1"].experiments
     chosen = choose(experiments, "dataset=mutag, dataset=ba2motifs,backbone=pna")
     assert {(e.dataset, e.backbone) for e in chosen} == {("mutag", "pna"), ("ba2motifs", "pna")}
-    assert len(choose(experiments)) == 54
-    sweep = STUDIES["fig-regulariser"].experiments
-    assert len(choose([*STUDIES["table5"].experiments, *sweep])) == 15 + 45 - 3  # r = 0.7 is GSAT
+    assert choose(experiments, "") == list(experiments)
     for wrong, said in (
         ("data=mutag", "with the keys dataset, method, backbone; 'data=mutag' is none"),
         ("mutag", "'mutag' is none"),
@@ -150,6 +190,19 @@ def test_only_admits_by_data_method_and_network() -> None:
     ):
         with pytest.raises(GSATError, match=said):
             choose(experiments, wrong)
+
+
+def test_studies_share_runs_and_examples_need_but_one_seed() -> None:
+    wants = wanted([STUDIES["table5"], STUDIES["fig-regulariser"]], 3)
+    assert len(wants) == 15 + 45 - 3  # r = 0.7 is GSAT itself
+    assert {(w.seeds, w.curves, w.model) for w in wants} == {(3, False, False)}
+    examples = wanted([STUDIES["fig-examples"]], 3, "dataset=houses")
+    assert [(w.experiment.method, w.seeds, w.model) for w in examples] == [
+        ("gsat", 1, True), ("graphmask", 1, True)
+    ]  # fmt: skip
+    both = wanted([STUDIES["table1"], STUDIES["fig-posthoc"], STUDIES["fig-examples"]], 3)
+    (mutag,) = [w for w in both if w.experiment == Experiment("mutag", "gsat")]
+    assert (mutag.seeds, mutag.curves, mutag.model) == (3, True, True)
 
 
 def test_time_is_told_by_the_same_recipe_or_like_ones_or_by_thumb() -> None:
@@ -188,9 +241,9 @@ def test_durations_are_for_people(seconds: float, said: str) -> None:
 
 
 @pytest.mark.usefixtures("trained")
-def test_a_recorded_run_is_trained_again_and_compared(tmp_path: Path) -> None:
-    file = tmp_path / "runs.jsonl"
-    run_plan(make_plan([GSAT, ERM], 1, []), tmp_path / "runs", file)
+def test_a_recorded_run_is_trained_again_and_compared(place: Place, tmp_path: Path) -> None:
+    run_plan(make_plan([Wanted(GSAT, 1), Wanted(ERM, 1)], place), place)
+    file = place.record
     records = verifiable(file)
     assert len(records) == 2
     assert [r["method"] for r in verifiable(file, "method=erm")] == ["erm"]

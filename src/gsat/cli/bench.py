@@ -16,7 +16,7 @@ from gsat.cli.training import Quiet
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
-    from gsat.studies.runner import Plan
+    from gsat.studies.runner import Place, Plan
     from gsat.studies.study import Experiment, Study
     from gsat.training.parallel import Outcome
 
@@ -78,13 +78,15 @@ def bench(
             raise GSATError("'verify' trains a recorded run again; it stands by itself")
         _verify(record, only, limit)
         return
-    from gsat.studies.runner import choose, make_plan, run_plan
+    from gsat.studies.runner import Place, make_plan, run_plan, wanted
     from gsat.studies.tables import STUDIES, find_study
 
     studies = [find_study(name) for name in (STUDIES if "all" in names else names)]
-    experiments = choose([e for study in studies for e in study.experiments], only)
+    wants = wanted(studies, seeds, only)
+    place = Place(out, record)
+    outcome = None
     if not show:
-        plan = make_plan(experiments, seeds, read_records(record), load=not dry_run)
+        plan = make_plan(wants, place, load=not dry_run)
         for name, why in plan.without_data.items():
             print_error(f"{name} is left out: {why}")
         if dry_run:
@@ -92,17 +94,16 @@ def bench(
             return
         outcome = run_plan(
             plan,
-            out,
-            record,
+            place,
             jobs=jobs,
             budget=limit,
             engine="ray" if engine == "ray" else "local",
             address=address,
             progress=not quiet,
         )
-        _say_outcome(plan, outcome, budget)
-    _show(studies, experiments, record, style, statistics)
-    if not show and outcome.failures:
+        _say_outcome(outcome, budget)
+    _show(studies, {want.experiment.hash for want in wants}, place, style, statistics)
+    if outcome and outcome.failures:
         raise typer.Exit(1)
 
 
@@ -144,14 +145,12 @@ def _say_plan(plan: Plan, jobs: int) -> None:
         each = f"about {duration(seconds[0])} each"
         typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
     typer.echo(
-        f"{len(plan.left)} runs to do, {plan.done} recorded; about "
+        f"{len(plan.left)} runs to do, {len(plan.done)} recorded; about "
         f"{duration(plan.seconds / jobs)} with --jobs {jobs}"
     )
 
 
-def _say_outcome(plan: Plan, outcome: Outcome, budget: str | None) -> None:
-    if not plan.left:
-        return
+def _say_outcome(outcome: Outcome, budget: str | None) -> None:
     for name, why in outcome.failures.items():
         print_error(f"{name} failed: {why}")
     if outcome.left:
@@ -160,22 +159,26 @@ def _say_outcome(plan: Plan, outcome: Outcome, budget: str | None) -> None:
 
 
 def _show(
-    studies: list[Study],
-    chosen: list[Experiment],
-    record: Path,
-    style: str,
-    statistics: bool,
+    studies: list[Study], chosen: set[str], place: Place, style: str, statistics: bool
 ) -> None:
-    """Tables of what was chosen, one after the other."""
+    """Tables of the recipes that were chosen, and pictures, one after the other."""
+    from gsat.studies.figures import draw_figure
     from gsat.studies.records import Records
     from gsat.studies.report import render
     from gsat.studies.study import Table
 
-    records = Records.read(record)
-    hashes = {experiment.hash for experiment in chosen}
+    records = Records.read(place.record)
     for study in studies:
         if isinstance(study, Table):
-            typer.echo(render(study.restricted(hashes), records, style, statistics=statistics))
+            typer.echo(render(study.restricted(chosen), records, style, statistics=statistics))
+        elif study.name == "claims":
+            from gsat.studies.claims import claims_page
+            from gsat.training.results import read_records
+
+            typer.echo(claims_page(records, read_records(place.curves)))
+        else:
+            for picture in draw_figure(study, place):
+                typer.echo(f"{study.title}: {picture}")
 
 
 @app.command()

@@ -105,7 +105,8 @@ def _smaller_variance(records: Records, curves: Curves) -> Iterable[Finding]:
     assert isinstance(study, Table)
 
     for dataset in study.columns:
-        ours, others = [], []
+        ours: list[float] = []
+        others: list[float] = []
         for row in study.parts[0].rows:
             _, std, seeds = _spread(records, row.experiment(dataset), _AUC)
             if row.backbone == "gin" and seeds >= _MIN_SEEDS:

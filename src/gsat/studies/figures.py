@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsat.draw import Line, Panel, Row, draw_examples
+from gsat.draw import Line, Panel, Row, draw_curves, draw_examples
 from gsat.errors import GSATError, RunError
 from gsat.methods import METHODS
 from gsat.metrics import explanation_auc
+from gsat.studies.runner import Place
+from gsat.studies.study import Study
 from gsat.training.recipe import make_recipe
-from gsat.training.results import summarise
+from gsat.training.results import read_records, summarise
 from gsat.training.train import RESULTS_VERSION, load, load_data
 
 if TYPE_CHECKING:
@@ -164,6 +166,34 @@ def examples(
         node_types=meta.get("node_types"),
         columns=columns,
     )
+
+
+def draw_figure(study: Study, place: Place) -> list[Path]:
+    """Draw a figure of the paper from what was recorded; the pictures that were written.
+
+    Pictures of data sets of which no model is there are left out.
+    """
+    place.pictures.mkdir(parents=True, exist_ok=True)
+    picture = place.pictures / f"{study.name}.png"
+    hashes = {experiment.hash for experiment in study.experiments}
+    if study.name == "fig-posthoc":
+        draw_curves(posthoc_curves(read_records(place.curves), recipes=hashes), picture)
+        return [picture]
+    if study.name == "fig-regulariser":
+        finished = [line for line in read_records(place.record) if "failed" not in line]
+        draw_curves(regulariser_curves(finished), picture, columns=2)
+        return [picture]
+    found: dict[str, list[Path]] = {}
+    for experiment in study.experiments:
+        run = place.finished(experiment)
+        if run is not None:
+            found.setdefault(experiment.dataset, []).append(run)
+    pictures = []
+    for dataset, runs in found.items():
+        pictures.append(place.pictures / f"examples-{dataset}.png")
+        columns = 2 if dataset == "graph-sst2" else None
+        examples(runs, pictures[-1], columns=columns, truth=True)
+    return pictures
 
 
 def _current(records: Iterable[Record]) -> list[Record]:

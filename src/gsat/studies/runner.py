@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 from gsat.errors import GSATError
 from gsat.studies.cost import Costs
-from gsat.studies.study import Experiment
+from gsat.studies.curves import record_curves
+from gsat.studies.study import Experiment, Study
 from gsat.training.parallel import Outcome, train_each
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, record_once
-from gsat.training.rundir import environment, run_name
+from gsat.training.rundir import RunDirectory, environment, run_name
 from gsat.training.train import RESULTS_VERSION, load_data
 
 Engine = Literal["local", "ray"]
@@ -28,26 +29,43 @@ _FILTERS = ("dataset", "method", "backbone")
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What studies ask of an experiment.
+
+    Attributes:
+        seeds: 0 to ``seeds`` − 1 of it. curves: whether its curves over the epochs are to be
+            recorded. model: whether the trained model of seed 0 has to be there.
+    """
+
+    experiment: Experiment
+    seeds: int
+    curves: bool = False
+    model: bool = False
+
+
+@dataclass(frozen=True)
 class Planned:
-    """One run: what is trained, and how many seconds it should take."""
+    """One run: what is trained, where, and how many seconds it should take."""
 
     experiment: Experiment
     recipe: Recipe
     seconds: float
+    name: str = ""
+    curves: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study needs.
+    """What is to be done.
 
     Attributes:
-        left: runs that are missing, the cheapest first. done: how many are recorded.
+        left: runs that are missing, the cheapest first. done: how many are there.
         without_data: for data sets that can't be had, why; their runs are in neither.
         data: the hash of each data set that was loaded.
     """
 
-    left: list[Planned]
-    done: int
+    left: list[Planned] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
     without_data: dict[str, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
 
@@ -57,79 +75,115 @@ class Plan:
         return sum(run.seconds for run in self.left)
 
 
-def choose(experiments: Iterable[Experiment], only: str = "") -> list[Experiment]:
-    """Those that an ``--only`` text admits: ``dataset=mutag,method=gsat``; of several values for
-    one key any will do. Of experiments with the same recipe one is taken."""
-    wanted: dict[str, set[str]] = {}
+@dataclass(frozen=True)
+class Place:
+    """Where runs and what is recorded of them lie: the folder of the runs, the JSON-lines file of
+    results, and beside it that of curves."""
+
+    runs: Path
+    record: Path
+
+    @property
+    def curves(self) -> Path:
+        """The file of curves."""
+        return self.record.with_name("curves.jsonl")
+
+    @property
+    def pictures(self) -> Path:
+        """The folder of pictures."""
+        return self.record.with_name("figures")
+
+    def finished(self, experiment: Experiment) -> Path | None:
+        """The folder of a finished run of seed 0, if there is one."""
+        recipe = experiment.recipe(0)
+        for folder in self.runs.glob(run_name(recipe, "*", RESULTS_VERSION)):
+            if RunDirectory(folder).result_path.is_file():
+                return folder
+        return None
+
+
+def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]:
+    """What studies need, each recipe once.
+
+    Args:
+        only: ``dataset=mutag,method=gsat`` admits no other experiments; of several values for one
+            key any will do.
+    """
+    asked: dict[str, list[tuple[Experiment, str]]] = {}
+    for study in studies:
+        for experiment in study.experiments:
+            asked.setdefault(experiment.hash, []).append((experiment, study.needs))
+    admitted = {e.hash for e in choose([asks[0][0] for asks in asked.values()], only)}
+    return [
+        Wanted(
+            asks[0][0],
+            1 if all(need == "models" for _, need in asks) else seeds,
+            curves=any(need == "curves" for _, need in asks),
+            model=any(need == "models" for _, need in asks),
+        )
+        for recipe_hash, asks in asked.items()
+        if recipe_hash in admitted
+    ]
+
+
+def choose(experiments: Sequence[Experiment], only: str) -> list[Experiment]:
+    """Those that an ``--only`` text admits."""
+    filters: dict[str, set[str]] = {}
     for text in filter(None, (part.strip() for part in only.split(","))):
         key, equals, value = text.partition("=")
         if key not in _FILTERS or not equals or not value:
             raise GSATError(
                 f"--only takes KEY=VALUE,… with the keys {', '.join(_FILTERS)}; '{text}' is none"
             )
-        wanted.setdefault(key, set()).add(value)
-    experiments = list(experiments)
-    for key, values in wanted.items():
+        filters.setdefault(key, set()).add(value)
+    for key, values in filters.items():
         known = {getattr(e, key) for e in experiments}
         if values - known:
             raise GSATError(
                 f"--only {key}={sorted(values - known)[0]}: there is none in this study; there are "
                 f"{', '.join(sorted(known))}"
             )
-    chosen = [e for e in experiments if all(getattr(e, k) in v for k, v in wanted.items())]
+    chosen = [e for e in experiments if all(getattr(e, k) in v for k, v in filters.items())]
     if not chosen:
         raise GSATError(f"--only {only}: no run of this study is all of that")
-    return list({e.hash: e for e in chosen}.values())
+    return chosen
 
 
-def make_plan(
-    experiments: Sequence[Experiment],
-    seeds: int,
-    records: Sequence[Mapping[str, Any]],
-    *,
-    load: bool = True,
-) -> Plan:
+def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Plan:
     """What is left to run.
 
     Args:
-        seeds: 0 to ``seeds`` − 1 of each. records: what has been run.
         load: whether the data sets are loaded, to see that recorded runs are of the same graphs;
             without, they are believed to be.
     """
-    costs = Costs(records)
-    finished = [r for r in records if "failed" not in r and "processes" not in r]
-    known = {
-        (r["recipe_hash"], r["seed"], r["data_hash"])
-        for r in finished
-        if r["results_version"] == RESULTS_VERSION
-    }
-    anywhere = {identity[:2] for identity in known}
-    plan = Plan([], 0)
-    done = 0
-    for experiment in experiments:
-        recipe = experiment.recipe(0)
+    records = read_records(place.record)
+    costs, plan = Costs(records), Plan()
+    recorded, traced = _identities(records), _identities(read_records(place.curves))
+    for want in wants:
+        recipe = want.experiment.recipe(0)
         if load and not _load(recipe, plan):
             continue
-        for seed in range(seeds):
-            data_hash = plan.data.get(_key(recipe))
-            is_done = (
-                (experiment.hash, seed, data_hash) in known
-                if data_hash is not None
-                else (experiment.hash, seed) in anywhere
-            )
+        data_hash = plan.data.get(_key(recipe), "")
+        for seed in range(want.seeds):
+            run = with_settings(recipe, {"seed": seed})
+            identity = (want.experiment.hash, seed, data_hash)
+            name = run_name(run, data_hash, RESULTS_VERSION)
+            is_done = identity in recorded and (not want.curves or identity in traced)
+            if want.model and seed == 0 and load:
+                is_done &= RunDirectory(place.runs / name).result_path.is_file()
             if is_done:
-                done += 1
+                plan.done.append(name)
             else:
-                run = with_settings(recipe, {"seed": seed})
-                plan.left.append(Planned(experiment, run, costs.seconds(run)))
+                plan.left.append(
+                    Planned(want.experiment, run, costs.seconds(run), name, want.curves)
+                )
     plan.left.sort(key=lambda run: run.seconds)
-    return Plan(plan.left, done, plan.without_data, plan.data)
+    return plan
 
 
 def run_plan(
     plan: Plan,
-    folder: str | Path,
-    record: str | Path,
+    place: Place,
     *,
     jobs: int = 1,
     budget: float | None = None,
@@ -140,16 +194,13 @@ def run_plan(
     """Train what is left, each run in a folder of its own, and record it: also if it failed.
 
     Args:
-        plan: made with the data loaded. folder: of the runs. record: the JSON-lines file.
-        jobs: how many at a time, each with one thread.
+        plan: made with the data loaded. jobs: how many at a time, each with one thread.
         budget: seconds after which it stops; what is running then is saved and goes on next time.
         engine: worker processes here, or a Ray cluster at ``address``.
     """
-    named = {
-        run_name(run.recipe, plan.data[_key(run.recipe)], RESULTS_VERSION): run for run in plan.left
-    }
-    if not named:
+    if not plan.left:
         return Outcome()
+    named = {run.name: run for run in plan.left}
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
     bar.start(max(round(plan.seconds), 1))
@@ -158,35 +209,40 @@ def run_plan(
     def done(name: str, result: dict[str, Any] | None) -> None:
         nonlocal ended
         ended += 1
-        how = "" if result else ", failed"
-        bar.advance(
-            f"{ended} of {len(named)}: {named[name].experiment}{how}", round(named[name].seconds)
-        )
+        run = named[name]
+        # A node of a cluster may keep its folders to itself.
+        if run.curves and RunDirectory(place.runs / name).result_path.is_file():
+            record_curves(place.curves, place.runs / name)
+        status = f"{ended} of {len(named)}: {run.experiment}{'' if result else ', failed'}"
+        bar.advance(status, round(run.seconds))
 
+    how: dict[str, Any] = {
+        "jobs": jobs, "record": place.record, "done": done, "deadline": deadline
+    }  # fmt: skip
     recipes = {name: run.recipe for name, run in named.items()}
     try:
         if engine == "ray":
             from gsat.training.cluster import train_on_ray
 
-            outcome = train_on_ray(
-                recipes,
-                folder,
-                address=address,
-                jobs=jobs,
-                record=record,
-                done=done,
-                deadline=deadline,
-            )
+            outcome = train_on_ray(recipes, place.runs, address=address, **how)
         else:
-            outcome = train_each(
-                recipes, folder, jobs=jobs, record=record, done=done, deadline=deadline
-            )
+            outcome = train_each(recipes, place.runs, **how)
     finally:
         bar.stop()
     for name, why in outcome.failures.items():
-        run = named[name]
-        record_once(record, _failure(run.recipe, plan.data[_key(run.recipe)], why))
+        recipe = named[name].recipe
+        record_once(place.record, _failure(recipe, plan.data[_key(recipe)], why))
     return outcome
+
+
+def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
+    """Finished runs of today's numerics, with their data and whatever it is."""
+    found = set()
+    for line in records:
+        if line["results_version"] == RESULTS_VERSION and not {"failed", "processes"} & line.keys():
+            for data_hash in (line["data_hash"], ""):
+                found.add((line["recipe_hash"], line["seed"], data_hash))
+    return found
 
 
 def _load(recipe: Recipe, plan: Plan) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from gsat.errors import GSATError
 from gsat.training.recipe import Recipe, make_recipe
@@ -109,6 +109,8 @@ class Table:
         """All that has to be run, each once."""
         return tuple(dict.fromkeys(experiment for *_, experiment in self.cells()))
 
+    needs: ClassVar = "results"
+
     def restricted(self, hashes: Collection[str]) -> Table:
         """The table with no other cells than those of these recipes."""
         parts = []
@@ -136,11 +138,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper; ``studies/figures.py`` draws it by its name."""
+    """A figure of the paper; ``studies/figures.py`` draws it by its name.
+
+    Attributes:
+        needs: what it is drawn from: recorded ``results``, their ``curves`` over the epochs, or the
+            trained ``models`` of seed 0.
+    """
 
     name: str
     title: str
     experiments: tuple[Experiment, ...]
+    needs: Literal["results", "curves", "models"] = "results"
 
 
 Study = Table | Figure

@@ -186,6 +186,7 @@ _POSTHOC = Figure(
         for dataset in ("ba2motifs", "mutag")
         for method in ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
     ),
+    needs="curves",
 )
 R_SWEEP = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 L1_SWEEP = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -214,6 +215,7 @@ _EXAMPLES = Figure(
         ),
         *(Experiment(dataset, "graphmask") for dataset in ("mnist75sp", "houses")),
     ),
+    needs="models",
 )
 
 # Pairs of runs for statements that no table shows: PNA with and without the sum, and GSAT with the
