@@ -28,10 +28,11 @@ NOTE = (
 
 
 def rows(records: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """One row per recipe with recorded runs of the current results version."""
+    """One row per recipe with recorded runs of the current results version, each trained by one
+    process."""
     groups: dict[str, dict[int, dict[str, Any]]] = {}
     for record in records:
-        if record["results_version"] == RESULTS_VERSION:
+        if record["results_version"] == RESULTS_VERSION and "processes" not in record:
             groups.setdefault(record["recipe_hash"], {})[record["seed"]] = record
     return [_row(list(runs.values())) for _, runs in sorted(groups.items(), key=_order)]
 

@@ -11,8 +11,9 @@ from typing import Any
 from gsat.errors import RunError
 from gsat.training.files import append_line
 
-# What identifies a run: the same four values mean the same numbers.
-IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
+# What identifies a run: the same values mean the same numbers. The number of processes is there
+# only where a training was shared among several.
+IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version", "processes")
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
