@@ -162,8 +162,7 @@ class Team(Sharing):
             yield
         except RuntimeError as error:
             # Gloo has no error type of its own.
-            lost = isinstance(error, dist.DistError) or "gloo" in str(error)
-            if self.size == 1 or not lost:
+            if self.size == 1 or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
                 raise
             said = "another process of this training has ended; the last checkpoint stands"
             raise self.common(RunError(said)) from error
@@ -186,7 +185,8 @@ class Team(Sharing):
 
 def launched() -> int:
     """How many processes torchrun has started for this training; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1")) if dist.is_torchelastic_launched() else 1
+    by_torchrun = dist.is_available() and dist.is_torchelastic_launched()
+    return int(os.environ["WORLD_SIZE"]) if by_torchrun else 1
 
 
 @contextmanager

@@ -151,11 +151,11 @@ class Loop:
                     now = time.monotonic()
                     due = now - last_saved >= self.checkpoint_seconds
                     finished = self._finished(self.done)
-                    self._stop = self.team.any(self._stop)
-                    if self.run and (due or self._stop or finished):
+                    stopping = self.team.any(self._stop)
+                    if self.run and (due or stopping or finished):
                         self._save(self.spent + now - started)
                         last_saved = now
-                    if self._stop and not finished:
+                    if stopping and not finished:
                         command = resume_command(self.team.size)
                         where = f"; go on by: {command} {self.run.path}" if self.run else ""
                         stopped = Interrupted(f"stopped after epoch {self.done} of {total}{where}")
