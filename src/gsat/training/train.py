@@ -231,8 +231,9 @@ def _run(
             elif given:
                 loop.keep_start()
         if resuming:  # now that all processes have read it
-            for problem in problems if warn and team.is_main else []:
-                warn(f"{problem}; going on from the checkpoint before it")
+            for problem in problems:
+                if warn and team.is_main:
+                    warn(f"{problem}; going on from the checkpoint before it")
             with team.agreed():
                 loop.clean()
         result = {
