@@ -11,9 +11,9 @@ from typing import Any
 from gsat.errors import RunError
 from gsat.training.files import append_line
 
-# What identifies a run: the same values mean the same numbers. The number of processes is there
-# only where a training was shared among several.
-IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version", "processes")
+# What identifies a run: the same four values mean the same numbers, from one process. A run shared
+# among several has ``processes``, too, and stands apart.
+IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 
 def read_records(path: str | Path) -> list[dict[str, Any]]:
@@ -53,4 +53,4 @@ def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def _identity(record: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(record.get(key) for key in IDENTITY)
+    return tuple(record.get(key) for key in (*IDENTITY, "processes"))
