@@ -29,6 +29,14 @@ class CheckpointError(RunError):
     """A checkpoint is damaged or does not belong to this run."""
 
 
+class ElsewhereError(GSATError):
+    """Another process of the same training met an error; it tells the user, this one is silent."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class MissingExtraError(GSATError):
     """An optional dependency is needed; the message says how to install it."""
 

@@ -60,38 +60,49 @@ def train(
 ) -> None:
     """Train on a data set by the paper's recipe for it."""
     _set_threads(threads)
+    from gsat.training.distributed import group
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_records, record_once
     from gsat.training.train import train as train_recipe
 
     settings = [*(set_ or []), *([f"epochs={epochs}"] if epochs else [])]
-    if record:
-        read_records(record)  # a broken file is better known before training than after
 
     def made(number: int | None) -> Recipe:
         return make_recipe(
             dataset, backbone=backbone, method=method, seed=number, file=recipe, settings=settings
         )
 
-    if seeds is not None:
-        if device != "cpu" or threads not in (None, 1):
-            raise GSATError(
-                "--seeds trains on the CPU with one thread per run; "
-                "leave --device and --threads out"
-            )
-        recipes = [made(k) for k in range(seeds)]
-        if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
-            raise GSATError(f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed")
-        _train_seeds(recipes, out, jobs, record, quiet, json_)
-        return
-    if jobs > 1:
-        raise GSATError("--jobs says how many of the --seeds to train at a time; give both")
-    chosen = made(seed)
-    folder = out or _new_folder(chosen)
-    run = train_recipe(chosen, folder, device=device, progress=not quiet)
-    if record:
-        record_once(record, run.record())
-    _show(run.result, folder, json_)
+    with group() as team:
+        with team.agreed():
+            if team.size > 1 and (seeds is not None or jobs > 1):
+                raise GSATError(
+                    f"torchrun shares one training among {team.size} processes; leave --seeds and "
+                    "--jobs out, or run gsat without torchrun"
+                )
+            if record:
+                read_records(record)  # a broken file is better known before training than after
+            if seeds is not None:
+                if device != "cpu" or threads not in (None, 1):
+                    raise GSATError(
+                        "--seeds trains on the CPU with one thread per run; "
+                        "leave --device and --threads out"
+                    )
+                recipes = [made(k) for k in range(seeds)]
+                if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
+                    raise GSATError(
+                        f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
+                    )
+                _train_seeds(recipes, out, jobs, record, quiet, json_)
+                return
+            if jobs > 1:
+                raise GSATError("--jobs says how many of the --seeds to train at a time; give both")
+            chosen = made(seed)
+        folder = out or _new_folder(chosen)
+        run = train_recipe(chosen, folder, device=device, progress=not quiet)
+        if team.is_main:
+            if record:
+                record_once(record, run.record())
+            _show(run.result, folder, json_)
 
 
 @app.command()
@@ -103,14 +114,17 @@ def resume(
     json_: Json = False,
 ) -> None:
     """Go on with a run exactly where it stopped."""
+    from gsat.training.distributed import group
     from gsat.training.rundir import RunDirectory
-
-    # Sums differ in the last bit between thread counts: the run's own count is taken.
-    _set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
     from gsat.training.train import resume as resume_run
 
-    finished = resume_run(run, device=device, progress=not quiet, warn=print_error)
-    _show(finished.result, run, json_)
+    with group() as team:
+        with team.agreed():
+            # Sums differ in the last bit between thread counts: the run's own count is taken.
+            _set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
+        finished = resume_run(run, device=device, progress=not quiet, warn=print_error)
+        if team.is_main:
+            _show(finished.result, run, json_)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
@@ -64,16 +64,32 @@ class Phase:
     traces: bool = False
 
 
+class Sharing:
+    """How a step is shared among processes, each with its own part of the batch. Here there is one
+    process, and nothing is to be done."""
+
+    def through(self, network: nn.Module) -> nn.Module:
+        """The network, called so that its gradient becomes the mean over all processes."""
+        return network
+
+    def mean(self, value: Tensor, over: Tensor) -> Tensor:
+        """``value``, a mean over the entries of ``over`` that are not NaN (missing labels), weighed
+        so that its mean over all processes is the mean over the entries of all of them."""
+        return value
+
+
 @dataclass(frozen=True)
 class Context:
     """Where a step happens: the phase, the epoch within it, and the source of random numbers; in
-    training also the number of the step within the epoch, and how many steps the epoch has."""
+    training also the number of the step within the epoch, how many steps the epoch has, and the
+    processes it is shared with."""
 
     phase: str
     epoch: int
     draws: Draws
     step: int = 0
     steps: int = 1
+    sharing: Sharing = field(default_factory=Sharing)
 
 
 class Method(ABC):
@@ -85,6 +101,8 @@ class Method(ABC):
         Settings: the type of its settings. based_on: the method whose settings in a recipe file
             hold for this one, too, unless its own table says otherwise.
         Model: the type of the model, whose ``from_config`` makes it again.
+        shares: whether several processes can train it together: then a step runs its network by
+            ``context.sharing`` and its losses are means.
         model: what is trained, saved and loaded.
     """
 
@@ -96,6 +114,7 @@ class Method(ABC):
     Settings: ClassVar[type[MethodSettings]]
     based_on: ClassVar[str | None] = None
     Model: ClassVar[Any] = GSAT
+    shares: ClassVar[bool] = False
     model: InterpretableModel
 
     @classmethod

@@ -49,6 +49,7 @@ class EnvironmentMethod(ERMMethod):
     """
 
     based_on = "erm"
+    shares = False  # the penalty of a batch is not the mean of those of its parts
     settings: EnvironmentSettings
     environment: Tensor
 

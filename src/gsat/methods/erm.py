@@ -70,6 +70,7 @@ class ERMMethod(Method):
     paper = "Vapnik, Principles of Risk Minimization for Learning Theory, NIPS 1991"
     Settings: ClassVar[type[MethodSettings]] = ERMSettings
     Model = Plain
+    shares = True
     model: Plain
 
     def __init__(
@@ -106,7 +107,8 @@ class ERMMethod(Method):
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """One gradient step on the prediction loss."""
         assert batch.y is not None
-        loss = self.model.task.loss(self.model(batch, context.draws).logits, batch.y)
+        logits = context.sharing.through(self.model)(batch, context.draws).logits
+        loss = context.sharing.mean(self.model.task.loss(logits, batch.y), batch.y)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()

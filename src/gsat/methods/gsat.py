@@ -62,6 +62,7 @@ class GSATMethod(Method):
         "Mechanism, ICML 2022 (arXiv:2201.12987)"
     )
     Settings: ClassVar[type[MethodSettings]] = GSATSettings
+    shares = True
     model: GSAT
     settings: GSATSettings
 
@@ -101,7 +102,7 @@ class GSATMethod(Method):
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """One gradient step on prediction loss + information loss."""
-        said = self.model(batch, context.draws)
+        said = context.sharing.through(self.model)(batch, context.draws)
         parts = self._losses(batch, said, context)
         self.optimiser.zero_grad(set_to_none=True)
         parts["total"].backward()
@@ -119,7 +120,7 @@ class GSATMethod(Method):
 
     def _losses(self, batch: GraphBatch, said: Attended, context: Context) -> dict[str, Tensor]:
         assert batch.y is not None
-        loss = self.model.task.loss(said.logits, batch.y)
+        loss = context.sharing.mean(self.model.task.loss(said.logits, batch.y), batch.y)
         alpha = said.attention if self.settings.info_on == "sample" else said.probability
         if self.settings.regulariser == "information":
             info = information(alpha, self.schedule.r(context.epoch))
@@ -127,4 +128,5 @@ class GSATMethod(Method):
             info = sparsity(alpha)
         else:
             info = torch.zeros(())
+        info = context.sharing.mean(info, alpha)
         return {"loss": loss, "info": info, "total": loss + self.settings.info_coef * info}

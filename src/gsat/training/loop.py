@@ -25,6 +25,7 @@ from gsat.models import Attended
 from gsat.ops import Draws, alone, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
+from gsat.training.distributed import Team, resume_command
 from gsat.training.evaluate import evaluate, hops_of
 from gsat.training.files import disk_errors
 from gsat.training.progress import Progress
@@ -50,7 +51,8 @@ class Loop:
     """Train a method on a data set, in a run directory or (``run=None``) in memory.
 
     Args:
-        method: what is trained. data: on what. batch_size: graphs per step. seed: of all draws.
+        method: what is trained. data: on what. batch_size: graphs per step, of all processes
+            together. seed: of all draws. run: only the first process writes to it.
         checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
             passed since the last one, and always at the end.
     """
@@ -68,7 +70,8 @@ class Loop:
         checkpoint_seconds: float = 30.0,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
-        self.run, self.device = run, device
+        self.team = Team()
+        self.source, self.run, self.device = run, run if self.team.is_main else None, device
         self.progress = progress or Progress(quiet=True)
         self.checkpoint_seconds = checkpoint_seconds
         self.draws = Draws(seed, "training")
@@ -87,18 +90,15 @@ class Loop:
     # -- the run --------------------------------------------------------------------------------
 
     def resume(self) -> list[str]:
-        """Go back to the last checkpoint of the run directory.
+        """Go back to the last checkpoint of the run directory; :meth:`clean` has to follow.
 
         Returns:
             What was wrong with newer checkpoints, if an older one had to be taken.
         """
-        assert self.run is not None
-        self.run.clear_partial_files()
-        if not checkpoint.exists(self.run.checkpoints):
-            self.run.cut_log(0)
-            self.run.clear_best()
+        assert self.source is not None
+        if not checkpoint.exists(self.source.checkpoints):
             return []
-        state, problems = checkpoint.read(self.run.checkpoints)
+        state, problems = checkpoint.read(self.source.checkpoints)
         phase, _ = self._place(max(state.epoch - 1, 0))
         self.method.begin(phase.name)
         try:
@@ -106,21 +106,29 @@ class Loop:
         except (RuntimeError, KeyError, ValueError) as error:
             reason = textwrap.shorten(str(error), 300)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
-        checkpoint.settle(self.run.checkpoints, state.epoch)
         self.done = state.epoch
         best = state.values["best"]
         self.best, self.best_weights = (Best(**best) if best else None), state.best
-        self.run.cut_log(state.epoch)
+        return problems
+
+    def clean(self) -> None:
+        """Take what is newer than the checkpoint out of the run directory."""
+        if self.run is None:
+            return
+        self.run.clear_partial_files()
+        if checkpoint.exists(self.run.checkpoints):
+            checkpoint.settle(self.run.checkpoints, self.done)
+        self.run.cut_log(self.done)
         if self.best_weights is not None and self.best is not None:
             self.run.write_best(self.best_weights, self._config(), self.best.epoch)
         else:
             self.run.clear_best()
-        return problems
 
     def keep_start(self) -> None:
         """Save the model as it was given: the recipe can't make these weights again."""
         self.method.begin(self.method.phases()[0].name)
-        self._save(0.0)
+        if self.run:
+            self._save(0.0)
 
     def train(self) -> dict[str, Any]:
         """Run all epochs that are left; returns the result.
@@ -134,7 +142,7 @@ class Loop:
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
         threads = alone() if self.method.model.backbone.in_kernels else nullcontext()
-        with disk, threads, self._catch_interrupt():
+        with disk, threads, self._catch_interrupt(), self.team.watched():
             self.progress.start(total, self.done)
             try:
                 while not self._finished(self.done):
@@ -143,12 +151,15 @@ class Loop:
                     now = time.monotonic()
                     due = now - last_saved >= self.checkpoint_seconds
                     finished = self._finished(self.done)
-                    if self.run and (due or self._stop or finished):
+                    stopping = self.team.any(self._stop)
+                    if self.run and (due or stopping or finished):
                         self._save(self.spent + now - started)
                         last_saved = now
-                    if self._stop and not finished:
-                        where = f"; go on by: gsat resume {self.run.path}" if self.run else ""
-                        raise Interrupted(f"stopped after epoch {self.done} of {total}{where}")
+                    if stopping and not finished:
+                        command = resume_command(self.team.size)
+                        where = f"; go on by: {command} {self.run.path}" if self.run else ""
+                        stopped = Interrupted(f"stopped after epoch {self.done} of {total}{where}")
+                        raise self.team.common(stopped)
             finally:
                 self.progress.stop()
             self.spent += time.monotonic() - started
@@ -207,18 +218,24 @@ class Loop:
         sums: dict[str, Tensor] = {}
         starts = range(0, len(order), self.batch_size)
         for step, start in enumerate(starts):
-            batch = store.batch(order[start : start + self.batch_size]).to(self.device)
-            context = Context(phase.name, epoch, draws, step, len(starts))
+            rows = self.team.part(order[start : start + self.batch_size])
+            batch = store.batch(rows).to(self.device)
+            context = Context(phase.name, epoch, draws, step, len(starts), self.team)
             parts = self.method.step(batch, context)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value.detach()
+        self.team.settle(self.method.networks().values())
         means = {name: float(value) / len(starts) for name, value in sums.items()}
+        means = self.team.averaged(means)
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
-            raise _breakdown(epoch, bad)
+            raise self.team.common(_breakdown(epoch, bad))
         return means
 
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
+        return self.team.by_main(lambda: self._measure(split, context))
+
+    def _measure(self, split: str, context: Context) -> dict[str, Any]:
         def score(batch: GraphBatch) -> tuple[Attended, dict[str, Tensor]]:
             return self.method.evaluate(batch.to(self.device), context)
 

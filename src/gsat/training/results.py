@@ -11,7 +11,8 @@ from typing import Any
 from gsat.errors import RunError
 from gsat.training.files import append_line
 
-# What identifies a run: the same four values mean the same numbers.
+# What identifies a run: the same four values mean the same numbers, from one process. A run shared
+# among several has ``processes``, too, and stands apart.
 IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 
@@ -55,4 +56,4 @@ def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def _identity(record: dict[str, Any]) -> tuple[Any, ...]:
-    return *(record.get(key) for key in IDENTITY), "failed" in record
+    return *(record.get(key) for key in (*IDENTITY, "processes")), "failed" in record

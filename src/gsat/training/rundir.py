@@ -20,6 +20,7 @@ from safetensors.torch import load, save
 from gsat.errors import CheckpointError, RunError
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
+from gsat.training.distributed import Team
 from gsat.training.files import checksum, disk_errors, sha256, write_durably, write_json
 from gsat.training.recipe import Recipe, read_recipe
 
@@ -211,4 +212,5 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "ops": engine(),
+        **({"processes": processes} if (processes := Team().size) > 1 else {}),
     }

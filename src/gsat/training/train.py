@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gsat.gsat import GSAT
 from gsat.methods import METHODS, GSATMethod, Method
 from gsat.models import BACKBONES, InterpretableModel, Wrapped
 from gsat.models.wrap import own_module
+from gsat.training.distributed import Team, own_device, resume_command
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
 from gsat.training.progress import Progress
@@ -67,10 +68,13 @@ def train(
     checkpoint_seconds: float = 30.0,
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given."""
-    data = load_data(recipe)
-    recipe = settled(recipe, data)
-    method = make_method(recipe, data).to_device(check_device(device))
-    run = RunDirectory.create(out, recipe) if out is not None else None
+    with Team().agreed():
+        _check_shared(recipe)
+        device = check_device(own_device(device))
+        data = load_data(recipe)
+        recipe = settled(recipe, data)
+        method = make_method(recipe, data).to_device(device)
+        run = _create(out, recipe)
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
 
 
@@ -110,8 +114,10 @@ def fit(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
             f"{recipe.split_seed}"
         )
-    method = GSATMethod(model, recipe.settings, recipe.training).to_device(check_device(device))
-    run = RunDirectory.create(out, recipe) if out is not None else None
+    with Team().agreed():
+        device = check_device(own_device(device))
+        method = GSATMethod(model, recipe.settings, recipe.training).to_device(device)
+        run = _create(out, recipe)
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds, given=True)
 
 
@@ -133,23 +139,27 @@ def resume(
         data: the data that was given to :func:`fit`, loaded again, where it is at no path.
         warn: called with a line for each damaged checkpoint that had to be passed over.
     """
-    run = RunDirectory.open(path)
-    recipe = run.recipe
-    if model is not None:
-        for key, value in _describe(model).items():
-            _check_same(recipe, key, value, f"the model given to resume {path}, in the run it is")
-    elif isinstance(recipe.backbone, WrappedSettings):
-        raise own_module(recipe.backbone.module)
-    if data is not None:
-        _check_data(recipe, data, path)
-    if run.result_path.is_file():
-        return Run(load(path, model), recipe, run.result, run.path)
-    data = load_data(recipe) if data is None else data
-    if model is None:
-        method = make_method(recipe, data)
-    else:
-        method = GSATMethod(model, recipe.settings, recipe.training)
-    method = method.to_device(check_device(device))
+    with Team().agreed():
+        run = RunDirectory.open(path)
+        recipe = run.recipe
+        if model is not None:
+            where = f"the model given to resume {path}, in the run it is"
+            for key, value in _describe(model).items():
+                _check_same(recipe, key, value, where)
+        elif isinstance(recipe.backbone, WrappedSettings):
+            raise own_module(recipe.backbone.module)
+        if data is not None:
+            _check_data(recipe, data, path)
+        if run.result_path.is_file():
+            return Run(load(path, model), recipe, run.result, run.path)
+        _check_processes(run)
+        device = check_device(own_device(device))
+        data = load_data(recipe) if data is None else data
+        if model is None:
+            method = make_method(recipe, data)
+        else:
+            method = GSATMethod(model, recipe.settings, recipe.training)
+        method = method.to_device(device)
     return _run(
         method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
     )
@@ -200,23 +210,32 @@ def _run(
     given: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
-    loop = Loop(
-        method,
-        data,
-        batch_size=recipe.training.batch_size,
-        seed=recipe.seed,
-        run=run,
-        device=device,
-        progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet=not progress),
-        checkpoint_seconds=checkpoint_seconds,
-    )
-    with run.locked() if run is not None else nullcontext():
-        if resuming:
-            for problem in loop.resume():
-                if warn:
+    team, problems = Team(), []
+    with ExitStack() as locks:
+        with team.agreed():
+            quiet = not (progress and team.is_main)
+            loop = Loop(
+                method,
+                data,
+                batch_size=recipe.training.batch_size,
+                seed=recipe.seed,
+                run=run,
+                device=device,
+                progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
+                checkpoint_seconds=checkpoint_seconds,
+            )
+            if loop.run:
+                locks.enter_context(loop.run.locked())
+            if resuming:
+                problems = loop.resume()
+            elif given:
+                loop.keep_start()
+        if resuming:  # now that all processes have read it
+            for problem in problems:
+                if warn and team.is_main:
                     warn(f"{problem}; going on from the checkpoint before it")
-        elif given and run is not None:
-            loop.keep_start()
+            with team.agreed():
+                loop.clean()
         result = {
             "dataset": recipe.data.name,
             "method": recipe.method,
@@ -228,9 +247,37 @@ def _run(
             "data_hash": data.hash,
             "results_version": RESULTS_VERSION,
         }
-        if run is not None:
-            write_json(run.result_path, result)
+        if loop.run:
+            write_json(loop.run.result_path, result)
     return Run(method.model, recipe, result, run.path if run else None)
+
+
+def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
+    """The run directory, if one is wanted; of several processes, the first makes it."""
+    if out is None:
+        return None
+    return RunDirectory.create(out, recipe) if Team().is_main else RunDirectory(out)
+
+
+def _check_shared(recipe: Recipe) -> None:
+    """Raise unless as many processes as there are can train this method."""
+    method = METHODS[recipe.method]
+    if Team().size > 1 and not method.shares:
+        known = ", ".join(name for name, other in METHODS.items() if other.shares)
+        raise GSATError(
+            f"{method.title} is trained by one process, not by {Team().size} (that goes for "
+            f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
+        )
+
+
+def _check_processes(run: RunDirectory) -> None:
+    """Raise unless there are as many processes as the run was begun with: results depend on it."""
+    begun, here = run.environment.get("processes", 1), Team().size
+    if begun != here:
+        raise RunError(
+            f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
+            f"go on with it by: {resume_command(begun)} {run.path}"
+        )
 
 
 def load_data(recipe: Recipe) -> Dataset:
