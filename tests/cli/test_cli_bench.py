@@ -1,0 +1,189 @@
+"""`gsat bench`: from nothing to a table, also after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bench_tiny
+import pytest
+from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
+
+from gsat.cli.bench import parse_time
+from gsat.errors import GSATError
+from gsat.studies import runner
+from gsat.studies.tables import STUDIES
+from gsat.training import parallel
+from gsat.training.results import read_records
+
+SCRIPT = str(Path(bench_tiny.__file__))
+
+
+@pytest.fixture
+def _tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    bench_tiny.add()
+    yield
+    bench_tiny.remove()
+
+
+def start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, *map(str, arguments)],
+        cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def metrics(folder: Path) -> dict[tuple[str, int], Any]:
+    lines = read_records(folder / "results" / "runs.jsonl")
+    return {
+        (line["recipe_hash"], line["seed"]): (line["best_epoch"], line["valid"], line["test"])
+        for line in lines
+    }
+
+
+@pytest.mark.medium
+def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> None:
+    command = ("bench", "tiny", "--seeds", 2, "--jobs", 2, "--quiet")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    said = finish(start(whole, *command))
+    assert (said.code, said.err) == (0, "")
+    assert "tiny: A tiny table" in said.out
+    assert "GIN + GSAT-short" in said.out
+    assert "no run" not in said.out
+    assert len(metrics(whole)) == 4
+
+    process = start(killed, *command)
+    deadline = time.monotonic() + 120
+    # Killed when something is recorded and something else is half done.
+    record = killed / "results" / "runs.jsonl"
+    while not (record.is_file() and record.read_text()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert finish(process).code == -signal.SIGKILL
+    before = len(metrics(killed))
+    assert before < 4
+    again = finish(start(killed, *command))
+    assert (again.code, again.err) == (0, "")
+    assert metrics(killed) == metrics(whole)
+    assert again.out == said.out
+
+
+@pytest.mark.medium
+@pytest.mark.usefixtures("_tiny")
+def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
+    said = gsat("bench", "tiny", "--seeds", 2, "--quiet", "--budget", "0s")
+    assert said.code == 0
+    assert said.err == "gsat: 0s are spent; 4 runs are left, the same command goes on with them\n"
+    assert said.out.count("no run") == 2
+
+
+@pytest.fixture
+def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(runs: Any, folder: Path, **how: Any) -> parallel.Outcome:
+        return parallel.Outcome(failures=dict.fromkeys(runs, "training broke down"))
+
+    monkeypatch.setattr(runner, "train_each", fails)
+
+
+@pytest.mark.usefixtures("_tiny", "_failing")
+def test_failures_are_said_shown_and_leave_a_code(tmp_path: Path) -> None:
+    said = gsat("bench", "tiny", "--seeds", 1, "--quiet")
+    assert said.code == 1
+    lines = said.err.splitlines()
+    assert len(lines) == 2
+    assert all(line.endswith("seed-0 failed: training broke down") for line in lines)
+    assert all(line["failed"] for line in read_records("results/runs.jsonl"))
+    assert "no run" not in said.out
+    assert "failed" in said.out
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_a_dry_run_says_what_would_run_and_runs_nothing(tmp_path: Path) -> None:
+    lines = succeed("bench", "tiny", "--seeds", 3, "--jobs", 2, "--dry-run").lines
+    assert len(lines) == 3
+    assert re.fullmatch(r"  3 x houses gin gsat .*epochs=13, about \d+ s each", lines[0])
+    assert re.fullmatch(r"6 runs to do, 0 recorded; about \d+ s with --jobs 2", lines[-1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_studies_are_listed_with_how_much_of_them_was_run(tmp_path: Path) -> None:
+    lines = succeed("bench", "--record", tmp_path / "none.jsonl").lines
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert lines[0] == "table1           Explanation AUC · 0 of 54 have runs"
+
+
+@pytest.mark.parametrize("style", ["--markdown", "--html", "--latex"])
+def test_a_table_is_shown_in_other_styles(style: str, tmp_path: Path) -> None:
+    none = tmp_path / "none.jsonl"
+    shown = succeed("bench", "table1", "--show", style, "--only", "dataset=mutag", "--record", none)
+    assert "GNNExplainer" in shown.out
+    assert "61.98" in shown.out
+    assert "67.35" not in shown.out  # of another data set
+    begin = {"--markdown": "###", "--html": "<!doctype html>", "--latex": r"\begin{table}"}[style]
+    assert begin in shown.out
+
+
+def test_wrong_wishes_are_refused_in_one_line() -> None:
+    for wish, said in (
+        (("table9",), "there is no study 'table9'"),
+        (("table1", "--only", "dataset=x"), "--only dataset=x: there is none in this study"),
+        (("table1", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m, not 'soon'"),
+        (("table1", "--html", "--latex"), "--html and --latex can't both be had"),
+        (("table1", "--engine", "slurm"), "--engine is local or ray, not 'slurm'"),
+        (("table1", "--address", "auto"), "give --engine ray, too"),
+        (("verify", "table1"), "it stands by itself"),
+    ):
+        assert said in refuse("bench", *wish)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("2h", 7200), ("1h30m", 5400), ("0.5d", 43200), ("5m", 300)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "2x", "2h,", "-3m"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(GSATError, match="a time is written like"):
+        parse_time(text)
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gsat.training.train import train
+
+    run = train(STUDIES["tiny"].experiments[0].recipe(0), tmp_path / "run")
+    record = json.loads(json.dumps(run.record()))
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text(json.dumps(record) + "\n")
+    record["test"]["explanation_auc"] = 0.125
+    bad.write_text(json.dumps(record) + "\n")
+
+    def verify(file: Path, *more: object) -> Outcome:
+        return gsat("bench", "verify", "--record", file, *more)
+
+    same = verify(good)
+    assert (same.code, same.err) == (0, "")
+    assert same.out.splitlines()[-1] == "houses gin gsat seed 0: reproduced to the last bit"
+    other = verify(bad)
+    assert other.code == 1
+    assert "test.explanation_auc was 0.125, is " in other.err
+    assert "no recorded run" in refuse("bench", "verify", "--record", good, "--budget", "0s")
+    assert "no recorded run" in refuse("bench", "verify", "--record", good, "--only", "method=erm")
+    assert not any(name.startswith("tmp") for name in os.listdir(tmp_path))
