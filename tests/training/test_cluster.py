@@ -1,6 +1,7 @@
 """Runs on Ray: as in one process, bit for bit, whatever befalls the workers.
 
-A cluster of two nodes with one CPU each is begun on this machine, once; it needs no network.
+A cluster of two nodes with one CPU each is begun on this machine, once; it needs no network. The
+first tests come while this process is not connected to it.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from gsat.training.results import read_records
 pytestmark = pytest.mark.medium
 
 ENDLESS = 1_000_000
+NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the cluster is."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'torch-gsat[ray]'")
+    pytest.importorskip("ray", reason=NO_RAY)
     from ray.cluster_utils import Cluster
 
     short = tempfile.mkdtemp(dir="/tmp")
@@ -88,15 +90,52 @@ def once(holds: Callable[[], object], act: Callable[[], object]) -> threading.Th
 
 def worker_of(path: Path) -> int:
     """The process that trains in a run directory: it holds its lock."""
-    lock = str((path / ".lock").resolve())
+    lock = (path / ".lock").resolve()
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and process.name != str(os.getpid()):
             try:
-                if any(os.readlink(handle) == lock for handle in (process / "fd").iterdir()):
+                if any(handle.readlink() == lock for handle in (process / "fd").iterdir()):
                     return int(process.name)
             except OSError:
                 continue  # it has ended, or is not ours
     raise AssertionError(f"nobody is training in {path}")
+
+
+@pytest.mark.parametrize("told", ["by the caller", "by RAY_ADDRESS"])
+def test_where_no_cluster_is_it_says_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    pytest.importorskip("ray", reason=NO_RAY)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+        if told == "by RAY_ADDRESS":
+            monkeypatch.setenv("RAY_ADDRESS", where)
+        given = where if told == "by the caller" else None
+        with pytest.raises(RunError, match=f"can't connect to Ray at '{where}'") as caught:
+            train_on_ray({"run": small_recipe()}, tmp_path, address=given)
+    one_line(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_ray_of_our_own_ends_with_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason=NO_RAY)
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    monkeypatch.chdir(tmp_path)
+    sockets: list[Path] = []
+
+    def done(name: str, result: dict[str, Any] | None) -> None:
+        sockets.extend(Path(node["ObjectStoreSocketName"]) for node in ray.nodes())
+        assert ray.cluster_resources()["CPU"] == 1
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+    ended = train_on_ray({"run": small_recipe(0, epochs=1)}, "runs", jobs=1, done=done)
+    assert ended.results["run"] == json.loads((tmp_path / "runs/run/result.json").read_text())
+    assert not ray.is_initialized()
+    assert [str(path).startswith("/tmp/gsat-") for path in sockets] == [True]
+    assert not Path(*sockets[0].parts[:3]).exists()
 
 
 def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_other(
@@ -181,11 +220,7 @@ def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(
 @pytest.mark.usefixtures("connected")
 def test_ctrl_c_saves_the_running_epoch_and_begins_nothing_new(tmp_path: Path) -> None:
     runs = {name: small_recipe(0, epochs=ENDLESS) for name in ("runs", "waits")}
-    main = threading.main_thread().ident
-    assert main is not None
-    once(
-        lambda: logged(tmp_path / "runs") >= 2, lambda: signal.pthread_kill(main, signal.SIGINT)
-    )
+    once(lambda: logged(tmp_path / "runs") >= 2, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(Interrupted) as caught:
         train_on_ray(runs, tmp_path, jobs=1)
     assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
@@ -193,12 +228,30 @@ def test_ctrl_c_saves_the_running_epoch_and_begins_nothing_new(tmp_path: Path) -
     assert not (tmp_path / "waits").exists()
 
 
-@pytest.mark.usefixtures("connected")
 def test_a_run_that_does_not_stop_in_time_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when the caller's own function breaks: no task goes on without its caller."""
-    monkeypatch.setattr(cluster, "_GRACE", 0.0)
+    """The asking is lost on the way."""
+    path, cancel = tmp_path / "deaf", connected.cancel
+
+    def lossy(task: Any, *, force: bool = False) -> None:
+        if force:
+            cancel(task, force=True)
+
+    monkeypatch.setattr(connected, "cancel", lossy)
+    monkeypatch.setattr(cluster, "_GRACE", 0.2)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() if logged(path) else 0.0)
+    monkeypatch.setattr(cluster, "time", clock)
+    runs = {"deaf": small_recipe(0, epochs=ENDLESS)}
+    ended = train_on_ray(runs, tmp_path, deadline=1.0)
+    assert ended.left == ["deaf"]
+    assert not (path / "ckpt" / "LAST").exists()
+    with pytest.raises(AssertionError, match="nobody is training"):
+        worker_of(path)
+
+
+@pytest.mark.usefixtures("connected")
+def test_no_task_goes_on_without_its_caller(tmp_path: Path) -> None:
     runs = {"short": small_recipe(0, epochs=1), "long": small_recipe(1, epochs=ENDLESS)}
 
     def done(name: str, result: dict[str, Any] | None) -> None:
@@ -212,8 +265,14 @@ def test_a_run_that_does_not_stop_in_time_is_ended(
         train_on_ray(runs, tmp_path, done=done)
     with pytest.raises(AssertionError, match="nobody is training"):
         worker_of(tmp_path / "long")
-    ended = train_on_ray(runs, tmp_path, deadline=time.monotonic() - 1)
-    assert ended.left == ["short", "long"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_when_the_time_has_come_before_nothing_is_begun(tmp_path: Path) -> None:
+    runs = {"a": small_recipe(0), "b": small_recipe(1)}
+    ended = train_on_ray(runs, tmp_path, deadline=time.monotonic())
+    assert ended == cluster.Outcome({}, {}, ["a", "b"])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("connected")
@@ -249,14 +308,3 @@ def test_without_ray_it_says_what_to_install(
     with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[ray\]'") as caught:
         train_on_ray({"run": small_recipe()}, tmp_path)
     one_line(caught.value)
-
-
-def test_where_no_cluster_is_it_says_so_at_once(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
-        where = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(RunError, match=f"can't connect to Ray at '{where}'") as caught:
-            train_on_ray({"run": small_recipe()}, tmp_path, address=where)
-    one_line(caught.value)
-    assert not (tmp_path / "run").exists()

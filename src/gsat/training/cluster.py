@@ -72,9 +72,9 @@ def train_on_ray(
     Args:
         folder: the same path on every node.
         address: of a cluster, as :func:`ray.init` takes it: ``auto``, ``host:port``, ``ray://…``;
-            without it, RAY_ADDRESS counts, then a Ray this process has begun, and at last a Ray of
-            our own on this machine, which ends with the call. Nodes of a cluster look for data as
-            their own environment says (GSAT_DATA, GSAT_CACHE).
+            without it, the Ray this process is connected to, or RAY_ADDRESS, or a Ray of our own
+            on this machine, which ends with the call. What a node's own environment says counts
+            there (GSAT_DATA, GSAT_CACHE, GSAT_OPS); a Ray of our own has this process's.
         jobs: how many runs at a time (as many as there are CPUs).
         record: a file here to which each finished run is appended, once.
         done: called as each ends.
@@ -184,10 +184,10 @@ def _connected(address: str | None, jobs: int | None) -> Iterator[Any]:
         import ray
     except ImportError:
         raise MissingExtraError("ray", "ray", "training on a Ray cluster") from None
-    address = address or os.environ.get("RAY_ADDRESS")
     if address is None and ray.is_initialized():
         yield ray
         return
+    address = address or os.environ.get("RAY_ADDRESS")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     # Sockets lie in it, and the path of a socket is 107 bytes at most: not in a long TMPDIR.
     with tempfile.TemporaryDirectory(
