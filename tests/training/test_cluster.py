@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from gsat.training.cluster import train_on_ray
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import from_tables
 from gsat.training.results import read_records
+from gsat.training.rundir import RunDirectory
 
 pytestmark = pytest.mark.medium
 
@@ -299,6 +301,26 @@ def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
         train_on_ray({"run": other}, tmp_path)
     answer = cluster._train_there(json.dumps(other.tables()), str(tmp_path / "run"))
     assert json.loads(answer) == {"failed": one_line(caught.value)}
+
+
+def test_a_worker_waits_for_the_one_before_it_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray may give up a node whose processes still live."""
+    recipe, path = small_recipe(0, epochs=2), tmp_path / "run"
+    tables = json.dumps(recipe.tables())
+    before = RunDirectory.create(path, recipe)
+    with ExitStack() as held:
+        held.enter_context(before.locked())
+        monkeypatch.setattr(cluster, "_HANDOVER", 0.3)
+        answer = json.loads(cluster._train_there(tables, str(path)))
+        assert "another process is training" in answer["failed"]
+        monkeypatch.setattr(cluster, "_HANDOVER", 60.0)
+        release = threading.Timer(0.5, held.close)
+        release.start()
+        answer = json.loads(cluster._train_there(tables, str(path)))
+        release.join()
+    assert answer["result"] == before.result
 
 
 def test_without_ray_it_says_what_to_install(

@@ -33,6 +33,7 @@ from gsat.training.train import resume, train
 
 _RETRIES = 3  # of a run whose worker or node died
 _GRACE = 600.0  # seconds that runs have to finish and save their epoch when they are stopped
+_HANDOVER = 60.0  # seconds that the worker of a node given up for dead may take to end
 _STORE = 100 * 2**20  # bytes; only short texts go through Ray's store of objects
 
 # Called with the name of each run as it ends, and its result; None if it failed.
@@ -232,7 +233,11 @@ def _train_there(tables: str, out: str) -> str:
     try:
         recipe = from_tables(json.loads(tables))
         _check_same(Path(out), recipe)  # the caller may not see this folder
-        run = resume(out) if RunDirectory(out).is_run() else train(recipe, out)
+        if RunDirectory(out).is_run():
+            _await_lock(RunDirectory(out))
+            run = resume(out)
+        else:
+            run = train(recipe, out)
         answer: dict[str, Any] = {"result": run.result, "record": run.record()}
     except (KeyboardInterrupt, Interrupted):
         answer = {}
@@ -241,6 +246,17 @@ def _train_there(tables: str, out: str) -> str:
     except Exception as error:  # one broken run must not stop the others
         answer = {"failed": f"{type(error).__name__}: {error}"}
     return json.dumps(answer)
+
+
+def _await_lock(run: RunDirectory) -> None:
+    """Wait while the worker before this one still trains; if it does not end, training says so."""
+    until = time.monotonic() + _HANDOVER
+    while time.monotonic() < until:
+        try:
+            with run.locked():
+                return
+        except RunError:
+            time.sleep(0.2)
 
 
 def _check_same(out: Path, recipe: Recipe) -> None:
