@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -132,7 +131,7 @@ def test_a_table_is_shown_in_other_styles(style: str, tmp_path: Path) -> None:
     assert "GNNExplainer" in shown.out
     assert "61.98" in shown.out
     assert "67.35" not in shown.out  # of another data set
-    begin = {"--markdown": "###", "--html": "<!doctype html>", "--latex": r"\begin{table}"}[style]
+    begin = {"--markdown": "###", "--html": "<!DOCTYPE html>", "--latex": r"\begin{table}"}[style]
     assert begin in shown.out
 
 
@@ -186,4 +185,23 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
     assert "test.explanation_auc was 0.125, is " in other.err
     assert "no recorded run" in refuse("bench", "verify", "--record", good, "--budget", "0s")
     assert "no recorded run" in refuse("bench", "verify", "--record", good, "--only", "method=erm")
-    assert not any(name.startswith("tmp") for name in os.listdir(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "good.jsonl", "bad.jsonl"}
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_explanations_of_seeds_are_compared_where_their_runs_are(tmp_path: Path) -> None:
+    from gsat.studies.runner import Place, Wanted, make_plan
+    from gsat.training.train import train
+
+    command = ("bench", "tiny", "--show", "--stability")
+    refusal = gsat(*command)
+    assert refusal.code == 2
+    assert "no two finished runs of one recipe in runs/bench to compare" in refusal.err
+    place = Place(tmp_path / "runs" / "bench", tmp_path / "results" / "runs.jsonl")
+    for run in make_plan([Wanted(STUDIES["tiny"].experiments[0], 2)], place).left:
+        train(run.recipe, place.runs / run.name)
+    for _ in range(2):
+        said = succeed(*command).lines[-1]
+        assert re.search(r"epochs=13: rank correlation between 2 seeds -?[01]\.\d{3} \(", said)
+    (line,) = read_records(place.stability)
+    assert line["seeds"] == [0, 1]

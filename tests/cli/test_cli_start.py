@@ -15,6 +15,7 @@ import gsat as package
 
 COMMANDS = (
     "train", "resume", "demo", "datasets", "evaluate", "predict", "explain", "methods", "tune",
+    "bench", "results",
 )  # fmt: skip
 
 

@@ -115,11 +115,11 @@ def test_a_figure_of_curves_needs_them_and_one_of_models_the_model(
         record_curves(place.curves, place.runs / run.name)
     assert make_plan([Wanted(GSAT, 2, curves=True)], place).left == []
     assert make_plan([Wanted(GSAT, 2, model=True)], place).left == []
-    assert place.finished(GSAT) == place.runs / plan.left[0].name
+    assert place.finished(GSAT) == {r.recipe.seed: place.runs / r.name for r in plan.left}
     elsewhere = Place(place.runs / "elsewhere", place.record)
     (again,) = make_plan([Wanted(GSAT, 2, model=True)], elsewhere).left
     assert again.recipe.seed == 0
-    assert elsewhere.finished(GSAT) is None
+    assert elsewhere.finished(GSAT) == {}
     run_plan(make_plan([Wanted(ERM, 1, curves=True)], place), place)
     assert [(line["method"], line["seed"]) for line in read_records(place.curves)] == [
         ("gsat", 0), ("gsat", 1), ("erm", 0)

@@ -23,7 +23,7 @@ from gsat.errors import RunError
 from gsat.methods import METHODS
 from gsat.methods.base import Sharing
 from gsat.ops import Draws
-from gsat.studies.report import rows
+from gsat.studies.records import Records
 from gsat.training.distributed import Team
 from gsat.training.results import read_records, record_once
 from gsat.training.train import load_data, make_method
@@ -91,8 +91,9 @@ def test_records_of_several_processes_stand_beside_those_of_one(tmp_path: Path) 
     shared = {**line, "processes": 2}
     file = tmp_path / "runs.jsonl"
     assert [record_once(file, each) for each in (line, shared, shared)] == [True, True, False]
-    assert rows(read_records(file)) == rows([line])
-    assert rows([shared]) == []
+    ((_, runs),) = Records(read_records(file)).items()
+    assert list(runs.done.values()) == [line]
+    assert list(Records([shared]).items()) == []
 
 
 def test_a_shared_run_is_not_resumed_by_one_process(tmp_path: Path) -> None:

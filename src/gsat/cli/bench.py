@@ -33,7 +33,9 @@ def bench(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")] = 10,
-    jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time, a thread each.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many runs at a time, a thread each (1).")
+    ] = None,
     only: Annotated[
         str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
     ] = "",
@@ -50,6 +52,10 @@ def bench(
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Compare methods over the seeds both have.")
     ] = False,
+    stability: Annotated[
+        bool,
+        typer.Option("--stability", help="Compare explanations between seeds; needs the runs."),
+    ] = False,
     engine: Annotated[str, typer.Option(help="Worker processes here (local), or ray.")] = "local",
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster (a new one on this machine).")
@@ -58,9 +64,10 @@ def bench(
     record: Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")] = RECORD,
     quiet: Quiet = False,
 ) -> None:
-    """Run the paper's tables and figures, and show ours beside the paper's.
+    """Make the paper's tables and figures.
 
-    Runs only what is not recorded yet; the same command goes on where it was stopped.
+    Runs only what is not recorded yet and shows ours beside the paper's; the same command goes on
+    where it was stopped.
     """
     from gsat.training.results import read_records
 
@@ -90,7 +97,7 @@ def bench(
         for name, why in plan.without_data.items():
             print_error(f"{name} is left out: {why}")
         if dry_run:
-            _say_plan(plan, jobs)
+            _say_plan(plan, jobs or 1)
             return
         outcome = run_plan(
             plan,
@@ -103,6 +110,8 @@ def bench(
         )
         _say_outcome(outcome, budget)
     _show(studies, {want.experiment.hash for want in wants}, place, style, statistics)
+    if stability:
+        _say_stability([want.experiment for want in wants], place)
     if outcome and outcome.failures:
         raise typer.Exit(1)
 
@@ -179,6 +188,31 @@ def _show(
         else:
             for picture in draw_figure(study, place):
                 typer.echo(f"{study.title}: {picture}")
+
+
+def _say_stability(experiments: list[Experiment], place: Place) -> None:
+    """How alike the explanations of seeds are, where several finished runs are there."""
+    from gsat.methods import METHODS
+    from gsat.studies.stability import record_stability
+    from gsat.studies.stability import stability as measure
+
+    found = False
+    for experiment in experiments:
+        runs = place.finished(experiment)
+        if len(runs) > 1 and METHODS[experiment.method].Model.explains:
+            line, found = measure(list(runs.values())), True
+            record_stability(place.stability, line)
+            mean = "undefined" if line["mean"] is None else f"{line['mean']:.3f}"
+            spread = "" if line["std"] is None else f" ± {line['std']:.3f}"
+            typer.echo(
+                f"{experiment}: rank correlation between {len(runs)} seeds {mean}{spread} "
+                f"({line['graphs']} graphs, {line['explained']})"
+            )
+    if not found:
+        raise GSATError(
+            f"there are no two finished runs of one recipe in {place.runs} to compare; the folders "
+            "of the runs are needed"
+        )
 
 
 @app.command()

@@ -185,7 +185,7 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
         return [picture]
     found: dict[str, list[Path]] = {}
     for experiment in study.experiments:
-        run = place.finished(experiment)
+        run = place.finished(experiment).get(0)
         if run is not None:
             found.setdefault(experiment.dataset, []).append(run)
     pictures = []

@@ -93,13 +93,20 @@ class Place:
         """The folder of pictures."""
         return self.record.with_name("figures")
 
-    def finished(self, experiment: Experiment) -> Path | None:
-        """The folder of a finished run of seed 0, if there is one."""
-        recipe = experiment.recipe(0)
-        for folder in self.runs.glob(run_name(recipe, "*", RESULTS_VERSION)):
-            if RunDirectory(folder).result_path.is_file():
-                return folder
-        return None
+    @property
+    def stability(self) -> Path:
+        """The file of rank correlations between seeds."""
+        return self.record.with_name("stability.jsonl")
+
+    def finished(self, experiment: Experiment) -> dict[int, Path]:
+        """Folders of finished runs by seed; if there are some on other graphs, too, the most."""
+        folders = self.runs.glob(run_name(experiment.recipe(0), "*", RESULTS_VERSION))
+        groups = [
+            {int(run.name.removeprefix("seed-")): run for run in sorted(folder.parent.iterdir())
+             if RunDirectory(run).result_path.is_file()}
+            for folder in folders
+        ]  # fmt: skip
+        return max(groups, key=len, default={})
 
 
 def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]:
@@ -185,7 +192,7 @@ def run_plan(
     plan: Plan,
     place: Place,
     *,
-    jobs: int = 1,
+    jobs: int | None = None,
     budget: float | None = None,
     engine: Engine = "local",
     address: str | None = None,
@@ -194,7 +201,8 @@ def run_plan(
     """Train what is left, each run in a folder of its own, and record it: also if it failed.
 
     Args:
-        plan: made with the data loaded. jobs: how many at a time, each with one thread.
+        plan: made with the data loaded. jobs: how many at a time, each with one thread (one here,
+            on a cluster as many as it has CPUs).
         budget: seconds after which it stops; what is running then is saved and goes on next time.
         engine: worker processes here, or a Ray cluster at ``address``.
     """
@@ -216,17 +224,15 @@ def run_plan(
         status = f"{ended} of {len(named)}: {run.experiment}{'' if result else ', failed'}"
         bar.advance(status, round(run.seconds))
 
-    how: dict[str, Any] = {
-        "jobs": jobs, "record": place.record, "done": done, "deadline": deadline
-    }  # fmt: skip
+    how: dict[str, Any] = {"record": place.record, "done": done, "deadline": deadline}
     recipes = {name: run.recipe for name, run in named.items()}
     try:
         if engine == "ray":
             from gsat.training.cluster import train_on_ray
 
-            outcome = train_on_ray(recipes, place.runs, address=address, **how)
+            outcome = train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
         else:
-            outcome = train_each(recipes, place.runs, **how)
+            outcome = train_each(recipes, place.runs, jobs=jobs or 1, **how)
     finally:
         bar.stop()
     for name, why in outcome.failures.items():

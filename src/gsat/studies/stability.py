@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from gsat.datasets.load import Dataset
 from gsat.errors import GSATError, RunError
 from gsat.graphs import GraphStore
+from gsat.training.files import append_line
+from gsat.training.results import read_records
 from gsat.training.rundir import RunDirectory
 from gsat.training.train import load, load_data
 
@@ -84,6 +86,11 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
         "std": float(np.std(pairs)) if len(pairs) > 1 else None,
         "undefined": undefined,
     }
+
+
+def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
+    """Append what :func:`stability` found, unless it is there already; whether it was."""
+    return append_line(Path(path), line, unless=lambda: line in read_records(path))
 
 
 def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:

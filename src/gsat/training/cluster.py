@@ -16,9 +16,8 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import torch
 
 from gsat.errors import GSATError, MissingExtraError, RunError
 from gsat.training.loop import Interrupted
+from gsat.training.parallel import Done, Outcome, check_same
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.rundir import RunDirectory
@@ -35,23 +35,6 @@ _RETRIES = 3  # of a run whose worker or node died
 _GRACE = 600.0  # seconds that runs have to finish and save their epoch when they are stopped
 _HANDOVER = 60.0  # seconds that the worker of a node given up for dead may take to end
 _STORE = 100 * 2**20  # bytes; only short texts go through Ray's store of objects
-
-# Called with the name of each run as it ends, and its result; None if it failed.
-Done = Callable[[str, dict[str, Any] | None], None]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of several runs, by name.
-
-    Attributes:
-        results: of those that are finished. failures: why the others failed.
-        left: those the time was too short for; the same call goes on with them.
-    """
-
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
 
 
 def train_on_ray(
@@ -84,7 +67,7 @@ def train_on_ray(
     """
     outs = {name: Path(folder).absolute() / name for name in runs}
     for name, recipe in runs.items():
-        _check_same(outs[name], recipe)
+        check_same(outs[name], recipe)
     with _connected(address, jobs) as ray:
         crew = _Crew(ray, runs, outs, jobs or len(runs), record, done)
         try:
@@ -232,7 +215,7 @@ def _train_there(tables: str, out: str) -> str:
     torch.set_num_threads(1)
     try:
         recipe = from_tables(json.loads(tables))
-        _check_same(Path(out), recipe)  # the caller may not see this folder
+        check_same(Path(out), recipe)  # the caller may not see this folder
         if RunDirectory(out).is_run():
             _await_lock(RunDirectory(out))
             run = resume(out)
@@ -257,11 +240,6 @@ def _await_lock(run: RunDirectory) -> None:
                 return
         except RunError:
             time.sleep(0.2)
-
-
-def _check_same(out: Path, recipe: Recipe) -> None:
-    if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
-        raise RunError(f"{out} holds a run with another recipe; choose another --out")
 
 
 def _reason(error: Exception) -> str:

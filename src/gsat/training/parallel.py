@@ -104,8 +104,7 @@ def train_each(
     tasks = []
     for name, recipe in runs.items():
         out = Path(folder) / name
-        if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
-            raise RunError(f"{out} holds a run with another recipe; choose another --out")
+        check_same(out, recipe)
         tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
     names = list(runs)
 
@@ -126,6 +125,12 @@ def train_each(
         {names[i]: why for i, why in team.failures.items()},
         [n for i, n in enumerate(names) if i not in team.results and i not in team.failures],
     )
+
+
+def check_same(out: Path, recipe: Recipe) -> None:
+    """Raise if a folder holds a run by another recipe."""
+    if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
+        raise RunError(f"{out} holds a run with another recipe; choose another --out")
 
 
 class _Worker:
