@@ -25,6 +25,10 @@ class RunError(GSATError):
     """A run directory can't be used the way that was asked."""
 
 
+class BusyError(RunError):
+    """Another process is training in a run directory right now."""
+
+
 class CheckpointError(RunError):
     """A checkpoint is damaged or does not belong to this run."""
 

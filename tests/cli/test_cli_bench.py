@@ -92,6 +92,8 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> Non
 @pytest.fixture
 def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(runs: Any, folder: Path, **how: Any) -> parallel.Outcome:
+        for name in runs:
+            how["done"](name, "training broke down")
         return parallel.Outcome(failures=dict.fromkeys(runs, "training broke down"))
 
     monkeypatch.setattr(runner, "train_each", fails)
@@ -133,6 +135,18 @@ def test_a_table_is_shown_in_other_styles(style: str, tmp_path: Path) -> None:
     assert "67.35" not in shown.out  # of another data set
     begin = {"--markdown": "###", "--html": "<!DOCTYPE html>", "--latex": r"\begin{table}"}[style]
     assert begin in shown.out
+
+
+def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: Path) -> None:
+    none = ("--record", tmp_path / "none.jsonl", "--out", tmp_path / "runs")
+    said = gsat("bench", "all", "--show", "--html", *none)
+    assert said.code == 0
+    assert said.out.count("<!DOCTYPE html>") == 1
+    assert all(f"table{number}" in said.out for number in range(1, 9))
+    assert [line.split(":")[1].strip() for line in said.err.splitlines() if "gsat: " in line] == [
+        "fig-posthoc", "fig-regulariser", "fig-examples"
+    ]  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_wishes_are_refused_in_one_line() -> None:

@@ -124,3 +124,15 @@ def test_curves_that_cannot_be(tmp_path):
         draw_curves([panel(Line("a", [1, 2], [1, 2], [1]))])
     with pytest.raises(GSATError, match="at or below 0, which a log axis"):
         draw_curves([panel(Line("a", [0, 2], [1, 2]), x_scale="log")])
+
+
+def test_the_legend_stays_on_a_narrow_page() -> None:
+    names = ("GSAT", "GNNExplainer", "PGExplainer", "GraphMask")
+    panel = Panel("Mutag", "epoch", "AUC", [Line(name, [1, 2], [0.5, 0.6]) for name in names])
+    figure = draw_curves([panel])
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box, page = legend.get_window_extent(), figure.bbox
+    assert page.x0 <= box.x0
+    assert box.x1 <= page.x1
+    assert box.y1 <= figure.axes[0].get_window_extent().y0

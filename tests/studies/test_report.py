@@ -35,7 +35,7 @@ def table_rows(text: str) -> dict[str, list[str]]:
 
 def cell(records: list[dict[str, Any]], row: str = "GIN + GSAT") -> str:
     """The Mutag cell of table 1."""
-    return table_rows(render(TABLE1, Records(records), "markdown"))[row][1]
+    return table_rows(render([TABLE1], Records(records), "markdown"))[row][1]
 
 
 def test_a_cell_shows_ours_and_the_papers() -> None:
@@ -61,17 +61,17 @@ def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
     ]
     assert cell(records).startswith("85.00 ± 5.00<br>")
     assert cell(records, "GIN + GSAT*").startswith("90.00 (1)<br>")
-    assert "Seeds 0 to 1 unless" in render(TABLE1, Records(records), "markdown")
+    assert "Seeds 0 to 1 unless" in render([TABLE1], Records(records), "markdown")
 
 
 def test_other_data_is_marked_and_the_marks_are_explained() -> None:
     records = [line(GSAT, 0, matches_paper="rebuilt"), line(DIR, 0, matches_paper="different")]
-    text = render(TABLE1, Records(records), "markdown")
+    text = render([TABLE1], Records(records), "markdown")
     assert cell(records).startswith("70.00°<br>")
     assert cell(records, "GIN + DIR").startswith("70.00†<br>")
     assert "° the graphs are made again" in text
     assert "† not the paper's data" in text
-    plain = render(TABLE1, Records([line(GSAT, 0)]), "markdown")
+    plain = render([TABLE1], Records([line(GSAT, 0)]), "markdown")
     assert "°" not in plain
     assert "†" not in plain
 
@@ -91,7 +91,7 @@ def test_figures_stand_out_by_the_rule_of_the_table() -> None:
 
 def test_parts_have_headings_and_metrics_of_their_own() -> None:
     motif = Experiment("spmotif-0.5", "gsat")
-    text = render(STUDIES["table5"], Records(lines(motif, {0: 0.8})), "markdown")
+    text = render([STUDIES["table5"]], Records(lines(motif, {0: 0.8})), "markdown")
     assert "| *Explanation AUC* |  |  |  |" in text
     above, below = text.split("| *Prediction* |")
     assert table_rows(above)["GIN + GSAT"][0].startswith("80.00")
@@ -102,12 +102,12 @@ def test_parts_have_headings_and_metrics_of_their_own() -> None:
 def test_every_table_can_be_had_in_every_style(style: str) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     for name in ("table1", "table5"):
-        text = render(STUDIES[name], records, style, statistics=True)
+        text = render([STUDIES[name]], records, style, statistics=True)
         title = STUDIES[name].title
         assert title in text
         assert "no run" in text
     with pytest.raises(GSATError, match="no style 'pdf': there are text, markdown, html, latex"):
-        render(TABLE1, records, "pdf")
+        render([TABLE1], records, "pdf")
 
 
 def test_statistics_follow_if_asked_for() -> None:
@@ -115,8 +115,8 @@ def test_statistics_follow_if_asked_for() -> None:
     theirs = [0.7, 0.9, 0.86, 0.5, 0.6, 0.55]
     records = [*lines(GSAT, dict(enumerate(ours))), *lines(STAR, dict(enumerate(star))),
                *lines(DIR, dict(enumerate(theirs)))]  # fmt: skip
-    assert "paired" not in render(TABLE1, Records(records), "markdown")
-    text = render(TABLE1, Records(records), "markdown", statistics=True)
+    assert "paired" not in render([TABLE1], Records(records), "markdown")
+    text = render([TABLE1], Records(records), "markdown", statistics=True)
     below = table_rows(text.split("### ")[2])
     assert set(below) >= {
         "*mutag*",
@@ -139,14 +139,14 @@ def test_statistics_follow_if_asked_for() -> None:
 def test_seeds_on_other_graphs_are_no_pairs() -> None:
     others = [record | {"data_hash": "other"} for record in lines(DIR, {0: 0.5, 1: 0.6})]
     records = Records([*lines(GSAT, {0: 0.9, 1: 0.8}), *others])
-    assert "against" not in render(TABLE1, records, "markdown", statistics=True)
+    assert "against" not in render([TABLE1], records, "markdown", statistics=True)
 
 
 def test_ablations_are_compared_with_gsat() -> None:
     rows = STUDIES["table5"].parts[0].rows
     records = [record for row in rows[:2]
                for record in lines(row.experiment("spmotif-0.5"), {0: 0.8, 1: 0.7})]  # fmt: skip
-    text = render(STUDIES["table5"], Records(records), "markdown", statistics=True)
+    text = render([STUDIES["table5"]], Records(records), "markdown", statistics=True)
     assert "| *spmotif-0.5, Explanation AUC* |" in text
     assert "| *spmotif-0.5, Prediction* |" in text
     assert "GIN + GSAT against GIN + GSAT-β=0" in text

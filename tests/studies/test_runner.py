@@ -133,6 +133,8 @@ def test_what_failed_is_recorded_once_and_tried_again(
     works = module.train_each
 
     def fails(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
+        for name in runs:
+            how["done"](name, "its process died")
         return Outcome(failures=dict.fromkeys(runs, "its process died"))
 
     monkeypatch.setattr(module, "train_each", fails)
@@ -262,3 +264,21 @@ def test_a_recorded_run_is_trained_again_and_compared(place: Place, tmp_path: Pa
         verify(record | {"data_hash": "0" * 16}, tmp_path / "third")
     with pytest.raises(GSATError, match="other defaults now"):
         verify(record | {"recipe_hash": "0" * 16}, tmp_path / "fourth")
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_run_is_verified_with_as_many_threads_as_it_had(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_plan(make_plan([Wanted(GSAT, 1)], place), place)
+    (record,) = verifiable(place.record)
+    counts: list[int] = []
+    monkeypatch.setattr(module.torch, "set_num_threads", counts.append)
+    verify(record | {"threads": 3}, tmp_path / "again")
+    assert counts[0] == 3
+    assert counts[-1] == 1
+
+
+def test_what_can_be_verified_is_asked_for_as_runs_are(tmp_path: Path) -> None:
+    with pytest.raises(GSATError, match="'mutag' is none"):
+        verifiable(tmp_path / "none.jsonl", "mutag")

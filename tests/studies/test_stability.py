@@ -8,6 +8,8 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,7 +20,7 @@ import gsat
 from gsat.errors import GSATError
 from gsat.studies import stability as module
 from gsat.studies import statistics
-from gsat.studies.stability import spearman, stability
+from gsat.studies.stability import _same_graphs, spearman, stability
 from gsat.training.recipe import make_recipe
 
 SMALL = {"graphs": 100, "epochs": 2, "hidden": 16, "layers": 2}
@@ -178,3 +180,25 @@ def test_flat_explanations_are_left_out_and_counted(
     found = stability(runs)
     assert found["undefined"] == math.comb(len(runs), 2)
     assert -1 <= found["mean"] <= 1
+
+
+def test_graphs_are_from_the_test_set_and_from_all_over_it() -> None:
+    """A store sorted by class and split: the first so many would be one class, of another split."""
+
+    def split(train: range, test: range) -> Any:
+        return SimpleNamespace(
+            name="made up", seed=0, store=range(1000), task=SimpleNamespace(level="graph"),
+            splits={"train": np.arange(1000)[train.start : train.stop],
+                    "test": np.arange(1000)[test.start : test.stop]},
+        )  # fmt: skip
+
+    rows, what = _same_graphs([split(range(500), range(600, 1000))] * 2, 10)
+    assert what == "test graphs in no training set"
+    assert (rows.min(), rows.max(), len(rows)) == (600, 999, 10)
+    # Too few graphs that nobody has trained on.
+    shifted = [split(range(500), range(980, 1000)), split(range(10, 990), range(980, 1000))]
+    rows, what = _same_graphs(shifted, 500)
+    assert what == "test graphs of seed 0"
+    rows, what = _same_graphs([split(range(500), range(400, 410))], 10)
+    assert what == "graphs in no training set"
+    assert (rows.min(), rows.max()) == (500, 999)

@@ -23,6 +23,7 @@ import gsat
 from gsat.errors import DataError, GSATError, RunError
 from gsat.training.distributed import Team
 from gsat.training.progress import Progress
+from gsat.training.recipe import make_recipe
 from gsat.training.train import load_data
 
 
@@ -54,6 +55,7 @@ def main(folder: Path) -> None:
         run = gsat.train(recipe, folder / name)
         keep(name, run.model.state_dict())
         tell(name, [run.result, run.record().get("processes")])
+    tell("unlike", _error(lambda: _unlike(folder / "unlike")))
     model, graphs = model_and_graphs()
     run = gsat.fit(model, graphs, epochs=2, batch_size=len(graphs.train) - 1)
     keep("of-one", run.model.state_dict())
@@ -83,7 +85,17 @@ def _small_talk(team: Team, tell: Any) -> None:
     said["second fails"] = _error(lambda: _agree(team, team.rank == 1))
     said["both fail"] = _error(lambda: _agree(team, True))
     said["none fails"] = _error(lambda: _agree(team, False))
+    said["same"] = _error(lambda: team.check_same("the data", ["a", 3]))
+    said["not the same"] = _error(lambda: team.check_same("the data", ["a", team.rank]))
     tell("talk", said)
+
+
+def _unlike(out: Path) -> None:
+    """The second process has no such data; the first must not begin a run."""
+    recipe = small_recipe(epochs=1)
+    if dist.get_rank() == 1:
+        recipe = make_recipe(str(out / "nothing.jsonl"), settings={"epochs": 1})
+    gsat.train(recipe, out)
 
 
 def _agree(team: Team, failing: bool) -> None:

@@ -132,6 +132,18 @@ def test_an_error_ends_both_and_is_told_once(both: Path) -> None:
     assert first["both fail"] == ["DataError", "no data for 0", 2]
     assert second["both fail"][0] == "ElsewhereError"
     assert first["none fails"] == second["none fails"] == []
+    assert first["same"] == second["same"] == []
+    assert first["not the same"][0] == "RunError"
+    assert "do not see the same: the data differs" in first["not the same"][1]
+    assert second["not the same"][0] == "ElsewhereError"
+
+
+@pytest.mark.medium
+def test_what_one_process_can_not_do_none_begins(both: Path) -> None:
+    first, second = told(both, "unlike")
+    assert first[0] == "ElsewhereError"
+    assert "nothing.jsonl" in second[1]
+    assert not (both / "unlike").exists()
 
 
 @pytest.mark.medium

@@ -17,10 +17,11 @@ import pytest
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 import gsat
-from gsat.errors import RunError
-from gsat.training import parallel
+from gsat.errors import BusyError, GSATError, RunError
+from gsat.training import files, parallel
 from gsat.training.recipe import from_tables
 from gsat.training.results import IDENTITY, read_records, record_once, summarise
+from gsat.training.rundir import RunDirectory
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -117,7 +118,9 @@ class Threaded:
                     break
                 try:
                     answer = ("done", parallel._train(job))
-                except gsat.GSATError as error:
+                except BusyError as error:
+                    answer = ("left", str(error))
+                except GSATError as error:
                     answer = ("failed", str(error))
                 pipe.send(answer)
                 if seed in self.tired:
@@ -176,7 +179,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     said = one_line(caught.value)
     assert said.startswith("1 of 3 runs failed: seed 0: ")
     assert "is not an empty folder" in said
-    assert came["seed-0"] is None
+    assert "is not an empty folder" in came["seed-0"]
     assert [came[f"seed-{k}"]["seed"] for k in (1, 2)] == [1, 2]
     assert (tmp_path / "seed-1" / "result.json").is_file()
 
@@ -284,3 +287,41 @@ def test_when_the_time_has_come_epochs_are_saved_and_the_rest_is_left(tmp_path: 
     saved = (tmp_path / "long" / "ckpt" / "LAST").read_text().strip()
     assert saved == f"epoch-{len(epochs_logged(tmp_path / 'long'))}"
     assert not (tmp_path / "waits").exists()
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_run_that_another_process_has_is_left_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_HANDOVER", 0.3)
+    busy = RunDirectory.create(tmp_path / "seed-0", small_recipe(0))
+    recipes = [small_recipe(seed, epochs=1 + 13 * (seed == 0)) for seed in range(2)]
+    with busy.locked():
+        with pytest.raises(GSATError, match="1 of 2 runs were stopped, or another process has"):
+            parallel.train_all(recipes, tmp_path)
+        assert (tmp_path / "seed-1" / "result.json").is_file()
+    assert len(parallel.train_all(recipes, tmp_path)) == 2
+
+
+def test_a_disk_that_is_full_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "runs.jsonl"
+    record_once(file, record())
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        with pytest.raises(RunError, match="No space left"):
+            record_once(file, record(seed=1))
+    assert len(read_records(file)) == 1
+    assert record_once(file, record(seed=1))
+    assert len(read_records(file)) == 2
+
+
+def test_a_line_may_hold_any_text(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    record_once(file, record(dataset="graphs\u2028of\u0085mine"))
+    assert [line["dataset"] for line in read_records(file)] == ["graphs\u2028of\u0085mine"]

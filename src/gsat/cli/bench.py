@@ -133,10 +133,10 @@ def _style(markdown: bool, html: bool, latex: bool) -> str:
 
 
 def _list(records: list[dict[str, Any]]) -> None:
+    from gsat.studies.records import Records
     from gsat.studies.tables import STUDIES
-    from gsat.training.train import RESULTS_VERSION
 
-    run = {r["recipe_hash"] for r in records if r["results_version"] == RESULTS_VERSION}
+    run = {recipe for recipe, runs in Records(records).items() if runs.done}
     for study in STUDIES.values():
         hashes = {e.hash for e in study.experiments}
         typer.echo(
@@ -171,23 +171,30 @@ def _show(
     studies: list[Study], chosen: set[str], place: Place, style: str, statistics: bool
 ) -> None:
     """Tables of the recipes that were chosen, and pictures, one after the other."""
+    from gsat.studies.claims import claims_page
     from gsat.studies.figures import draw_figure
     from gsat.studies.records import Records
     from gsat.studies.report import render
     from gsat.studies.study import Table
+    from gsat.training.results import read_records
 
     records = Records.read(place.record)
+    tables = [s.restricted(chosen) for s in studies if isinstance(s, Table)]
+    tables = [table for table in tables if table.parts]
+    if tables:
+        typer.echo(render(tables, records, style, statistics=statistics))
+    # What is no table stays out of a page of HTML or LaTeX.
     for study in studies:
-        if isinstance(study, Table):
-            typer.echo(render(study.restricted(chosen), records, style, statistics=statistics))
-        elif study.name == "claims":
-            from gsat.studies.claims import claims_page
-            from gsat.training.results import read_records
-
-            typer.echo(claims_page(records, read_records(place.curves)))
-        else:
-            for picture in draw_figure(study, place):
-                typer.echo(f"{study.title}: {picture}")
+        if study.name == "claims":
+            typer.echo(claims_page(records, read_records(place.curves)), err=style != "text")
+        elif not isinstance(study, Table):
+            try:
+                pictures = draw_figure(study, place)
+            except GSATError as error:  # the other studies are still to be shown
+                print_error(f"{study.name}: {error}")
+                continue
+            for picture in pictures:
+                typer.echo(f"{study.title}: {picture}", err=style != "text")
 
 
 def _say_stability(experiments: list[Experiment], place: Place) -> None:

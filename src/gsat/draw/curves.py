@@ -75,7 +75,8 @@ def draw_curves(
     looks = {name: _look(number) for number, name in enumerate(names)}
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    bottom = _LEGEND if names else 0.0
+    beside = min(len(names), 2 * columns)  # names side by side in the legend
+    bottom = _LEGEND + 0.2 * (-(-len(names) // beside) - 1) if names else 0.0
     width, height = columns * _WIDE, rows * _HIGH + bottom
     figure = new_figure(width, height)
     for number, panel in enumerate(panels):
@@ -86,7 +87,8 @@ def draw_curves(
         )
         _draw(axes, panel, looks)
     if names:
-        _legend(figure, looks, marked=all(_marked(line) for p in panels for line in p.lines))
+        marked = all(_marked(line) for p in panels for line in p.lines)
+        _legend(figure, looks, marked, beside)
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
@@ -165,7 +167,7 @@ def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _legend(figure: Figure, looks: dict[str, dict[str, Any]], marked: bool) -> None:
+def _legend(figure: Figure, looks: dict[str, dict[str, Any]], marked: bool, beside: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
@@ -177,7 +179,7 @@ def _legend(figure: Figure, looks: dict[str, dict[str, Any]], marked: bool) -> N
     figure.legend(
         handles=handles,
         loc="lower center",
-        ncols=len(handles),
+        ncols=beside,
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,

@@ -38,13 +38,13 @@ class Measured:
 
     Attributes:
         runs: what was recorded. values: the metric by seed in per cent, empty if undefined for any.
-        paper: the paper's figure. papers_seeds: how many seeds that is the mean of.
+        paper: the paper's figure. papers_seeds: how many seeds that is the mean of, if it is known.
     """
 
     runs: Runs
     values: Mapping[int, float]
     paper: Cell
-    papers_seeds: int = PAPERS_SEEDS
+    papers_seeds: int | None = PAPERS_SEEDS
 
     @property
     def ours(self) -> tuple[float, float] | None:
@@ -60,16 +60,39 @@ class Measured:
     def difference(self) -> float | None:
         """Ours minus the paper's, in standard errors of that difference.
 
-        None where there is no such error: fewer than two seeds, or no published deviation.
+        None where there is no such error: fewer than two seeds, no published deviation, or of an
+        unknown number of seeds.
         """
-        if self.ours is None or len(self.values) < 2 or self.paper[1] is None:
+        errors = self._squared_errors()
+        if self.ours is None or errors is None or sum(errors) == 0:
             return None
-        # The deviations are of the population: s² / n of the sample is σ² / (n − 1).
-        error = math.sqrt(
-            self.ours[1] ** 2 / (len(self.values) - 1)
-            + self.paper[1] ** 2 / (self.papers_seeds - 1)
+        return (self.ours[0] - self.paper[0]) / math.sqrt(sum(errors))
+
+    @property
+    def p(self) -> float | None:
+        """Of Welch's test that both have one mean (two-sided); None as for :attr:`difference`."""
+        errors, difference = self._squared_errors(), self.difference
+        if errors is None or difference is None or self.papers_seeds is None:
+            return None
+        from scipy import stats  # slow to import
+
+        freedom = sum(errors) ** 2 / sum(
+            error**2 / (n - 1)
+            for error, n in zip(errors, (len(self.values), self.papers_seeds), strict=True)
         )
-        return (self.ours[0] - self.paper[0]) / error if error > 0 else None
+        return float(2 * stats.t.sf(abs(difference), freedom))
+
+    def _squared_errors(self) -> tuple[float, float] | None:
+        """Squares of the standard errors of both means."""
+        known = self.ours is not None and len(self.values) > 1
+        if not known or self.paper[1] is None or self.papers_seeds is None:
+            return None
+        assert self.ours is not None
+        # The deviations are of the population: s² / n of the sample is σ² / (n − 1).
+        return (
+            self.ours[1] ** 2 / (len(self.values) - 1),
+            self.paper[1] ** 2 / (self.papers_seeds - 1),
+        )
 
     @property
     def mark(self) -> str:
@@ -169,5 +192,6 @@ def _measured(part: Part, row: Row, column: str, records: Records) -> Measured:
     values = {s: 100 * v for s, v in runs.values(part.metric).items() if v is not None}
     if len(values) < len(runs.done):
         values = {}
-    seeds = PAPERS_SEEDS_OF.get(row.method, PAPERS_SEEDS)
+    quoted = row.method in part.quoted
+    seeds = None if quoted else PAPERS_SEEDS_OF.get(row.method, PAPERS_SEEDS)
     return Measured(runs, values, row.paper[column], seeds)

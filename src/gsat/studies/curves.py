@@ -47,7 +47,7 @@ def record_curves(path: str | Path, run: str | Path) -> bool:
 def _log(run: RunDirectory) -> list[dict[str, Any]]:
     path = run.path / "metrics.jsonl"
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, ValueError) as error:
         raise RunError(f"{path} can't be read ({error}); the run has to be made again") from error
 

@@ -11,11 +11,12 @@ from gsat.draw import Line, Panel, Row, draw_curves, draw_examples
 from gsat.errors import GSATError, RunError
 from gsat.methods import METHODS
 from gsat.metrics import explanation_auc
+from gsat.studies.records import counts
 from gsat.studies.runner import Place
 from gsat.studies.study import Study
 from gsat.training.recipe import make_recipe
 from gsat.training.results import read_records, summarise
-from gsat.training.train import RESULTS_VERSION, load, load_data
+from gsat.training.train import load, load_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,21 +174,21 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
 
     Pictures of data sets of which no model is there are left out.
     """
-    place.pictures.mkdir(parents=True, exist_ok=True)
     picture = place.pictures / f"{study.name}.png"
     hashes = {experiment.hash for experiment in study.experiments}
     if study.name == "fig-posthoc":
         draw_curves(posthoc_curves(read_records(place.curves), recipes=hashes), picture)
         return [picture]
     if study.name == "fig-regulariser":
-        finished = [line for line in read_records(place.record) if "failed" not in line]
-        draw_curves(regulariser_curves(finished), picture, columns=2)
+        draw_curves(regulariser_curves(read_records(place.record)), picture, columns=2)
         return [picture]
     found: dict[str, list[Path]] = {}
     for experiment in study.experiments:
         run = place.finished(experiment).get(0)
         if run is not None:
             found.setdefault(experiment.dataset, []).append(run)
+    if not found:
+        raise GSATError(f"there are no finished runs in {place.runs} to take examples from")
     pictures = []
     for dataset, runs in found.items():
         pictures.append(place.pictures / f"examples-{dataset}.png")
@@ -197,7 +198,7 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
 
 
 def _current(records: Iterable[Record]) -> list[Record]:
-    return [r for r in records if r["results_version"] == RESULTS_VERSION]
+    return [line for line in records if counts(line) and "failed" not in line]
 
 
 def _title(dataset: str) -> str:

@@ -15,6 +15,11 @@ Record = Mapping[str, Any]
 _Lines = tuple[dict[int, Record], dict[int, Record]]  # finished and failed, by seed
 
 
+def counts(line: Record) -> bool:
+    """Whether a recorded line is of today's numerics and was trained by one process."""
+    return line["results_version"] == RESULTS_VERSION and line.get("processes", 1) == 1
+
+
 @dataclass(frozen=True)
 class Runs:
     """What was recorded of one recipe on the same graphs.
@@ -58,9 +63,7 @@ class Records:
 
     def __init__(self, lines: Iterable[Record]) -> None:
         found: dict[str, dict[str, _Lines]] = {}
-        for line in lines:
-            if line["results_version"] != RESULTS_VERSION or line.get("processes", 1) > 1:
-                continue
+        for line in filter(counts, lines):
             graphs = found.setdefault(line["recipe_hash"], {})
             # Put at the end again: the later of two equals is the one that was added to last.
             done, failed = graphs[line["data_hash"]] = graphs.pop(line["data_hash"], ({}, {}))

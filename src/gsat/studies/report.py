@@ -34,7 +34,7 @@ _NUMBERS = "Test set, mean ± standard deviation over seeds, in per cent."
 _ERRORS = (
     "se: ours minus the paper's in standard errors of that difference, from the spread of both "
     f"(the paper has {PAPERS_SEEDS} seeds, of IB-subgraph {PAPERS_SEEDS_OF['ib-subgraph']}); none "
-    "where we have fewer than two seeds or the paper gives no deviation."
+    "where we have fewer than two seeds, or the paper no deviation, or not its own figure."
 )
 _STATISTICS = (
     "Over the seeds that both have, n of them: mean difference ± its standard error in points, p "
@@ -44,8 +44,10 @@ _STATISTICS = (
 )
 
 
-def render(table: Table, records: Records, style: str, *, statistics: bool = False) -> str:
-    """A table of the paper with our runs.
+def render(
+    tables: Sequence[Table], records: Records, style: str, *, statistics: bool = False
+) -> str:
+    """Tables of the paper with our runs, as one document.
 
     Args:
         style: ``text``, ``markdown``, ``html`` (a page) or ``latex`` (needs booktabs).
@@ -53,11 +55,13 @@ def render(table: Table, records: Records, style: str, *, statistics: bool = Fal
     """
     if style not in STYLES:
         raise GSATError(f"there is no style '{style}': there are {', '.join(STYLES)}")
-    sheets = measure(table, records)
-    grid = _grid(table, sheets)
-    grids = [replace(grid, notes=(*grid.notes, _NUMBERS, _ERRORS, *_marks(sheets)))]
-    if statistics and (compared := _statistics(table, sheets)):
-        grids.append(compared)
+    grids = []
+    for table in tables:
+        sheets = measure(table, records)
+        grid = _grid(table, sheets)
+        grids.append(replace(grid, notes=(*grid.notes, _NUMBERS, _ERRORS, *_marks(sheets))))
+        if statistics and (compared := _statistics(table, sheets)):
+            grids.append(compared)
     return STYLES[style](grids)
 
 

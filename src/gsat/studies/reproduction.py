@@ -12,24 +12,21 @@ from gsat.studies.tables import STUDIES
 
 # What is known about cells that differ: by method, network and data set, or by some of them.
 WHY: Mapping[tuple[str, ...], str] = {}
-_LIMIT = 2.0  # standard errors (or, with one seed, standard deviations of the paper)
+_LEVEL = 0.05  # of the test; so many of cells that are alike are called better or worse
 
 
 def verdict(cell: Measured) -> str:
-    """``reproduced``, ``better`` or ``worse``; with one seed ``in range``, ``above`` or ``below``
-    the paper's spread; ``not compared`` where the paper gives none, ``not run`` without runs."""
+    """``reproduced``, or ``better`` or ``worse`` where Welch's test at 5 % says so; where it can't
+    be made, ``in range``, ``above`` or ``below`` two of the paper's standard deviations; ``not
+    compared`` where the paper gives none, ``not run`` without runs."""
     if cell.ours is None:
         return "not run"
-    if cell.difference is not None:
-        names, distance = ("better", "worse", "reproduced"), cell.difference
-    elif cell.paper[1]:
-        names, distance = (
-            ("above", "below", "in range"),
-            (cell.ours[0] - cell.paper[0]) / cell.paper[1],
-        )
-    else:
+    gap = cell.ours[0] - cell.paper[0]
+    if cell.p is not None:
+        return "reproduced" if cell.p > _LEVEL else "better" if gap > 0 else "worse"
+    if cell.paper[1] is None:
         return "not compared"
-    return names[0] if distance > _LIMIT else names[1] if distance < -_LIMIT else names[2]
+    return "in range" if abs(gap) <= 2 * cell.paper[1] else "above" if gap > 0 else "below"
 
 
 def why(row: Row, dataset: str) -> str:

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from gsat.errors import GSATError
 from gsat.studies.cost import Costs
 from gsat.studies.curves import record_curves
+from gsat.studies.records import counts
 from gsat.studies.study import Experiment, Study
 from gsat.training.parallel import Outcome, train_each
 from gsat.training.progress import Progress
@@ -135,14 +138,7 @@ def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]
 
 def choose(experiments: Sequence[Experiment], only: str) -> list[Experiment]:
     """Those that an ``--only`` text admits."""
-    filters: dict[str, set[str]] = {}
-    for text in filter(None, (part.strip() for part in only.split(","))):
-        key, equals, value = text.partition("=")
-        if key not in _FILTERS or not equals or not value:
-            raise GSATError(
-                f"--only takes KEY=VALUE,… with the keys {', '.join(_FILTERS)}; '{text}' is none"
-            )
-        filters.setdefault(key, set()).add(value)
+    filters = _filters(only)
     for key, values in filters.items():
         known = {getattr(e, key) for e in experiments}
         if values - known:
@@ -154,6 +150,19 @@ def choose(experiments: Sequence[Experiment], only: str) -> list[Experiment]:
     if not chosen:
         raise GSATError(f"--only {only}: no run of this study is all of that")
     return chosen
+
+
+def _filters(only: str) -> dict[str, set[str]]:
+    """The values that an ``--only`` text admits, by key."""
+    filters: dict[str, set[str]] = {}
+    for text in filter(None, (part.strip() for part in only.split(","))):
+        key, equals, value = text.partition("=")
+        if key not in _FILTERS or not equals or not value:
+            raise GSATError(
+                f"--only takes KEY=VALUE,… with the keys {', '.join(_FILTERS)}; '{text}' is none"
+            )
+        filters.setdefault(key, set()).add(value)
+    return filters
 
 
 def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Plan:
@@ -176,8 +185,8 @@ def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Pl
             identity = (want.experiment.hash, seed, data_hash)
             name = run_name(run, data_hash, RESULTS_VERSION)
             is_done = identity in recorded and (not want.curves or identity in traced)
-            if want.model and seed == 0 and load:
-                is_done &= RunDirectory(place.runs / name).result_path.is_file()
+            if want.model and seed == 0:
+                is_done &= 0 in place.finished(want.experiment)
             if is_done:
                 plan.done.append(name)
             else:
@@ -214,14 +223,17 @@ def run_plan(
     bar.start(max(round(plan.seconds), 1))
     ended = 0
 
-    def done(name: str, result: dict[str, Any] | None) -> None:
+    def done(name: str, said: dict[str, Any] | str) -> None:
         nonlocal ended
         ended += 1
         run = named[name]
+        failed = isinstance(said, str)
+        if isinstance(said, str):  # at once: Ctrl-C must not lose it
+            record_once(place.record, _failure(run.recipe, plan.data[_key(run.recipe)], said))
         # A node of a cluster may keep its folders to itself.
         if run.curves and RunDirectory(place.runs / name).result_path.is_file():
             record_curves(place.curves, place.runs / name)
-        status = f"{ended} of {len(named)}: {run.experiment}{'' if result else ', failed'}"
+        status = f"{ended} of {len(named)}: {run.experiment}{', failed' if failed else ''}"
         bar.advance(status, round(run.seconds))
 
     how: dict[str, Any] = {"record": place.record, "done": done, "deadline": deadline}
@@ -235,17 +247,14 @@ def run_plan(
             outcome = train_each(recipes, place.runs, jobs=jobs or 1, **how)
     finally:
         bar.stop()
-    for name, why in outcome.failures.items():
-        recipe = named[name].recipe
-        record_once(place.record, _failure(recipe, plan.data[_key(recipe)], why))
     return outcome
 
 
 def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
     """Finished runs of today's numerics, with their data and whatever it is."""
     found = set()
-    for line in records:
-        if line["results_version"] == RESULTS_VERSION and not {"failed", "processes"} & line.keys():
+    for line in filter(counts, records):
+        if "failed" not in line:
             for data_hash in (line["data_hash"], ""):
                 found.add((line["recipe_hash"], line["seed"], data_hash))
     return found
@@ -317,13 +326,19 @@ def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
             f"{recipe.data.name} is not the data of the recorded run: hash {data.hash}, "
             f"recorded {record['data_hash']}"
         )
-    result = train(recipe, out).result
+    threads = torch.get_num_threads()
+    # Sums differ in the last bit between thread counts.
+    torch.set_num_threads(record["threads"])
+    try:
+        result = train(recipe, out).result
+        now = environment()
+    finally:
+        torch.set_num_threads(threads)
     differing = {
         name: (before, after)
         for name, before, after in _pairs(record, result, ("best_epoch", "valid", "test"))
         if before != after
     }
-    now = environment()
     elsewhere = {
         name: (before, after)
         for name, before, after in _pairs(record, now, tuple(now))
@@ -337,15 +352,13 @@ def verifiable(
 ) -> list[dict[str, Any]]:
     """Recorded runs that can be trained again: of today's numerics, as ``--only`` says, and in no
     more than ``budget`` seconds."""
-    wanted = [part.split("=", 1) for part in only.split(",") if "=" in part]
+    filters = _filters(only)
     return [
         record
-        for record in read_records(path)
-        if record["results_version"] == RESULTS_VERSION
-        and "failed" not in record
-        and "processes" not in record
+        for record in filter(counts, read_records(path))
+        if "failed" not in record
         and record["backbone"] != "wrapped"
-        and all(record.get(key.strip()) == value.strip() for key, value in wanted)
+        and all(record[key] in values for key, values in filters.items())
         and (budget is None or record["seconds"] <= budget)
     ]
 

@@ -43,9 +43,9 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
     """Mean rank correlation of the edge scores of the same graphs between runs.
 
     The correlation is taken in each graph over its edges (undirected ones once), then its mean over
-    graphs, then over all pairs of runs. Every run explains the same graphs: those in the training
-    set of none of them, if there are at least 20, or else the test graphs of the lowest seed, which
-    other runs may have trained on.
+    graphs, then over all pairs of runs. Every run explains the same graphs: test graphs of the
+    lowest seed that are in no run's training set, if there are at least 20; else any graphs in no
+    training set; else those test graphs as they are, which other runs may have trained on.
 
     Args:
         paths: directories of finished runs that differ by their seed alone.
@@ -115,12 +115,22 @@ def _same_graphs(data: Sequence[Dataset], limit: int) -> tuple[NDArray[np.int64]
     """Positions in the store, and what graphs they are."""
     if data[0].task.level == "node":
         raise GSATError(f"{data[0].name} has labels of nodes; graphs of their own were needed")
-    unseen = np.ones(len(data[0].store), dtype=bool)
-    for loaded in data:
-        unseen[loaded.splits["train"]] = False
-    if unseen.sum() >= ENOUGH:
-        return np.flatnonzero(unseen)[:limit], "graphs in no training set"
-    return data[0].splits["test"][:limit], f"test graphs of seed {data[0].seed}"
+    seen = np.unique(np.concatenate([loaded.splits["train"] for loaded in data]))
+    test = data[0].splits["test"]
+    for rows, what in (
+        (np.setdiff1d(test, seen), "test graphs in no training set"),
+        (np.setdiff1d(np.arange(len(data[0].store)), seen), "graphs in no training set"),
+    ):
+        if len(rows) >= ENOUGH:
+            return _spread_out(rows, limit), what
+    return _spread_out(test, limit), f"test graphs of seed {data[0].seed}"
+
+
+def _spread_out(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """So many of them at most, from all over: many stores are sorted by class."""
+    if len(rows) <= limit:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, limit).round().astype(np.int64)]
 
 
 def _scores(run: RunDirectory, graphs: GraphStore) -> list[Floats]:

@@ -48,7 +48,7 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | 
         difference=float(gaps.mean()),
         error=error,
         # Differences that are all equal leave the test nothing to measure them by.
-        p=float(stats.ttest_rel(one, two).pvalue) if n > 1 and np.ptp(gaps) > 0 else None,
+        p=float(stats.ttest_rel(one, two).pvalue) if n > 1 and _varies(gaps, one) else None,
         wilcoxon=float(stats.wilcoxon(gaps).pvalue) if n >= WILCOXON_FROM and gaps.any() else None,
         ratio=deviation_ratio(one, two),
     )
@@ -58,9 +58,14 @@ def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
     """Sample standard deviation of the first over that of the second; below 1, the first varies
     less. None with fewer than two values, or where the second does not vary."""
     one, two = np.asarray(first), np.asarray(second)
-    if len(one) < 2 or len(two) < 2 or np.ptp(two) == 0:
+    if len(one) < 2 or len(two) < 2 or not _varies(two, two):
         return None
     return float(one.std(ddof=1) / two.std(ddof=1))
+
+
+def _varies(values: ArrayLike, scale: ArrayLike) -> bool:
+    """Whether values differ by more than rounding, for numbers of such a size."""
+    return bool(np.ptp(values) > 1e-9 * np.abs(scale).max())
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:

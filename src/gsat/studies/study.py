@@ -87,11 +87,13 @@ class Part:
     Attributes:
         metric: of the test data; ``prediction`` stands for the task's own. bold: the paper's rule
             for what stands out, by name (see ``studies/cells.py``).
+        quoted: methods whose figures the paper takes from others: of how many seeds is not known.
     """
 
     metric: str
     rows: tuple[Row, ...]
     bold: str = ""
+    quoted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,11 @@ from typing import Any
 
 import torch
 
-from gsat.errors import GSATError, MissingExtraError, RunError
+from gsat.errors import BusyError, GSATError, MissingExtraError, RunError
 from gsat.training.loop import Interrupted
-from gsat.training.parallel import Done, Outcome, check_same
+from gsat.training.parallel import Done, Outcome, check_same, settle, train_or_resume
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
-from gsat.training.rundir import RunDirectory
-from gsat.training.train import resume, train
 
 _RETRIES = 3  # of a run whose worker or node died
 _GRACE = 600.0  # seconds that runs have to finish and save their epoch when they are stopped
@@ -65,6 +63,7 @@ def train_on_ray(
         deadline: a time of ``time.monotonic()``; when it has come, every running epoch is finished
             and saved, and the rest is left.
     """
+    runs = settle(runs)
     outs = {name: Path(folder).absolute() / name for name in runs}
     for name, recipe in runs.items():
         check_same(outs[name], recipe)
@@ -154,11 +153,11 @@ class _Crew:
                 self._tell(name, answer["result"])
             elif "failed" in answer:
                 self.failures[name] = answer["failed"]
-                self._tell(name, None)
+                self._tell(name, answer["failed"])
 
-    def _tell(self, name: str, result: dict[str, Any] | None) -> None:
+    def _tell(self, name: str, said: dict[str, Any] | str) -> None:
         if self.done:
-            self.done(name, result)
+            self.done(name, said)
 
 
 @contextmanager
@@ -216,30 +215,15 @@ def _train_there(tables: str, out: str) -> str:
     try:
         recipe = from_tables(json.loads(tables))
         check_same(Path(out), recipe)  # the caller may not see this folder
-        if RunDirectory(out).is_run():
-            _await_lock(RunDirectory(out))
-            run = resume(out)
-        else:
-            run = train(recipe, out)
+        run = train_or_resume(recipe, out, _HANDOVER)
         answer: dict[str, Any] = {"result": run.result, "record": run.record()}
-    except (KeyboardInterrupt, Interrupted):
+    except (KeyboardInterrupt, Interrupted, BusyError):
         answer = {}
     except GSATError as error:
         answer = {"failed": str(error)}
     except Exception as error:  # one broken run must not stop the others
         answer = {"failed": f"{type(error).__name__}: {error}"}
     return json.dumps(answer)
-
-
-def _await_lock(run: RunDirectory) -> None:
-    """Wait while the worker before this one still trains; if it does not end, training says so."""
-    until = time.monotonic() + _HANDOVER
-    while time.monotonic() < until:
-        try:
-            with run.locked():
-                return
-        except RunError:
-            time.sleep(0.2)
 
 
 def _reason(error: Exception) -> str:

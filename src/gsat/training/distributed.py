@@ -132,6 +132,16 @@ class Team(Sharing):
         """An error that all processes meet at the same time: the first tells it."""
         return error if self.is_main else ElsewhereError(str(error), error.exit_code)
 
+    def check_same(self, what: str, value: Any) -> None:
+        """Raise in all processes unless they have the same value; plain values for JSON."""
+        if self.size > 1 and any(other != value for other in self._gather(value)):
+            raise self.common(
+                RunError(
+                    f"the processes of this training do not see the same: {what} differs; give all "
+                    "of them the same files"
+                )
+            )
+
     @contextmanager
     def agreed(self) -> Iterator[None]:
         """An error in one process is one in all; the first process that has one tells it.
@@ -147,7 +157,7 @@ class Team(Sharing):
             error = caught
         if self.size == 1:
             return
-        said = self._gather(str(error) if error else "")
+        said = self._gather((str(error) or type(error).__name__) if error else "")
         if not any(said):
             return
         first = next(rank for rank, message in enumerate(said) if message)
@@ -164,7 +174,7 @@ class Team(Sharing):
             # Gloo has no error type of its own.
             if self.size == 1 or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
                 raise
-            said = "another process of this training has ended; the last checkpoint stands"
+            said = "another process of this training has ended; what was saved stands"
             raise self.common(RunError(said)) from error
         finally:
             self.release()
@@ -200,7 +210,8 @@ def group() -> Iterator[Team]:
     dist.init_process_group(backend, timeout=_PATIENCE)
     team = Team()
     try:
-        yield team
+        with team.watched():
+            yield team
     except ElsewhereError:
         # torchrun ends all processes when one has ended: the one that tells must come first. It
         # never answers this; its end is the answer.

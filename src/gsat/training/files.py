@@ -77,7 +77,12 @@ def append_line(path: Path, values: dict[str, Any], unless: Callable[[], bool]) 
             fcntl.flock(handle, fcntl.LOCK_EX)
             if unless():
                 return False
-            handle.write(line.encode())
-            handle.flush()
-            os.fsync(handle.fileno())
+            end = handle.tell()
+            try:
+                handle.write(line.encode())
+                handle.flush()
+                os.fsync(handle.fileno())
+            except OSError:
+                handle.truncate(end)  # half a line would spoil the next one, too
+                raise
             return True

@@ -23,16 +23,17 @@ from typing import Any
 import torch
 
 from gsat.datasets.registry import OWN_DATA, find_entry
-from gsat.errors import GSATError, RunError
+from gsat.errors import BusyError, GSATError, RunError
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once
 from gsat.training.rundir import RunDirectory
-from gsat.training.train import load_data, resume, settled, train
+from gsat.training.train import Run, load_data, resume, settled, train
 
 _TRIES = 2
-# Called with the name of each run as it ends, and its result; None if it failed.
-Done = Callable[[str, dict[str, Any] | None], None]
+_HANDOVER = 5.0  # seconds that the workers of a killed command may take to end
+# Called with the name of each run as it ends, and its result or, if it failed, why.
+Done = Callable[[str, dict[str, Any] | str], None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Outcome:
 
     Attributes:
         results: of those that are finished. failures: why the others failed.
-        left: those the time was too short for; the same call goes on with them.
+        left: those the time was too short for, or that another process is at; the same call goes
+            on with them.
     """
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -76,13 +78,16 @@ def train_all(
     Returns:
         The results in the order of the recipes.
     """
-    if find_entry(recipes[0].data.name) is OWN_DATA:  # what is told from it is part of the recipe
-        recipes = [settled(recipe, load_data(recipe)) for recipe in recipes]
     runs = {f"seed-{recipe.seed}": recipe for recipe in recipes}
     ended = train_each(runs, folder, jobs=jobs, record=record, done=done)
     if ended.failures:
         reasons = "; ".join(f"seed {runs[n].seed}: {why}" for n, why in ended.failures.items())
         raise RunError(f"{len(ended.failures)} of {len(recipes)} runs failed: {reasons}")
+    if ended.left:
+        raise Interrupted(
+            f"{len(ended.left)} of {len(recipes)} runs were stopped, or another process has them; "
+            f"the same command goes on with {folder}"
+        )
     return [ended.results[name] for name in runs]
 
 
@@ -102,15 +107,15 @@ def train_each(
             and saved, and the rest is left.
     """
     tasks = []
-    for name, recipe in runs.items():
+    for name, recipe in settle(runs).items():
         out = Path(folder) / name
         check_same(out, recipe)
         tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
     names = list(runs)
 
-    def tell(task: int, result: dict[str, Any] | None) -> None:
+    def tell(task: int, said: dict[str, Any] | str) -> None:
         if done:
-            done(names[task], result)
+            done(names[task], said)
 
     team = _Team(tasks, min(jobs, len(tasks)), tell)
     try:
@@ -127,10 +132,30 @@ def train_each(
     )
 
 
+def settle(runs: Mapping[str, Recipe]) -> dict[str, Recipe]:
+    """The recipes as runs will hold them, with what is told from data of the user's own."""
+    return {
+        name: settled(recipe, load_data(recipe))
+        if find_entry(recipe.data.name) is OWN_DATA and not recipe.data.options.get("content")
+        else recipe
+        for name, recipe in runs.items()
+    }
+
+
 def check_same(out: Path, recipe: Recipe) -> None:
     """Raise if a folder holds a run by another recipe."""
     if RunDirectory(out).is_run() and RunDirectory(out).recipe != recipe:
         raise RunError(f"{out} holds a run with another recipe; choose another --out")
+
+
+def train_or_resume(recipe: Recipe, out: str, patience: float) -> Run:
+    """Begin a run, or go on with it; wait so many seconds for another process to leave it."""
+    folder = RunDirectory(out)
+    if not folder.is_run():
+        return train(recipe, out)
+    if not folder.result_path.is_file():
+        folder.await_lock(patience)
+    return resume(out)
 
 
 class _Worker:
@@ -155,7 +180,7 @@ class _Team:
     """Workers, what is left to do, and what came of the rest."""
 
     def __init__(
-        self, tasks: list[_Job], size: int, done: Callable[[int, dict[str, Any] | None], None]
+        self, tasks: list[_Job], size: int, done: Callable[[int, dict[str, Any] | str], None]
     ) -> None:
         self.tasks, self.done = tasks, done
         self.left = list(range(len(tasks)))
@@ -174,11 +199,14 @@ class _Team:
                 self.workers.append(_Worker())
             for worker in self.workers:
                 if worker.task is None and self.left:
+                    # No Ctrl-C between: a worker that was given nothing would be waited for.
+                    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                     worker.task = self.left.pop(0)
                     self.tries[worker.task] += 1
                     # One that died while it was idle is found out below.
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                         worker.pipe.send(self.tasks[worker.task])
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._hear(deadline)
 
     def _busy(self) -> list[_Worker]:
@@ -211,7 +239,7 @@ class _Team:
 
     def _fail(self, task: int, why: str) -> None:
         self.failures[task] = why
-        self.done(task, None)
+        self.done(task, why)
 
     def interrupt(self) -> None:
         """Ask every busy worker to stop after its epoch, and wait; a second Ctrl-C ends them."""
@@ -245,8 +273,8 @@ def _serve(pipe: Connection, parent: int) -> None:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             answer: tuple[str, Any] = ("done", _train(job))
-        except (KeyboardInterrupt, Interrupted):
-            answer = ("stopped", "stopped")
+        except (KeyboardInterrupt, Interrupted, BusyError) as error:
+            answer = ("left", str(error))
         except GSATError as error:
             answer = ("failed", str(error))
         except Exception as error:  # one broken run must not stop the others
@@ -265,11 +293,7 @@ def _leave_with(parent: int) -> None:
 
 
 def _train(job: _Job) -> dict[str, Any]:
-    run = (
-        resume(job.out)
-        if RunDirectory(job.out).is_run()
-        else train(from_tables(job.tables), job.out)
-    )
+    run = train_or_resume(from_tables(job.tables), job.out, _HANDOVER)
     if job.record is not None:
         record_once(job.record, run.record())
     return run.result

@@ -22,7 +22,9 @@ def read_records(path: str | Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     records = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line:
+            continue
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -17,7 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from gsat.errors import CheckpointError, RunError
+from gsat.errors import BusyError, CheckpointError, RunError
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.distributed import Team
@@ -111,8 +112,21 @@ class RunDirectory:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise RunError(f"another process is training in {self.path} right now") from None
+                raise BusyError(f"another process is training in {self.path} right now") from None
             yield
+
+    def await_lock(self, seconds: float) -> None:
+        """Wait, but not for ever, while another process trains in this directory: the worker of a
+        command that was killed, or of a node given up for dead, may take some time to end."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                with self.locked():
+                    return
+            except BusyError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.2)
 
     # -- the log --------------------------------------------------------------------------------
 

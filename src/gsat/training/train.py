@@ -74,6 +74,7 @@ def train(
         data = load_data(recipe)
         recipe = settled(recipe, data)
         method = make_method(recipe, data).to_device(device)
+    with Team().agreed():  # only now: what one process can't do, none begins
         run = _create(out, recipe)
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
 
@@ -117,6 +118,7 @@ def fit(
     with Team().agreed():
         device = check_device(own_device(device))
         method = GSATMethod(model, recipe.settings, recipe.training).to_device(device)
+    with Team().agreed():
         run = _create(out, recipe)
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds, given=True)
 
@@ -228,8 +230,11 @@ def _run(
                 locks.enter_context(loop.run.locked())
             if resuming:
                 problems = loop.resume()
-            elif given:
+            elif given and run is not None:
                 loop.keep_start()
+        team.check_same(
+            "the recipe, the data or the checkpoint", [recipe.hash(), data.hash, loop.done]
+        )
         if resuming:  # now that all processes have read it
             for problem in problems:
                 if warn and team.is_main:
