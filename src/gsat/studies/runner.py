@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from gsat.errors import GSATError
-from gsat.studies.cost import Costs
+from gsat.studies.cost import Costs, duration
 from gsat.studies.curves import record_curves
 from gsat.studies.records import counts
 from gsat.studies.study import Experiment, Study
@@ -221,6 +221,8 @@ def run_plan(
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
     bar.start(max(round(plan.seconds), 1))
+    # The bar itself knows nothing until the first run has ended.
+    bar.advance(f"about {duration(plan.seconds / (jobs or 1))} in all", 0)
     ended = 0
 
     def done(name: str, said: dict[str, Any] | str) -> None:
