@@ -268,7 +268,7 @@ def test_a_stopped_tuning_goes_on_and_a_larger_grid_trains_what_is_new(
     assert len(trained) == len(set(trained)) == 3
     epochs = 0
 
-    def advance(self: Progress, status: str = "") -> None:
+    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
         nonlocal epochs
         epochs += 1
         if epochs == 5:  # in the second run

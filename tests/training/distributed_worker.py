@@ -117,7 +117,7 @@ def _interrupted(out: Path, tell: Any) -> None:
     seen = [0]
     before = Progress.advance
 
-    def advance(self: Progress, status: str = "") -> None:
+    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
         seen[0] += 1
         if seen[0] == 5 and dist.get_rank() == 1:
             signal.raise_signal(signal.SIGINT)
@@ -137,7 +137,7 @@ def _killed(out: Path) -> None:
     """The second process is killed in the ninth epoch, with no time to say so."""
     seen = [0]
 
-    def advance(self: Progress, status: str = "") -> None:
+    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
         seen[0] += 1
         if seen[0] == 9 and dist.get_rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -39,7 +39,7 @@ def stopping(epochs: int) -> Iterator[None]:
     """Training breaks off when so many epochs are logged, the last one unsaved."""
     left = [epochs]
 
-    def advance(self: Progress, status: str = "") -> None:
+    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
         left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt

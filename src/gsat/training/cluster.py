@@ -181,6 +181,8 @@ def _connected(address: str | None, jobs: int | None) -> Iterator[Any]:
                 _knock(address)
                 ray.init(address, **quiet)
             else:
+                # Ray would give way to everything else on the machine; our other engine does not.
+                os.environ.setdefault("RAY_worker_niceness", "0")
                 ray.init(
                     "local",
                     num_cpus=jobs,
