@@ -20,8 +20,6 @@ from gsat.studies.runner import (
     choose,
     make_plan,
     run_plan,
-    verifiable,
-    verify,
     wanted,
 )
 from gsat.studies.study import Experiment
@@ -240,45 +238,3 @@ def test_time_is_told_by_the_same_recipe_or_like_ones_or_by_thumb() -> None:
 )
 def test_durations_are_for_people(seconds: float, said: str) -> None:
     assert duration(seconds) == said
-
-
-@pytest.mark.usefixtures("trained")
-def test_a_recorded_run_is_trained_again_and_compared(place: Place, tmp_path: Path) -> None:
-    run_plan(make_plan([Wanted(GSAT, 1), Wanted(ERM, 1)], place), place)
-    file = place.record
-    records = verifiable(file)
-    assert len(records) == 2
-    assert [r["method"] for r in verifiable(file, "method=erm")] == ["erm"]
-    assert verifiable(file, budget=0.0) == []
-    same = verify(records[0], tmp_path / "again")
-    assert (same.differing, same.elsewhere) == ({}, {})
-    record = records[0]
-    better = record | {
-        "test": record["test"] | {"accuracy": 2.0}, "versions": record["versions"] | {"torch": "1"}
-    }  # fmt: skip
-    found = verify(better, tmp_path / "more")
-    assert list(found.differing) == ["test.accuracy"]
-    assert found.differing["test.accuracy"] == (2.0, record["test"]["accuracy"])
-    assert list(found.elsewhere) == ["versions.torch"]
-    with pytest.raises(GSATError, match="not the data of the recorded run"):
-        verify(record | {"data_hash": "0" * 16}, tmp_path / "third")
-    with pytest.raises(GSATError, match="other defaults now"):
-        verify(record | {"recipe_hash": "0" * 16}, tmp_path / "fourth")
-
-
-@pytest.mark.usefixtures("trained")
-def test_a_run_is_verified_with_as_many_threads_as_it_had(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_plan(make_plan([Wanted(GSAT, 1)], place), place)
-    (record,) = verifiable(place.record)
-    counts: list[int] = []
-    monkeypatch.setattr(module.torch, "set_num_threads", counts.append)
-    verify(record | {"threads": 3}, tmp_path / "again")
-    assert counts[0] == 3
-    assert counts[-1] == 1
-
-
-def test_what_can_be_verified_is_asked_for_as_runs_are(tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match="'mutag' is none"):
-        verifiable(tmp_path / "none.jsonl", "mutag")

@@ -258,7 +258,7 @@ def results(
 
 
 def _verify(record: Path, only: str, limit: float | None) -> None:
-    from gsat.studies.runner import verifiable, verify
+    from gsat.studies.verify import verifiable, verify
 
     records = verifiable(record, only, limit)
     if not records:

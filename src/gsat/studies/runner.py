@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from gsat.errors import GSATError
 from gsat.studies.cost import Costs, duration
 from gsat.studies.curves import record_curves
@@ -138,7 +136,7 @@ def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]
 
 def choose(experiments: Sequence[Experiment], only: str) -> list[Experiment]:
     """Those that an ``--only`` text admits."""
-    filters = _filters(only)
+    filters = parse_only(only)
     for key, values in filters.items():
         known = {getattr(e, key) for e in experiments}
         if values - known:
@@ -152,7 +150,7 @@ def choose(experiments: Sequence[Experiment], only: str) -> list[Experiment]:
     return chosen
 
 
-def _filters(only: str) -> dict[str, set[str]]:
+def parse_only(only: str) -> dict[str, set[str]]:
     """The values that an ``--only`` text admits, by key."""
     filters: dict[str, set[str]] = {}
     for text in filter(None, (part.strip() for part in only.split(","))):
@@ -295,84 +293,3 @@ def _failure(recipe: Recipe, data_hash: str, why: str) -> dict[str, Any]:
         "recipe": recipe.tables(),
         **environment(),
     }
-
-
-# -- retraining what was recorded -----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A recorded run beside the same run now.
-
-    Attributes:
-        record: as it was recorded. differing: metrics that are not the same to the last bit, as
-            (recorded, now). elsewhere: what was different about the machine, as (recorded, now).
-    """
-
-    record: Mapping[str, Any]
-    differing: dict[str, tuple[Any, Any]]
-    elsewhere: dict[str, tuple[Any, Any]]
-
-
-def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
-    """Train a recorded run again and compare every metric."""
-    from gsat.training.recipe import from_tables
-    from gsat.training.train import train
-
-    recipe = from_tables(dict(record["recipe"]))
-    if recipe.hash() != record["recipe_hash"]:
-        raise GSATError("the recorded recipe has other defaults now; its numbers can't be expected")
-    data = load_data(recipe)
-    if data.hash != record["data_hash"]:
-        raise GSATError(
-            f"{recipe.data.name} is not the data of the recorded run: hash {data.hash}, "
-            f"recorded {record['data_hash']}"
-        )
-    threads = torch.get_num_threads()
-    # Sums differ in the last bit between thread counts.
-    torch.set_num_threads(record["threads"])
-    try:
-        result = train(recipe, out).result
-        now = environment()
-    finally:
-        torch.set_num_threads(threads)
-    differing = {
-        name: (before, after)
-        for name, before, after in _pairs(record, result, ("best_epoch", "valid", "test"))
-        if before != after
-    }
-    elsewhere = {
-        name: (before, after)
-        for name, before, after in _pairs(record, now, tuple(now))
-        if before != after
-    }
-    return Verified(record, differing, elsewhere)
-
-
-def verifiable(
-    path: str | Path, only: str = "", budget: float | None = None
-) -> list[dict[str, Any]]:
-    """Recorded runs that can be trained again: of today's numerics, as ``--only`` says, and in no
-    more than ``budget`` seconds."""
-    filters = _filters(only)
-    return [
-        record
-        for record in filter(counts, read_records(path))
-        if "failed" not in record
-        and record["backbone"] != "wrapped"
-        and all(record[key] in values for key, values in filters.items())
-        and (budget is None or record["seconds"] <= budget)
-    ]
-
-
-def _pairs(
-    before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
-) -> Iterable[tuple[str, Any, Any]]:
-    """Single values of two results side by side, by dotted name."""
-    for name in names:
-        one, other = before.get(name), after.get(name)
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            for key in {**one, **other}:
-                yield f"{name}.{key}", one.get(key), other.get(key)
-        else:
-            yield name, one, other
