@@ -158,11 +158,26 @@ def test_a_cell_is_judged_by_welchs_test() -> None:
     assert "| mutag | GIN + GSAT | explanation auc | 90.0 (1) | 99.6 | -9.6 | below |" in page
 
 
+def test_of_several_comparisons_of_seeds_the_largest_is_shown() -> None:
+    def compared(seeds: int, mean: float | None, **other: Any) -> dict[str, Any]:
+        return {
+            "dataset": "mutag", "backbone": "gin", "method": "gsat", "recipe_hash": "a",
+            "results_version": RESULTS_VERSION, "seeds": list(range(seeds)), "graphs": 23,
+            "explained": "graphs in no training set", "mean": mean, "std": None, **other,
+        }  # fmt: skip
+
+    found = [compared(3, 0.8), compared(2, 0.5), compared(9, 0.1, results_version=0)]
+    page = reproduction_page(Records([]), found)
+    assert "| mutag | GIN + GSAT | 0.80 | – | 3 | 23 graphs in no training set |" in page
+    assert page.count("| mutag |") == 1
+
+
 @pytest.mark.parametrize("name", ["claims", "reproduction"])
 def test_the_docs_say_what_was_recorded(name: str, tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     curves = read_records(ROOT / "results" / "curves.jsonl")
-    page = claims_page(records, curves) if name == "claims" else reproduction_page(records)
+    stable = read_records(ROOT / "results" / "stability.jsonl")
+    page = claims_page(records, curves) if name == "claims" else reproduction_page(records, stable)
     shown, copy = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), tmp_path / "copy.md"
     copy.write_text(shown, encoding="utf-8")
     write_between_marks(copy, page)

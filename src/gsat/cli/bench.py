@@ -246,7 +246,9 @@ def results(
     records = Records.read(file)
     pages: dict[str, Callable[[], str]] = {
         "results": lambda: results_section(records),
-        "reproduction": lambda: reproduction_page(records),
+        "reproduction": lambda: reproduction_page(
+            records, read_records(file.with_name("stability.jsonl"))
+        ),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
     }
     if page not in pages:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gsat.studies.cells import Measured, measure, row_name
-from gsat.studies.records import Records
+from gsat.methods import METHODS
+from gsat.studies.cells import NETWORKS, Measured, measure, row_name
+from gsat.studies.records import Record, Records
+from gsat.studies.records import counts as is_current
 from gsat.studies.study import Row, Table
 from gsat.studies.tables import STUDIES
 
@@ -35,8 +37,9 @@ def why(row: Row, dataset: str) -> str:
     return next((text for key, text in WHY.items() if set(key) <= set(about)), "")
 
 
-def reproduction_page(records: Records) -> str:
-    """Every cell that has runs, in Markdown, table by table."""
+def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str:
+    """Every cell that has runs, in Markdown, table by table; then how alike the explanations of
+    seeds are, from lines of ``results/stability.jsonl``."""
     lines: list[str] = []
     total: Counter[str] = Counter()
     for study in STUDIES.values():
@@ -65,4 +68,33 @@ def reproduction_page(records: Records) -> str:
                 *rows, "",
             ]  # fmt: skip
     counts = ", ".join(f"{count} {said}" for said, count in total.most_common())
+    lines += _stability(stability)
     return f"{sum(total.values())} cells: {counts}.\n\n" + "\n".join(lines)
+
+
+def _stability(found: Iterable[Record]) -> list[str]:
+    most: dict[str, Record] = {}  # by recipe, the line with most seeds
+    for line in filter(is_current, found):
+        before = most.get(line["recipe_hash"])
+        if before is None or len(line["seeds"]) >= len(before["seeds"]):
+            most[line["recipe_hash"]] = line
+    if not most:
+        return []
+    rows = [
+        f"| {line['dataset']} | {NETWORKS[line['backbone']]} + {METHODS[line['method']].title} | "
+        f"{_number(line['mean'])} | {_number(line['std'])} | {len(line['seeds'])} | "
+        f"{line['graphs']} {line['explained']} |"
+        for line in sorted(most.values(), key=lambda line: (line["dataset"], line["method"]))
+    ]
+    return [
+        "### Do seeds explain alike?", "",
+        "Mean rank correlation of the edges' scores of the same graphs, over pairs of seeds "
+        "(`gsat bench table1 --stability`).", "",
+        "| data | method | correlation | deviation over pairs | seeds | graphs |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows, "",
+    ]  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
