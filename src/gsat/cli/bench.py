@@ -28,7 +28,7 @@ def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="STUDY…",
+            metavar="STUDY",
             help="Tables and figures, or all; none: list them; verify: train a recorded run again",
         ),
     ] = None,

@@ -13,7 +13,18 @@ from gsat.studies.study import Row, Table
 from gsat.studies.tables import STUDIES
 
 # What is known about cells that differ: by method, network and data set, or by some of them.
-WHY: Mapping[tuple[str, ...], str] = {}
+WHY: Mapping[tuple[str, ...], str] = {
+    ("gnnexplainer", "ba2motifs"): "the masks of a batch are found together, in 100 iterations; "
+    "the paper does not say in how many",
+    ("pgexplainer", "mutag"): "100 epochs; the paper does not say how many, and the AUC falls with "
+    "them (docs/figures.md)",
+    ("graphmask", "mutag"): "gates are read before they are clamped, and look at nodes as they "
+    "leave the network; which of it matters was not tried",
+    ("graphmask", "spmotif-0.5"): "with gates that look at each layer's own nodes 53 on validation "
+    "data, with the network's 49; the network explained is right on two test graphs in five, so it "
+    "may use the base as much as the motif",
+    ("dir", "ba2motifs"): "α is tuned, and batch norm has the statistics of causal parts alone",
+}
 _LEVEL = 0.05  # of the test; so many of cells that are alike are called better or worse
 
 
