@@ -95,12 +95,13 @@ class Loopback:
         try:
             for start in range(first, end, served.block):
                 block = body[start : min(end, start + served.block)]
-                request.wfile.write(block)
+                # Before it is sent: the other side may be done with it, and look, before we go on.
                 served.sent[number] += len(block)
+                request.wfile.write(block)
                 if served.pause:
                     time.sleep(served.pause)
         except OSError:  # the other side is gone
-            pass
+            served.sent[number] -= len(block)
 
 
 @contextmanager

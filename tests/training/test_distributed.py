@@ -232,7 +232,7 @@ def test_ctrl_c_in_one_process_stops_both_and_the_run_goes_on(both: Path) -> Non
 def test_a_killed_run_is_resumed_bit_for_bit(both: Path) -> None:
     out = both / "killed"
     assert json.loads((both / "lost-0.json").read_text()) == [
-        "RunError", "another process of this training has ended; the last checkpoint stands", 2
+        "RunError", "another process of this training has ended; what was saved stands", 2
     ]  # fmt: skip
     assert not (out / "result.json").exists()
     assert (out / "ckpt" / "LAST").read_text() == "epoch-8\n"
