@@ -231,6 +231,7 @@ def test_ctrl_c_saves_the_running_epoch_and_begins_nothing_new(tmp_path: Path) -
     assert not (tmp_path / "waits").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_stop_in_time_is_ended(
     connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +279,7 @@ def test_when_the_time_has_come_before_nothing_is_begun(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("connected")
 def test_a_worker_that_always_dies_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
