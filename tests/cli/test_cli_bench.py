@@ -149,6 +149,15 @@ def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
+    none = ("--record", tmp_path / "none.jsonl", "--out", tmp_path / "runs")
+    only = ("--only", "dataset=mutag")
+    said = gsat("bench", "fig-posthoc", "fig-regulariser", "--show", *only, *none)
+    (line,) = said.err.splitlines()  # nothing of the other figure is on Mutag
+    assert line.startswith("gsat: fig-posthoc: no curves are recorded of ")
+    assert line.endswith(" on mutag")
+
+
 def test_wrong_wishes_are_refused_in_one_line() -> None:
     for wish, said in (
         (("table9",), "there is no study 'table9'"),

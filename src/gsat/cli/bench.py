@@ -6,6 +6,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -188,8 +189,11 @@ def _show(
         if study.name == "claims":
             typer.echo(claims_page(records, read_records(place.curves)), err=style != "text")
         elif not isinstance(study, Table):
+            experiments = tuple(e for e in study.experiments if e.hash in chosen)
+            if not experiments:
+                continue
             try:
-                pictures = draw_figure(study, place)
+                pictures = draw_figure(replace(study, experiments=experiments), place)
             except GSATError as error:  # the other studies are still to be shown
                 print_error(f"{study.name}: {error}")
                 continue

@@ -175,12 +175,15 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
     Pictures of data sets of which no model is there are left out.
     """
     picture = place.pictures / f"{study.name}.png"
-    hashes = {experiment.hash for experiment in study.experiments}
+    datasets = list(dict.fromkeys(experiment.dataset for experiment in study.experiments))
     if study.name == "fig-posthoc":
-        draw_curves(posthoc_curves(read_records(place.curves), recipes=hashes), picture)
+        hashes = {experiment.hash for experiment in study.experiments}
+        curves = read_records(place.curves)
+        draw_curves(posthoc_curves(curves, datasets=datasets, recipes=hashes), picture)
         return [picture]
     if study.name == "fig-regulariser":
-        draw_curves(regulariser_curves(read_records(place.record)), picture, columns=2)
+        panels = regulariser_curves(read_records(place.record), datasets=datasets)
+        draw_curves(panels, picture, columns=2)
         return [picture]
     found: dict[str, list[Path]] = {}
     for experiment in study.experiments:

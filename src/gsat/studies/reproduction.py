@@ -21,7 +21,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     ("graphmask", "mutag"): "gates are read before they are clamped, and look at nodes as they "
     "leave the network; which of it matters was not tried",
     ("graphmask", "spmotif-0.5"): "with gates that look at each layer's own nodes 53 on validation "
-    "data, with the network's 49; the network explained is right on two test graphs in five, so it "
+    "data, with the network's 49; the network explained is right on 36 % of the test graphs, so it "
     "may use the base as much as the motif",
     ("dir", "ba2motifs"): "α is tuned, and batch norm has the statistics of causal parts alone",
 }
