@@ -43,7 +43,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         results = {}
         for name, recipe in runs.items():
             begun.append(f"{recipe.method}-{recipe.seed}")
-            run = gsat.train(recipe, Path(folder) / name, checkpoint_seconds=1e9)
+            out = Path(folder) / name
+            run = gsat.train(recipe, out, checkpoint_seconds=1e9, shelf=how["shelf"])
             record_once(how["record"], run.record())
             how["done"](name, run.result)
             results[name] = run.result
@@ -56,6 +57,19 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path / "runs", tmp_path / "results" / "runs.jsonl")
+
+
+def test_explainers_of_one_network_train_it_once(trained: list[str], place: Place) -> None:
+    asked = [
+        Wanted(Experiment("houses", method, settings=(*SMALL, length)), 1)
+        for method, length in (
+            ("pgexplainer", ("explain_epochs", 1)),
+            ("gnnexplainer", ("iterations", 2)),
+        )
+    ]
+    run_plan(make_plan(asked, place), place)
+    assert len(trained) == 2
+    assert [path.name for path in place.runs.glob("pretrained/*/*")] == ["seed-0"]
 
 
 def test_only_what_is_not_recorded_is_run(trained: list[str], place: Place) -> None:

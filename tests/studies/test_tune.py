@@ -41,6 +41,18 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
     return plant
 
 
+def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelves = []
+
+    def fake(runs: Runs, folder: Path, **how: Any) -> Any:
+        shelves.append(how["shelf"].relative_to(folder))
+        return parallel.Outcome({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
+
+    monkeypatch.setattr(module, "train_each", fake)
+    irm(tmp_path)
+    assert shelves == [Path("pretrained")]
+
+
 def ended(accuracy: float | None, loss: float = 1.0, test: float = 0.5, **more: Any) -> Outcome:
     valid = {"accuracy": accuracy, "loss": loss, "explanation_auc": None, **more}
     return {"valid": valid, "test": {"accuracy": test, "loss": test}}

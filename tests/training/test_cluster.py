@@ -29,7 +29,7 @@ from gsat.errors import MissingExtraError, RunError
 from gsat.training import cluster
 from gsat.training.cluster import train_on_ray
 from gsat.training.loop import Interrupted
-from gsat.training.recipe import from_tables
+from gsat.training.recipe import from_tables, make_recipe
 from gsat.training.results import read_records
 from gsat.training.rundir import RunDirectory
 
@@ -172,6 +172,19 @@ def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_othe
         assert {key: line[key] for key in ended.results[name]} == ended.results[name]
         assert from_tables(line["recipe"]) == runs[name]
         assert line["threads"] == 1
+
+
+def test_workers_of_a_cluster_share_backbones(address: str, tmp_path: Path) -> None:
+    small = {"hidden": 8, "layers": 1, "epochs": 2, "graphs": 60, "explain_epochs": 1}
+    runs = {
+        str(rate): make_recipe(
+            "ba2motifs", method="pgexplainer", settings={**small, "explain_lr": rate}
+        )
+        for rate in (0.1, 0.01)
+    }
+    ended = train_on_ray(runs, tmp_path, address=address, jobs=1, shelf=tmp_path / "shelf")
+    assert ended.results.keys() == runs.keys()
+    assert len(list(tmp_path.glob("shelf/*/seed-0/LAST"))) == 1
 
 
 def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(

@@ -23,6 +23,7 @@ from gsat.ops import Draws
 
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
+    from gsat.methods.pretraining import Pretraining
 
 
 class MethodSettings(BaseModel):
@@ -104,6 +105,7 @@ class Method(ABC):
         shares: whether several processes can train it together: then a step runs its network by
             ``context.sharing`` and its losses are means.
         model: what is trained, saved and loaded.
+        first: how the backbone is trained alone beforehand, if it is.
     """
 
     name: ClassVar[str]
@@ -116,6 +118,7 @@ class Method(ABC):
     Model: ClassVar[Any] = GSAT
     shares: ClassVar[bool] = False
     model: InterpretableModel
+    first: Pretraining | None = None
 
     @classmethod
     @abstractmethod

@@ -43,6 +43,7 @@ class GSATStarMethod(GSATMethod):
     Settings = GSATStarSettings
     based_on = "gsat"
     settings: GSATStarSettings
+    first: Pretraining
 
     def __init__(self, model: GSAT, settings: GSATStarSettings, training: TrainingSettings) -> None:
         super().__init__(model, settings, training)
@@ -94,7 +95,7 @@ class GSATStarMethod(GSATMethod):
         return self.first.optimisers() if self.first.running else super().optimisers()
 
     def networks(self) -> dict[str, nn.Module]:
-        """The model, and the best backbone so far where that is wanted."""
+        """The model, and the best backbone so far while it is trained."""
         return super().networks() | self.first.networks()
 
     def extra_state(self) -> dict[str, Any]:

@@ -121,6 +121,7 @@ class PosthocMethod(Method):
     learns: ClassVar[bool] = True  # whether the explainer has weights to be learnt
     model: Posthoc
     settings: PosthocSettings
+    first: Pretraining
 
     def __init__(
         self, model: Posthoc, settings: PosthocSettings, training: TrainingSettings

@@ -17,27 +17,38 @@ from gsat.models import Attended, Backbone
 
 PRETRAIN = "pretrain"
 
+Epoch = Literal["last", "best"]
+
 
 class Pretraining:
     """ERM on a backbone; afterwards the backbone has the weights of the epoch that is kept.
+
+    Methods that train the same backbone in the same way train the same network, whichever epoch of
+    it they keep: :attr:`identity` says which network it is.
 
     Args:
         backbone: what is trained. training: how.
         keep: the ``last`` epoch, or the one with the ``best`` validation metric.
         settings: of ERM.
+
+    Attributes:
+        epochs: the last epoch so far and the best, with their metrics.
+        weights: those of the same two, once the phase is over and until the next one begins.
     """
 
     def __init__(
         self,
         backbone: Backbone,
         training: TrainingSettings,
-        keep: Literal["last", "best"],
+        keep: Epoch,
         settings: ERMSettings | None = None,
     ) -> None:
         self.backbone, self.keep = backbone, keep
-        self.erm = ERMMethod(Plain(backbone), training, settings)
-        self.best: Backbone | None = None  # the weights of the best epoch so far
-        self.kept: dict[str, Any] = {}  # the epoch that is kept, with its metrics
+        self.settings = settings or ERMSettings()
+        self.erm = ERMMethod(Plain(backbone), training, self.settings)
+        self.best: Backbone | None = None  # with the weights of the best epoch so far
+        self.epochs: dict[Epoch, dict[str, Any]] = {}
+        self.weights: dict[Epoch, dict[str, Tensor]] = {}
         self.running = True
 
     @property
@@ -46,14 +57,18 @@ class Pretraining:
         epochs = self.erm.training.epochs
         return Phase(PRETRAIN, epochs, selectable_from=None, explains=False)
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """How the backbone is trained, as plain values."""
+        return {"training": self.erm.training.model_dump(), "erm": self.settings.model_dump()}
+
     def begin(self, phase: str) -> None:
         """Get ready for it, or leave it behind."""
         self.running = phase == PRETRAIN
-        self.best = None
+        self.best, self.weights = None, {}
         if self.running:
             self.erm.begin(phase)
-            if self.keep == "best":
-                self.best = copy.deepcopy(self.backbone)
+            self.best = copy.deepcopy(self.backbone)
 
     def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
         """ERM's step."""
@@ -64,44 +79,58 @@ class Pretraining:
         return self.erm.evaluate(batch, context)
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
-        """Remember the epoch if it is kept so far."""
+        """Remember the epoch, also as the best if it is."""
         if context.phase != PRETRAIN:
             return
+        assert self.best is not None
         self.erm.finish_epoch(context, valid)
-        if self.best is not None:
-            merit, before = self.backbone.task.merit, self.kept.get("valid", {})
-            scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
-            if self.kept and not metrics.better(*scores):
-                return
+        merit, before = self.backbone.task.merit, self.epochs.get("best", {}).get("valid", {})
+        self.epochs["last"] = {"epoch": context.epoch, "valid": valid}
+        scores = (merit(valid), valid["loss"], merit(before), before.get("loss"))
+        if not before or metrics.better(*scores):
+            self.epochs["best"] = {**self.epochs["last"]}
             self.best.load_state_dict(self.backbone.state_dict())
-        self.kept = {"epoch": context.epoch, "valid": valid}
 
     def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
-        """Go back to the epoch that is kept and see how good it is."""
+        """See how good the two epochs are, and go back to the one that is kept."""
         if context.phase != PRETRAIN:
             return
-        if self.best is not None:
-            self.backbone.load_state_dict(self.best.state_dict())
-        self.kept["test"] = measure("test")
+        assert self.best is not None
+        self.weights = {"last": _copy(self.backbone), "best": _copy(self.best)}
+        other: Epoch = "last" if self.keep == "best" else "best"
+        for name in (other, self.keep):
+            self.backbone.load_state_dict(self.weights[name])
+            self.epochs[name]["test"] = measure("test")
+
+    def take(
+        self, weights: dict[Epoch, dict[str, Tensor]], epochs: dict[Epoch, dict[str, Any]]
+    ) -> None:
+        """What another method has trained, instead of the whole phase."""
+        self.backbone.load_state_dict(weights[self.keep])
+        self.epochs = epochs
 
     def report(self) -> dict[str, Any]:
         """What the backbone alone could do."""
-        return {"pretrained": {"checkpoint": self.keep, **self.kept}}
+        return {"pretrained": {"checkpoint": self.keep, **self.epochs[self.keep]}}
 
     def optimisers(self) -> dict[str, Optimizer]:
         """ERM's."""
         return self.erm.optimisers()
 
     def networks(self) -> dict[str, nn.Module]:
-        """The best backbone so far, while it may be needed."""
+        """The best backbone so far, while it is trained."""
         return {} if self.best is None else {"best backbone": self.best}
 
     def state(self) -> dict[str, Any]:
-        """The epoch that is kept, and ERM's state while it is trained, as plain values."""
-        return {"pretrained": self.kept, "erm": self.erm.extra_state() if self.running else {}}
+        """The two epochs, and ERM's state while it is trained, as plain values."""
+        return {"pretrained": self.epochs, "erm": self.erm.extra_state() if self.running else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore :meth:`state`."""
-        self.kept = state["pretrained"]
+        self.epochs = state["pretrained"]
         if self.running:
             self.erm.load_extra_state(state["erm"])
+
+
+def _copy(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}

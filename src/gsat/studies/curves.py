@@ -3,11 +3,9 @@ from it, without the run directories."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import RunError
 from gsat.training.results import IDENTITY, record_once
 from gsat.training.rundir import RunDirectory
 
@@ -22,7 +20,7 @@ def compress(run: str | Path) -> dict[str, Any]:
     directory = RunDirectory.open(run)
     result = directory.result
     phases: dict[str, dict[str, list[float | None]]] = {}
-    for line in _log(directory):
+    for line in directory.read_log():
         phase = phases.setdefault(line["phase"], {"loss": [], "train_auc": [], "valid_auc": []})
         train = line["train"]
         # GSAT logs the prediction loss and, with the information loss added, the total.
@@ -42,14 +40,6 @@ def compress(run: str | Path) -> dict[str, Any]:
 def record_curves(path: str | Path, run: str | Path) -> bool:
     """Append the curves of a run unless they are there already; whether they were appended."""
     return record_once(path, compress(run))
-
-
-def _log(run: RunDirectory) -> list[dict[str, Any]]:
-    path = run.path / "metrics.jsonl"
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} can't be read ({error}); the run has to be made again") from error
 
 
 def _short(value: float | None) -> float | None:

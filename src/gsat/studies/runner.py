@@ -85,6 +85,11 @@ class Place:
     record: Path
 
     @property
+    def shelf(self) -> Path:
+        """The folder of backbones trained alone, which several methods begin with."""
+        return self.runs / "pretrained"
+
+    @property
     def curves(self) -> Path:
         """The file of curves."""
         return self.record.with_name("curves.jsonl")
@@ -236,7 +241,9 @@ def run_plan(
         status = f"{ended} of {len(named)}: {run.experiment}{', failed' if failed else ''}"
         bar.advance(status, round(run.seconds))
 
-    how: dict[str, Any] = {"record": place.record, "done": done, "deadline": deadline}
+    how: dict[str, Any] = {
+        "record": place.record, "done": done, "deadline": deadline, "shelf": place.shelf
+    }  # fmt: skip
     recipes = {name: run.recipe for name, run in named.items()}
     try:
         if engine == "ray":

@@ -124,7 +124,9 @@ def tune(
     bar = Progress(f"{base.data.label}, {len(recipes)} points", quiet=not progress)
     bar.start(len(runs), len(results))
     try:
-        new = train_each(left, folder, jobs=jobs, done=lambda *_: bar.advance())
+        new = train_each(
+            left, folder, jobs=jobs, done=lambda *_: bar.advance(), shelf=folder / "pretrained"
+        )
     finally:
         bar.stop()
     results |= new.results

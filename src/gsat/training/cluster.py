@@ -44,6 +44,7 @@ def train_on_ray(
     record: str | Path | None = None,
     done: Done | None = None,
     deadline: float | None = None,
+    shelf: str | Path | None = None,
 ) -> Outcome:
     """Train recipes that may differ in anything on Ray, each in ``folder/NAME``.
 
@@ -62,13 +63,15 @@ def train_on_ray(
         done: called as each ends.
         deadline: a time of ``time.monotonic()``; when it has come, every running epoch is finished
             and saved, and the rest is left.
+        shelf: as for :func:`gsat.train`; the same path on every node.
     """
     runs = settle(runs)
     outs = {name: Path(folder).absolute() / name for name in runs}
     for name, recipe in runs.items():
         check_same(outs[name], recipe)
+    shared = None if shelf is None else str(Path(shelf).absolute())
     with _connected(address, jobs) as ray:
-        crew = _Crew(ray, runs, outs, jobs or len(runs), record, done)
+        crew = _Crew(ray, runs, outs, jobs or len(runs), record, done, shared)
         try:
             crew.work(deadline)
         except KeyboardInterrupt:
@@ -91,9 +94,10 @@ class _Crew:
         size: int,
         record: str | Path | None,
         done: Done | None,
+        shelf: str | None,
     ) -> None:
         self.ray, self.runs, self.outs, self.size = ray, runs, outs, size
-        self.record, self.done = record, done
+        self.record, self.done, self.shelf = record, done, shelf
         self.left, self.stopping = list(runs), False
         self.busy: dict[Any, str] = {}
         self.results: dict[str, dict[str, Any]] = {}
@@ -113,7 +117,7 @@ class _Crew:
             while self.left and len(self.busy) < self.size:
                 name = self.left.pop(0)
                 tables = json.dumps(self.runs[name].tables())
-                self.busy[self.task.remote(tables, str(self.outs[name]))] = name
+                self.busy[self.task.remote(tables, str(self.outs[name]), self.shelf)] = name
             self._hear(deadline)
 
     def stop(self) -> None:
@@ -211,13 +215,13 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()
 
 
-def _train_there(tables: str, out: str) -> str:
+def _train_there(tables: str, out: str, shelf: str | None = None) -> str:
     """What a worker does; it may be the second to try. Takes and returns JSON."""
     torch.set_num_threads(1)
     try:
         recipe = from_tables(json.loads(tables))
         check_same(Path(out), recipe)  # the caller may not see this folder
-        run = train_or_resume(recipe, out, _HANDOVER)
+        run = train_or_resume(recipe, out, _HANDOVER, shelf)
         answer: dict[str, Any] = {"result": run.result, "record": run.record()}
     except (KeyboardInterrupt, Interrupted, BusyError):
         answer = {}

@@ -28,6 +28,7 @@ from gsat.training.checkpoint import State, Tensors
 from gsat.training.distributed import Team, resume_command
 from gsat.training.evaluate import evaluate, hops_of
 from gsat.training.files import disk_errors
+from gsat.training.pretrained import Shelf
 from gsat.training.progress import Progress
 from gsat.training.rundir import RunDirectory
 
@@ -55,6 +56,7 @@ class Loop:
             together. seed: of all draws. run: only the first process writes to it.
         checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
             passed since the last one, and always at the end.
+        shelf: where the first phase is taken from or, when it has been trained, kept.
     """
 
     def __init__(
@@ -68,12 +70,13 @@ class Loop:
         device: str = "cpu",
         progress: Progress | None = None,
         checkpoint_seconds: float = 30.0,
+        shelf: Shelf | None = None,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
         self.team = Team()
         self.source, self.run, self.device = run, run if self.team.is_main else None, device
         self.progress = progress or Progress(quiet=True)
-        self.checkpoint_seconds = checkpoint_seconds
+        self.checkpoint_seconds, self.shelf = checkpoint_seconds, shelf
         self.draws = Draws(seed, "training")
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
@@ -143,12 +146,15 @@ class Loop:
         disk = disk_errors(self.run.path) if self.run else nullcontext()
         threads = alone() if self.method.model.backbone.in_kernels else nullcontext()
         with disk, threads, self._catch_interrupt(), self.team.watched():
+            if self.done == 0:
+                self._take_first_phase()
             self.progress.start(total, self.done)
             try:
                 while not self._finished(self.done):
                     line = self._epoch(*self._place(self.done))
                     self.done += 1
                     now = time.monotonic()
+                    self._keep_first_phase(self.spent + now - started)
                     due = now - last_saved >= self.checkpoint_seconds
                     finished = self._finished(self.done)
                     stopping = self.team.any(self._stop)
@@ -164,6 +170,23 @@ class Loop:
                 self.progress.stop()
             self.spent += time.monotonic() - started
             return self._finish(line)
+
+    def _take_first_phase(self) -> None:
+        """Begin after the first phase if another run has trained it."""
+        taken = self.shelf.take(self.method) if self.shelf and self.run else None
+        if taken is None:
+            return
+        log, seconds = taken
+        assert self.run is not None
+        for line in log:
+            self.run.log(line)
+        self.done, self.spent = len(log), self.spent + seconds
+
+    def _keep_first_phase(self, seconds: float) -> None:
+        """Leave the first phase to other runs if it has just ended."""
+        if self.shelf and self.run and self.method.first and self.method.first.weights:
+            self.shelf.put(self.method, self.run.read_log(), seconds)
+            self.method.first.weights = {}
 
     def _finished(self, done: int) -> bool:
         """Whether training is over after so many epochs: all are done, or none was better for as

@@ -56,6 +56,7 @@ class _Job:
     tables: Tables
     out: str
     record: str | None
+    shelf: str | None
 
 
 def train_all(
@@ -99,10 +100,12 @@ def train_each(
     record: str | Path | None = None,
     done: Done | None = None,
     deadline: float | None = None,
+    shelf: str | Path | None = None,
 ) -> Outcome:
     """Train recipes that may differ in anything, each in ``folder/NAME``; see :func:`train_all`.
 
     Args:
+        shelf: as for :func:`gsat.train`.
         deadline: a time of ``time.monotonic()``; when it has come, every running epoch is finished
             and saved, and the rest is left.
     """
@@ -110,7 +113,8 @@ def train_each(
     for name, recipe in settle(runs).items():
         out = Path(folder) / name
         check_same(out, recipe)
-        tasks.append(_Job(recipe.tables(), str(out), str(record) if record else None))
+        paths = (None if path is None else str(path) for path in (record, shelf))
+        tasks.append(_Job(recipe.tables(), str(out), *paths))
     names = list(runs)
 
     def tell(task: int, said: dict[str, Any] | str) -> None:
@@ -148,14 +152,14 @@ def check_same(out: Path, recipe: Recipe) -> None:
         raise RunError(f"{out} holds a run with another recipe; choose another --out")
 
 
-def train_or_resume(recipe: Recipe, out: str, patience: float) -> Run:
+def train_or_resume(recipe: Recipe, out: str, patience: float, shelf: str | None) -> Run:
     """Begin a run, or go on with it; wait so many seconds for another process to leave it."""
     folder = RunDirectory(out)
     if not folder.is_run():
-        return train(recipe, out)
+        return train(recipe, out, shelf=shelf)
     if not folder.result_path.is_file():
         folder.await_lock(patience)
-    return resume(out)
+    return resume(out, shelf=shelf)
 
 
 class _Worker:
@@ -293,7 +297,7 @@ def _leave_with(parent: int) -> None:
 
 
 def _train(job: _Job) -> dict[str, Any]:
-    run = train_or_resume(from_tables(job.tables), job.out, _HANDOVER)
+    run = train_or_resume(from_tables(job.tables), job.out, _HANDOVER, job.shelf)
     if job.record is not None:
         record_once(job.record, run.record())
     return run.result

@@ -135,6 +135,17 @@ class RunDirectory:
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(line, allow_nan=False) + "\n")
 
+    def read_log(self) -> list[dict[str, Any]]:
+        """The epochs in ``metrics.jsonl``."""
+        path = self.path / "metrics.jsonl"
+        try:
+            text = path.read_text(encoding="utf-8")
+            return [json.loads(line) for line in text.split("\n") if line]
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path} can't be read ({error}); the run has to be made again"
+            ) from error
+
     def sync_log(self) -> None:
         """Make the log durable; a checkpoint must not outlive the lines that lead to it."""
         path = self.path / "metrics.jsonl"

@@ -20,6 +20,7 @@ from gsat.models.wrap import own_module
 from gsat.training.distributed import Team, own_device, resume_command
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
+from gsat.training.pretrained import Shelf
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.rundir import RunDirectory, environment
@@ -66,8 +67,14 @@ def train(
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
+    shelf: str | Path | None = None,
 ) -> Run:
-    """Train a recipe, in the run directory ``out`` if one is given."""
+    """Train a recipe, in the run directory ``out`` if one is given.
+
+    Args:
+        shelf: a folder in which backbones trained alone are kept: runs of GSAT* and of the post-hoc
+            explainers that begin with the same one train it once. The results are the same.
+    """
     with Team().agreed():
         _check_shared(recipe)
         device = check_device(own_device(device))
@@ -76,7 +83,7 @@ def train(
         method = make_method(recipe, data).to_device(device)
     with Team().agreed():  # only now: what one process can't do, none begins
         run = _create(out, recipe)
-    return _run(method, data, recipe, run, device, progress, checkpoint_seconds)
+    return _run(method, data, recipe, run, device, progress, checkpoint_seconds, shelf=shelf)
 
 
 def fit(
@@ -131,6 +138,7 @@ def resume(
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
+    shelf: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
     """Go on with a run exactly where its last checkpoint stands; a finished run is just read.
@@ -139,6 +147,7 @@ def resume(
         model: the model that was given to :func:`fit`, made again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
         data: the data that was given to :func:`fit`, loaded again, where it is at no path.
+        shelf: as for :func:`train`.
         warn: called with a line for each damaged checkpoint that had to be passed over.
     """
     with Team().agreed():
@@ -163,7 +172,16 @@ def resume(
             method = GSATMethod(model, recipe.settings, recipe.training)
         method = method.to_device(device)
     return _run(
-        method, data, recipe, run, device, progress, checkpoint_seconds, resuming=True, warn=warn
+        method,
+        data,
+        recipe,
+        run,
+        device,
+        progress,
+        checkpoint_seconds,
+        shelf=shelf,
+        resuming=True,
+        warn=warn,
     )
 
 
@@ -208,6 +226,7 @@ def _run(
     device: str,
     progress: bool,
     checkpoint_seconds: float,
+    shelf: str | Path | None = None,
     resuming: bool = False,
     given: bool = False,
     warn: Callable[[str], None] | None = None,
@@ -225,6 +244,7 @@ def _run(
                 device=device,
                 progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
                 checkpoint_seconds=checkpoint_seconds,
+                shelf=_place_on(shelf, method, data, recipe, device),
             )
             if loop.run:
                 locks.enter_context(loop.run.locked())
@@ -255,6 +275,16 @@ def _run(
         if loop.run:
             write_json(loop.run.result_path, result)
     return Run(method.model, recipe, result, run.path if run else None)
+
+
+def _place_on(
+    shelf: str | Path | None, method: Method, data: Dataset, recipe: Recipe, device: str
+) -> Shelf | None:
+    """Where the first phase lies, if one is shared; several processes have other weights."""
+    if shelf is None or Team().size > 1:
+        return None
+    numerics = {"device": device, "results_version": RESULTS_VERSION}
+    return Shelf.of(shelf, recipe, method, data.hash, **numerics)
 
 
 def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
