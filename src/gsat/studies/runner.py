@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gsat.errors import GSATError
-from gsat.studies.cost import Costs, duration
+from gsat.studies.cost import Costs
 from gsat.studies.curves import record_curves
 from gsat.studies.records import counts
 from gsat.studies.study import Experiment, Study
+from gsat.studies.watch import Watch
 from gsat.training.parallel import Outcome, train_each
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, with_settings
@@ -223,14 +224,10 @@ def run_plan(
     named = {run.name: run for run in plan.left}
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
-    bar.start(max(round(plan.seconds), 1))
-    # The bar itself knows nothing until the first run has ended.
-    bar.advance(f"about {duration(plan.seconds / (jobs or 1))} in all", 0)
-    ended = 0
+    expected = {name: run.seconds for name, run in named.items()}
+    watch = Watch(bar, place.runs, expected, jobs or 1)
 
     def done(name: str, said: dict[str, Any] | str) -> None:
-        nonlocal ended
-        ended += 1
         run = named[name]
         failed = isinstance(said, str)
         if isinstance(said, str):  # at once: Ctrl-C must not lose it
@@ -238,23 +235,20 @@ def run_plan(
         # A node of a cluster may keep its folders to itself.
         if run.curves and RunDirectory(place.runs / name).result_path.is_file():
             record_curves(place.curves, place.runs / name)
-        status = f"{ended} of {len(named)}: {run.experiment}{', failed' if failed else ''}"
-        bar.advance(status, round(run.seconds))
+        number = len(watch.ended) + 1
+        status = f"{number} of {len(named)}: {run.experiment}{', failed' if failed else ''}"
+        watch.end(name, status)
 
     how: dict[str, Any] = {
         "record": place.record, "done": done, "deadline": deadline, "shelf": place.shelf
     }  # fmt: skip
     recipes = {name: run.recipe for name, run in named.items()}
-    try:
+    with watch:
         if engine == "ray":
             from gsat.training.cluster import train_on_ray
 
-            outcome = train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
-        else:
-            outcome = train_each(recipes, place.runs, jobs=jobs or 1, **how)
-    finally:
-        bar.stop()
-    return outcome
+            return train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
+        return train_each(recipes, place.runs, jobs=jobs or 1, **how)
 
 
 def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str]]:

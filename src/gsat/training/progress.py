@@ -50,6 +50,12 @@ class Progress:
         if self._bar:
             self._bar.update(self._task, advance=steps, status=status)
 
+    def reach(self, done: int, status: str | None = None) -> None:
+        """So many steps are done in all."""
+        if self._bar:
+            said = {} if status is None else {"status": status}
+            self._bar.update(self._task, completed=done, **said)
+
     def say(self, text: str) -> None:
         """A line beside the bar."""
         if self._bar:
