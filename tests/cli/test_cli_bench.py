@@ -89,6 +89,25 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> Non
     assert said.out.count("no run") == 2
 
 
+@pytest.mark.usefixtures("_tiny")
+def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(runs: Any, folder: Path, **how: Any) -> parallel.Outcome:
+        return parallel.Outcome(left=list(runs))
+
+    monkeypatch.setattr(runner, "train_each", busy)
+    said = gsat("bench", "tiny", "--seeds", 1, "--quiet")
+    assert said.err == (
+        "gsat: another process has runs of these; 2 runs are left, the same command goes on with "
+        "them\n"
+    )
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_on_a_cluster_nobody_knows_how_many_run_at_a_time() -> None:
+    lines = succeed("bench", "tiny", "--seeds", 3, "--engine", "ray", "--dry-run").lines
+    assert re.fullmatch(r"6 runs to do, 0 recorded; about \d+ s of one CPU", lines[-1])
+
+
 @pytest.fixture
 def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(runs: Any, folder: Path, **how: Any) -> parallel.Outcome:

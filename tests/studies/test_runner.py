@@ -24,6 +24,7 @@ from gsat.studies.runner import (
 )
 from gsat.studies.study import Experiment
 from gsat.studies.tables import STUDIES
+from gsat.training import checkpoint
 from gsat.training.parallel import Outcome
 from gsat.training.recipe import Recipe
 from gsat.training.results import read_records, record_once
@@ -67,9 +68,15 @@ def test_explainers_of_one_network_train_it_once(trained: list[str], place: Plac
             ("gnnexplainer", ("iterations", 2)),
         )
     ]
+    run_plan(make_plan(asked[:1], place), place)
+    (kept,) = place.shelf.glob("*/seed-0")
+    state, _ = checkpoint.read(kept)
+    state.values["log"][0]["train"]["loss"] = 42.0  # to be known again
+    checkpoint.write(kept, state)
     run_plan(make_plan(asked, place), place)
-    assert len(trained) == 2
-    assert [path.name for path in place.runs.glob("pretrained/*/*")] == ["seed-0"]
+    logs = [path.read_text() for path in place.runs.glob("houses-*/seed-0/metrics.jsonl")]
+    assert ["42.0" in log for log in sorted(logs, key=len)] in ([True, False], [False, True])
+    assert len(trained) == len(logs) == 2
 
 
 def test_only_what_is_not_recorded_is_run(trained: list[str], place: Place) -> None:

@@ -16,6 +16,7 @@ from gsat.studies import tune as module
 from gsat.studies.grids import GRIDS, grid_of
 from gsat.studies.tune import Tuned, parse_grid, tune
 from gsat.training import files, parallel
+from gsat.training.loop import Interrupted
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
@@ -220,6 +221,34 @@ def test_data_without_true_explanations_can_not_be_tuned_by_them(
     monkeypatch.setattr(module, "load_data", lambda recipe: data)
     with pytest.raises(GSATError, match="no true explanations to tune by; choose --metric acc"):
         tune("ba2motifs", metric="precision_at_5", settings=SMALL, out=tmp_path)
+    with pytest.raises(GSATError, match="no true explanations by which alone an explainer can be"):
+        explainers(tmp_path)
+
+
+def explainers(tmp_path: Path) -> Tuned:
+    return tune("ba2motifs", "pgexplainer", settings=SMALL, grid={"size": [0.1, 1.0]}, out=tmp_path)
+
+
+def test_explainers_are_chosen_by_their_explanations(planted: Any, tmp_path: Path) -> None:
+    """Also on a grid of the user's own: the accuracy of a frozen network is the same everywhere."""
+    planted(lambda r: ended(0.9, loss=r.settings.size, explanation_auc=r.settings.size / 2))
+    tuned = explainers(tmp_path)
+    assert tuned.metric == "explanation_auc"
+    assert tuned.chosen.settings == {"method.pgexplainer.size": 1.0}
+
+
+def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(runs: Runs, folder: Path, **how: Any) -> Any:
+        *mine, theirs = runs
+        return parallel.Outcome({n: {"seconds": 1.0, **ended(0.5)} for n in mine}, left=[theirs])
+
+    monkeypatch.setattr(module, "train_each", some)
+    record = tmp_path / "tuning.jsonl"
+    with pytest.raises(Interrupted, match="another process is at 1 of 5 runs"):
+        irm(tmp_path, record=record)
+    assert not record.exists()
 
 
 # -- what is kept ---------------------------------------------------------------------------------

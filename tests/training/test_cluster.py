@@ -22,7 +22,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from training_harness import differing, epochs_logged, one_line, outcome, small_recipe
+from training_harness import (
+    differing,
+    epochs_logged,
+    is_marked,
+    mark,
+    one_line,
+    outcome,
+    small_recipe,
+)
 
 import gsat
 from gsat.errors import MissingExtraError, RunError
@@ -176,15 +184,14 @@ def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_othe
 
 def test_workers_of_a_cluster_share_backbones(address: str, tmp_path: Path) -> None:
     small = {"hidden": 8, "layers": 1, "epochs": 2, "graphs": 60, "explain_epochs": 1}
-    runs = {
-        str(rate): make_recipe(
-            "ba2motifs", method="pgexplainer", settings={**small, "explain_lr": rate}
-        )
-        for rate in (0.1, 0.01)
-    }
-    ended = train_on_ray(runs, tmp_path, address=address, jobs=1, shelf=tmp_path / "shelf")
-    assert ended.results.keys() == runs.keys()
-    assert len(list(tmp_path.glob("shelf/*/seed-0/LAST"))) == 1
+    for name, rate in (("one", 0.1), ("two", 0.01)):
+        settings = {**small, "explain_lr": rate}
+        run = {name: make_recipe("ba2motifs", method="pgexplainer", settings=settings)}
+        ended = train_on_ray(run, tmp_path, address=address, shelf=tmp_path / "shelf")
+        assert ended.failures == {}
+        mark(tmp_path / "shelf")
+    assert not is_marked(tmp_path / "one")
+    assert is_marked(tmp_path / "two")
 
 
 def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(

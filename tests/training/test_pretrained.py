@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from training_harness import differing, epochs_logged, flip_byte, outcome, stopping
+from training_harness import (
+    differing,
+    epochs_logged,
+    flip_byte,
+    is_marked,
+    mark,
+    outcome,
+    stopping,
+)
 
 import gsat
 from gsat.methods.erm import ERMMethod
-from gsat.training import checkpoint, parallel
+from gsat.training import checkpoint, parallel, pretrained, rundir
+from gsat.training.pretrained import Shelf
 from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.train import load_data, make_method
 
 EPOCHS = 4
 SETTINGS: dict[str, Any] = {
@@ -100,6 +111,52 @@ def test_another_backbone_is_another(
     assert steps[0] > before
 
 
+def test_everything_the_weights_depend_on_is_in_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    star = {"pretrain_epochs": EPOCHS, "pretrain_lr": 0.02}
+
+    def place(**settings: Any) -> Path:
+        made = recipe("gsat-star", **{**star, **settings})
+        data = load_data(made)
+        shelf = Shelf.of(tmp_path, made, make_method(made, data), data.hash, results_version=2)
+        assert shelf is not None
+        return shelf.folder
+
+    here = place()
+    assert here == place(pretrain_ckpt="best") == place(r_final=0.6) == place(epochs=77)
+    for change in ({"pretrain_epochs": 5}, {"pretrain_lr": 0.5}, {"pretrain_plateau": 3}):
+        assert place(**change) != here
+    known = rundir.environment()
+    for key in ("versions", "machine", "cpu", "threads", "ops"):
+        monkeypatch.setattr(pretrained, "environment", lambda key=key: {**known, key: "another"})
+        assert place() != here
+    monkeypatch.undo()
+    assert place() == here
+
+
+def test_a_first_phase_begun_elsewhere_is_not_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other kernels, say: half of its weights are theirs."""
+    shelf, run = tmp_path / "shelf", tmp_path / "run"
+    with stopping(3), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe("pgexplainer"), run, checkpoint_seconds=0, shelf=shelf)
+    begun = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps({**begun, "ops": "others"}))
+    gsat.resume(run, shelf=shelf)
+    assert not shelf.exists()
+
+
+def test_a_log_that_was_cut_is_not_left_to_others(tmp_path: Path) -> None:
+    shelf, run = tmp_path / "shelf", tmp_path / "run"
+    with stopping(3), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe("pgexplainer"), run, checkpoint_seconds=0, shelf=shelf)
+    (run / "metrics.jsonl").unlink()
+    gsat.resume(run, shelf=shelf)
+    assert not shelf.exists()
+
+
 def test_what_only_the_explainer_has_does_not_count(steps: list[int], tmp_path: Path) -> None:
     for number, rate in enumerate((0.1, 0.01)):
         gsat.train(
@@ -175,9 +232,6 @@ def test_methods_that_begin_with_their_own_have_none(tmp_path: Path) -> None:
 def test_workers_share_it(tmp_path: Path) -> None:
     shelf = tmp_path / "shelf"
     parallel.train_each({"one": recipe("pgexplainer")}, tmp_path, shelf=shelf)
-    (kept,) = shelf.glob("*/seed-0")
-    state, _ = checkpoint.read(kept)
-    state.values["log"][0]["train"]["loss"] = 42.0  # to be known again
-    checkpoint.write(kept, state)
+    mark(shelf)
     parallel.train_each({"two": recipe("graphmask")}, tmp_path, shelf=shelf)
-    assert epochs_logged(tmp_path / "two")[0]["train"]["loss"] == 42.0
+    assert is_marked(tmp_path / "two")

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import pytest
 
+from gsat.training import checkpoint
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, make_recipe
 
@@ -79,6 +80,19 @@ def flip_byte(file: Path, where: float = 0.5) -> None:
     content = bytearray(file.read_bytes())
     content[int(len(content) * where)] ^= 1
     file.write_bytes(content)
+
+
+def mark(shelf: Path) -> None:
+    """Make the one first phase on a shelf known by the loss of its first epoch, 42."""
+    (kept,) = shelf.glob("*/seed-0")
+    state, _ = checkpoint.read(kept)
+    state.values["log"][0]["train"]["loss"] = 42.0
+    checkpoint.write(kept, state)
+
+
+def is_marked(run: Path) -> bool:
+    """Whether a run has taken it from there."""
+    return epochs_logged(run)[0]["train"]["loss"] == 42.0
 
 
 def one_line(error: BaseException) -> str:

@@ -35,7 +35,8 @@ def bench(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")] = 10,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="How many runs at a time, a thread each (1).")
+        int | None,
+        typer.Option(min=1, help="How many at a time, a thread each (1; on Ray all CPUs)."),
     ] = None,
     only: Annotated[
         str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
@@ -59,7 +60,8 @@ def bench(
     ] = False,
     engine: Annotated[str, typer.Option(help="Worker processes here (local), or ray.")] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster (a new one on this machine).")
+        str | None,
+        typer.Option(help="Of a Ray cluster (RAY_ADDRESS, or a new one on this machine)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/bench"),
     record: Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")] = RECORD,
@@ -98,7 +100,7 @@ def bench(
         for name, why in plan.without_data.items():
             print_error(f"{name} is left out: {why}")
         if dry_run:
-            _say_plan(plan, jobs or 1)
+            _say_plan(plan, jobs or (1 if engine == "local" else None))
             return
         outcome = run_plan(
             plan,
@@ -145,7 +147,7 @@ def _list(records: list[dict[str, Any]]) -> None:
         )
 
 
-def _say_plan(plan: Plan, jobs: int) -> None:
+def _say_plan(plan: Plan, jobs: int | None) -> None:
     from gsat.studies.cost import duration
 
     by_experiment: dict[Experiment, list[float]] = {}
@@ -156,7 +158,7 @@ def _say_plan(plan: Plan, jobs: int) -> None:
         typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
     typer.echo(
         f"{len(plan.left)} runs to do, {len(plan.done)} recorded; about "
-        f"{duration(plan.seconds / jobs)} with --jobs {jobs}"
+        f"{duration(plan.seconds / (jobs or 1))} {f'with --jobs {jobs}' if jobs else 'of one CPU'}"
     )
 
 
@@ -165,7 +167,8 @@ def _say_outcome(outcome: Outcome, budget: str | None) -> None:
         print_error(f"{name} failed: {why}")
     if outcome.left:
         what = "1 run is" if len(outcome.left) == 1 else f"{len(outcome.left)} runs are"
-        print_error(f"{budget} are spent; {what} left, the same command goes on with them")
+        why = f"{budget} are spent" if budget else "another process has runs of these"
+        print_error(f"{why}; {what} left, the same command goes on with them")
 
 
 def _show(

@@ -123,11 +123,11 @@ class Pretraining:
 
     def state(self) -> dict[str, Any]:
         """The two epochs, and ERM's state while it is trained, as plain values."""
-        return {"pretrained": self.epochs, "erm": self.erm.extra_state() if self.running else {}}
+        return {"epochs": self.epochs, "erm": self.erm.extra_state() if self.running else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore :meth:`state`."""
-        self.epochs = state["pretrained"]
+        self.epochs = state["epochs"]
         if self.running:
             self.erm.load_extra_state(state["erm"])
 

@@ -225,7 +225,7 @@ def run_plan(
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
     expected = {name: run.seconds for name, run in named.items()}
-    watch = Watch(bar, place.runs, expected, jobs or 1)
+    watch = Watch(bar, place.runs, expected, jobs or (1 if engine == "local" else None))
 
     def done(name: str, said: dict[str, Any] | str) -> None:
         run = named[name]

@@ -17,9 +17,11 @@ from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.methods import Method
+from gsat.methods.posthoc import PosthocMethod
 from gsat.studies.grids import grid_of
 from gsat.training.edit import change_settings
 from gsat.training.files import append_line
+from gsat.training.loop import Interrupted
 from gsat.training.parallel import train_each
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
@@ -107,8 +109,11 @@ def tune(
     data = load_data(base)
     base = settled(base, data)
     recipes = _points(base, values)
-    metric = metric or (known.metric if known and grid is None else None) or data.task.metric
-    _check_metric(metric, data, make_method(recipes[0], data))
+    made = make_method(recipes[0], data)
+    # An explainer leaves the network as it is, so the task's metric would tell nothing.
+    own = "explanation_auc" if isinstance(made, PosthocMethod) else data.task.metric
+    metric = metric or (known.metric if known and grid is None else None) or own
+    _check_metric(metric, data, made)
     if record is not None:
         read_records(record)  # a broken file is better known before training than after
 
@@ -129,6 +134,11 @@ def tune(
         )
     finally:
         bar.stop()
+    if new.left:
+        raise Interrupted(
+            f"another process is at {len(new.left)} of {len(runs)} runs in {folder}; the same "
+            f"command goes on when it has ended"
+        )
     results |= new.results
     failures = new.failures
     points = []
@@ -212,9 +222,12 @@ def _check_metric(metric: str, data: Dataset, method: Method) -> None:
     if metric in _EXPLANATION and not method.model.explains:
         raise GSATError(f"{method.title} explains nothing, so it can't be tuned by {metric}")
     if metric in _EXPLANATION and not data.valid.has("edge_truth"):
-        raise DataError(
-            f"{data.name} has no true explanations to tune by; choose --metric {of_task[0]}"
+        advice = (
+            "by which alone an explainer can be tuned; choose its settings with --set"
+            if isinstance(method, PosthocMethod)
+            else f"to tune by; choose --metric {of_task[0]}"
         )
+        raise DataError(f"{data.name} has no true explanations {advice}")
 
 
 def _judge(

@@ -58,7 +58,7 @@ def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
     }
     elsewhere = {
         name: (before, after)
-        for name, before, after in _pairs(record, now, tuple(now))
+        for name, before, after in _pairs(record, now, tuple(key for key in now if key in record))
         if before != after
     }
     return Verified(record, differing, elsewhere)

@@ -25,11 +25,11 @@ class Watch:
     Args:
         bar: not yet started. folder: of the runs.
         expected: seconds that were reckoned with, by the run's name.
-        jobs: how many runs there are at a time.
+        jobs: how many runs there are at a time; None if that is not known.
     """
 
     def __init__(
-        self, bar: Progress, folder: Path, expected: Mapping[str, float], jobs: int
+        self, bar: Progress, folder: Path, expected: Mapping[str, float], jobs: int | None
     ) -> None:
         self.bar, self.folder, self.expected, self.jobs = bar, folder, expected, jobs
         self.ended: set[str] = set()
@@ -40,7 +40,8 @@ class Watch:
         total = sum(self.expected.values())
         self.bar.start(max(round(total), 1), round(self.spent()))
         # The bar knows nothing of the time left until it has moved.
-        self.bar.advance(f"about {duration(total / self.jobs)} in all", 0)
+        whole = f"{duration(total / (self.jobs or 1))} {'in all' if self.jobs else 'of one CPU'}"
+        self.bar.advance(f"about {whole}", 0)
         if self.bar.visible:
             self._thread.start()
         return self

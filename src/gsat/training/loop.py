@@ -185,7 +185,9 @@ class Loop:
     def _keep_first_phase(self, seconds: float) -> None:
         """Leave the first phase to other runs if it has just ended."""
         if self.shelf and self.run and self.method.first and self.method.first.weights:
-            self.shelf.put(self.method, self.run.read_log(), seconds)
+            log = self.run.read_log()
+            if len(log) == self.done:  # nobody has cut it
+                self.shelf.put(self.method, log, seconds)
             self.method.first.weights = {}
 
     def _finished(self, done: int) -> bool:

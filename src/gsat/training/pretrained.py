@@ -8,7 +8,7 @@ takes one from there has the log, the time and, to the last bit, the weights of 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,11 @@ from gsat.training.checkpoint import State
 from gsat.training.files import checksum, disk_errors
 from gsat.training.recipe import Recipe
 from gsat.training.rundir import environment
+
+
+def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an environment weights depend on, to the last bit."""
+    return {key: where.get(key) for key in ("versions", "machine", "cpu", "threads", "ops")}
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,6 @@ class Shelf:
         """
         if method.first is None:
             return None
-        here = environment()
         told = {
             "data": recipe.data.model_dump(),
             "data_hash": data_hash,
@@ -52,7 +56,7 @@ class Shelf:
             "backbone": recipe.backbone.model_dump(),
             "seed": recipe.seed,
             **method.first.identity,
-            **{key: here[key] for key in ("versions", "machine", "threads", "ops")},
+            "numerics": numerics(environment()),
             **more,
         }
         what = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(told)[:16]}"

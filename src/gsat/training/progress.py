@@ -41,6 +41,8 @@ class Progress:
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             transient=True,
+            # Large steps come seldom; those of the last half minute would say nothing.
+            speed_estimate_period=30.0 if self.counted else 600.0,
         )
         self._bar.start()
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")

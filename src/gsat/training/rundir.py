@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from llvmlite.binding import get_host_cpu_name
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch.backends.cpu import get_cpu_capability
 
 from gsat.errors import BusyError, CheckpointError, RunError
 from gsat.ops import engine
@@ -233,6 +235,7 @@ def environment() -> dict[str, Any]:
         "versions": versions,
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "cpu": f"{get_host_cpu_name()} {get_cpu_capability()}",
         "system": platform.system(),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),

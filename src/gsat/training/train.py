@@ -20,7 +20,7 @@ from gsat.models.wrap import own_module
 from gsat.training.distributed import Team, own_device, resume_command
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
-from gsat.training.pretrained import Shelf
+from gsat.training.pretrained import Shelf, numerics
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.rundir import RunDirectory, environment
@@ -244,7 +244,7 @@ def _run(
                 device=device,
                 progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
                 checkpoint_seconds=checkpoint_seconds,
-                shelf=_place_on(shelf, method, data, recipe, device),
+                shelf=_place_on(shelf, method, data, recipe, run, device),
             )
             if loop.run:
                 locks.enter_context(loop.run.locked())
@@ -278,13 +278,20 @@ def _run(
 
 
 def _place_on(
-    shelf: str | Path | None, method: Method, data: Dataset, recipe: Recipe, device: str
+    shelf: str | Path | None,
+    method: Method,
+    data: Dataset,
+    recipe: Recipe,
+    run: RunDirectory | None,
+    device: str,
 ) -> Shelf | None:
-    """Where the first phase lies, if one is shared; several processes have other weights."""
-    if shelf is None or Team().size > 1:
+    """Where the first phase lies, if it is shared. A phase begun elsewhere is no other run's, nor
+    is one that may have been begun on another device, or is trained by several processes."""
+    if shelf is None or run is None or Team().size > 1 or device != "cpu":
         return None
-    numerics = {"device": device, "results_version": RESULTS_VERSION}
-    return Shelf.of(shelf, recipe, method, data.hash, **numerics)
+    if numerics(run.environment) != numerics(environment()):
+        return None
+    return Shelf.of(shelf, recipe, method, data.hash, results_version=RESULTS_VERSION)
 
 
 def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
