@@ -56,7 +56,7 @@ class _Job:
     tables: Tables
     out: str
     record: str | None
-    shelf: str | None
+    shelf: str | None = None
 
 
 def train_all(
