@@ -82,3 +82,28 @@ def test_it_ends_with_an_error(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert bar.over
     assert not watch._thread.is_alive()
+
+
+def test_the_real_bar_knows_the_time_left_between_tellings_half_a_minute_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps of unlike size come seldom; rich would have forgotten them by then."""
+    now = [0.0]
+    bar = Progress("runs", counted=False)
+    bar.visible = True
+    bar.start(100)
+    monkeypatch.setattr(bar._bar, "get_time", lambda: now[0])
+    monkeypatch.setattr(bar._bar.tasks[0], "_get_time", lambda: now[0])
+    bar._bar.reset(bar._task, total=100, completed=0, status="")
+    try:
+        for done in (10, 20, 30):
+            now[0] += 35.0
+            bar.reach(done, f"{done} done")
+        (task,) = bar._bar.tasks
+        assert (task.completed, task.fields["status"]) == (30, "30 done")
+        now[0] += 34.0
+        bar.reach(30)
+        assert task.fields["status"] == "30 done"
+        assert task.time_remaining == pytest.approx(245, rel=0.5)
+    finally:
+        bar.stop()

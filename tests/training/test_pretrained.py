@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from training_harness import (
@@ -21,8 +22,9 @@ from training_harness import (
 import gsat
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, parallel, pretrained, rundir
-from gsat.training.pretrained import Shelf
+from gsat.training.pretrained import Slot
 from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.rundir import RunDirectory
 from gsat.training.train import load_data, make_method
 
 EPOCHS = 4
@@ -119,9 +121,12 @@ def test_everything_the_weights_depend_on_is_in_the_key(
     def place(**settings: Any) -> Path:
         made = recipe("gsat-star", **{**star, **settings})
         data = load_data(made)
-        shelf = Shelf.of(tmp_path, made, make_method(made, data), data.hash, results_version=2)
-        assert shelf is not None
-        return shelf.folder
+        run = RunDirectory.create(tmp_path / uuid4().hex, made)
+        method = make_method(made, data)
+        monkeypatch.setattr(RunDirectory, "environment", pretrained.environment())
+        slot = Slot.of(tmp_path, run, made, method, data.hash, results_version=2)
+        assert slot is not None
+        return slot.folder
 
     here = place()
     assert here == place(pretrain_ckpt="best") == place(r_final=0.6) == place(epochs=77)

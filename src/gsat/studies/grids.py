@@ -46,7 +46,7 @@ GRIDS: Mapping[str | tuple[str, str], Grid] = {
         },
         "explanation_auc",
     ),
-    # What its authors' programs run with, and what the first of them have at ten times the rate.
+    # The lower rate, both lengths and ``sees=layer`` are from its authors' programs.
     "graphmask": Grid(
         {
             "explain_lr": (3e-4, 3e-3),

@@ -28,7 +28,7 @@ from gsat.training.checkpoint import State, Tensors
 from gsat.training.distributed import Team, resume_command
 from gsat.training.evaluate import evaluate, hops_of
 from gsat.training.files import disk_errors
-from gsat.training.pretrained import Shelf
+from gsat.training.pretrained import Slot
 from gsat.training.progress import Progress
 from gsat.training.rundir import RunDirectory
 
@@ -56,7 +56,7 @@ class Loop:
             together. seed: of all draws. run: only the first process writes to it.
         checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
             passed since the last one, and always at the end.
-        shelf: where the first phase is taken from or, when it has been trained, kept.
+        slot: where the first phase is taken from or, when it has been trained, kept.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Loop:
         device: str = "cpu",
         progress: Progress | None = None,
         checkpoint_seconds: float = 30.0,
-        shelf: Shelf | None = None,
+        slot: Slot | None = None,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
         self.team = Team()
         self.source, self.run, self.device = run, run if self.team.is_main else None, device
         self.progress = progress or Progress(quiet=True)
-        self.checkpoint_seconds, self.shelf = checkpoint_seconds, shelf
+        self.checkpoint_seconds, self.slot = checkpoint_seconds, slot
         self.draws = Draws(seed, "training")
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
@@ -173,7 +173,7 @@ class Loop:
 
     def _take_first_phase(self) -> None:
         """Begin after the first phase if another run has trained it."""
-        taken = self.shelf.take(self.method) if self.shelf and self.run else None
+        taken = self.slot.take(self.method) if self.slot and self.run else None
         if taken is None:
             return
         log, seconds = taken
@@ -184,10 +184,10 @@ class Loop:
 
     def _keep_first_phase(self, seconds: float) -> None:
         """Leave the first phase to other runs if it has just ended."""
-        if self.shelf and self.run and self.method.first and self.method.first.weights:
+        if self.slot and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
             if len(log) == self.done:  # nobody has cut it
-                self.shelf.put(self.method, log, seconds)
+                self.slot.put(self.method, log, seconds)
             self.method.first.weights = {}
 
     def _finished(self, done: int) -> bool:

@@ -20,7 +20,7 @@ from gsat.training import checkpoint
 from gsat.training.checkpoint import State
 from gsat.training.files import checksum, disk_errors
 from gsat.training.recipe import Recipe
-from gsat.training.rundir import environment
+from gsat.training.rundir import RunDirectory, environment
 
 
 def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """The place of one first phase.
+class Slot:
+    """The place of one first phase on a shelf.
 
     Attributes:
         folder: where it lies, as a checkpoint of the last epoch and the best one.
@@ -40,14 +40,22 @@ class Shelf:
 
     @classmethod
     def of(
-        cls, folder: str | Path, recipe: Recipe, method: Method, data_hash: str, **more: Any
-    ) -> Shelf | None:
-        """The place below ``folder`` for the first phase of a run, if it has one.
+        cls,
+        shelf: str | Path,
+        run: RunDirectory,
+        recipe: Recipe,
+        method: Method,
+        data_hash: str,
+        **more: Any,
+    ) -> Slot | None:
+        """The place for the first phase of a run, if it has one and it can be shared: one that was
+        begun elsewhere, with other numerics, is no other run's.
 
         Args:
             more: what else its weights depend on, as plain values.
         """
-        if method.first is None:
+        here = numerics(environment())
+        if method.first is None or numerics(run.environment) != here:
             return None
         told = {
             "data": recipe.data.model_dump(),
@@ -56,11 +64,11 @@ class Shelf:
             "backbone": recipe.backbone.model_dump(),
             "seed": recipe.seed,
             **method.first.identity,
-            "numerics": numerics(environment()),
+            "numerics": here,
             **more,
         }
         what = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(told)[:16]}"
-        return cls(Path(folder) / what / f"seed-{recipe.seed}")
+        return cls(Path(shelf) / what / f"seed-{recipe.seed}")
 
     def take(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
         """Give the method the network, if it is there.

@@ -15,12 +15,20 @@ from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS, GSATMethod, Method
-from gsat.models import BACKBONES, InterpretableModel, Wrapped
+from gsat.models import BACKBONES, InterpretableModel
 from gsat.models.wrap import own_module
-from gsat.training.distributed import Team, own_device, resume_command
+from gsat.training.checks import (
+    check_config,
+    check_data,
+    check_processes,
+    check_setting,
+    check_shared,
+    describe,
+)
+from gsat.training.distributed import Team, own_device
 from gsat.training.files import write_json
 from gsat.training.loop import Loop
-from gsat.training.pretrained import Shelf, numerics
+from gsat.training.pretrained import Slot
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.rundir import RunDirectory, environment
@@ -76,7 +84,7 @@ def train(
             explainers that begin with the same one train it once. The results are the same.
     """
     with Team().agreed():
-        _check_shared(recipe)
+        check_shared(recipe)
         device = check_device(own_device(device))
         data = load_data(recipe)
         recipe = settled(recipe, data)
@@ -110,13 +118,13 @@ def fit(
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
         **({} if data.seed == seed else {"data.split_seed": data.seed}),
-        **_describe(model),
+        **describe(model),
     }
     recipe = make_recipe(
         data.name, backbone=model.backbone.name, seed=seed, settings={**described, **settings}
     )
     for key, value in described.items():
-        _check_same(recipe, key, value, "the model given to fit, it can't become")
+        check_setting(recipe, key, value, "the model given to fit, it can't become")
     if recipe.split_seed != data.seed:
         raise RecipeError(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
@@ -155,15 +163,15 @@ def resume(
         recipe = run.recipe
         if model is not None:
             where = f"the model given to resume {path}, in the run it is"
-            for key, value in _describe(model).items():
-                _check_same(recipe, key, value, where)
+            for key, value in describe(model).items():
+                check_setting(recipe, key, value, where)
         elif isinstance(recipe.backbone, WrappedSettings):
             raise own_module(recipe.backbone.module)
         if data is not None:
-            _check_data(recipe, data, path)
+            check_data(recipe, data, path)
         if run.result_path.is_file():
             return Run(load(path, model), recipe, run.result, run.path)
-        _check_processes(run)
+        check_processes(run)
         device = check_device(own_device(device))
         data = load_data(recipe) if data is None else data
         if model is None:
@@ -198,7 +206,7 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
     if model is None:
         model = METHODS[described["method"]].Model.from_config(described["model"])
     else:
-        _check_config(model, described["model"], path)
+        check_config(model, described["model"], path)
         model.r = described["model"]["r"]
     try:
         model.load_state_dict(weights)
@@ -231,10 +239,14 @@ def _run(
     given: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
-    team, problems = Team(), []
+    team, problems, slot = Team(), [], None
     with ExitStack() as locks:
         with team.agreed():
             quiet = not (progress and team.is_main)
+            # What is begun on one device may be resumed on another: only the CPU's is shared.
+            if shelf is not None and run is not None and team.size == 1 and device == "cpu":
+                version = {"results_version": RESULTS_VERSION}
+                slot = Slot.of(shelf, run, recipe, method, data.hash, **version)
             loop = Loop(
                 method,
                 data,
@@ -244,7 +256,7 @@ def _run(
                 device=device,
                 progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
                 checkpoint_seconds=checkpoint_seconds,
-                shelf=_place_on(shelf, method, data, recipe, run, device),
+                slot=slot,
             )
             if loop.run:
                 locks.enter_context(loop.run.locked())
@@ -277,49 +289,11 @@ def _run(
     return Run(method.model, recipe, result, run.path if run else None)
 
 
-def _place_on(
-    shelf: str | Path | None,
-    method: Method,
-    data: Dataset,
-    recipe: Recipe,
-    run: RunDirectory | None,
-    device: str,
-) -> Shelf | None:
-    """Where the first phase lies, if it is shared. A phase begun elsewhere is no other run's, nor
-    is one that may have been begun on another device, or is trained by several processes."""
-    if shelf is None or run is None or Team().size > 1 or device != "cpu":
-        return None
-    if numerics(run.environment) != numerics(environment()):
-        return None
-    return Shelf.of(shelf, recipe, method, data.hash, results_version=RESULTS_VERSION)
-
-
 def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
     """The run directory, if one is wanted; of several processes, the first makes it."""
     if out is None:
         return None
     return RunDirectory.create(out, recipe) if Team().is_main else RunDirectory(out)
-
-
-def _check_shared(recipe: Recipe) -> None:
-    """Raise unless as many processes as there are can train this method."""
-    method = METHODS[recipe.method]
-    if Team().size > 1 and not method.shares:
-        known = ", ".join(name for name, other in METHODS.items() if other.shares)
-        raise GSATError(
-            f"{method.title} is trained by one process, not by {Team().size} (that goes for "
-            f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
-        )
-
-
-def _check_processes(run: RunDirectory) -> None:
-    """Raise unless there are as many processes as the run was begun with: results depend on it."""
-    begun, here = run.environment.get("processes", 1), Team().size
-    if begun != here:
-        raise RunError(
-            f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
-            f"go on with it by: {resume_command(begun)} {run.path}"
-        )
 
 
 def load_data(recipe: Recipe) -> Dataset:
@@ -343,52 +317,3 @@ def make_method(recipe: Recipe, data: Dataset) -> Method:
     method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
     method.prepare(data)
     return method
-
-
-def _describe(model: GSAT) -> dict[str, Any]:
-    """The settings of a recipe that a model carries in itself."""
-    config = model.backbone.config
-    if isinstance(model.backbone, Wrapped):
-        network = {"backbone.module": config["module"]}
-    else:
-        names = ("hidden", "layers", "dropout", "aggregators", "scalers")
-        known = [key for key in names if key in config]
-        network = {f"backbone.{key}": config[key] for key in known}
-        network["backbone.edge_features"] = bool(config.get("edge_features"))
-    return {
-        **network,
-        "method.gsat.attention": model.on,
-        "method.gsat.extractor_dropout": model.extractor.dropout,
-        "method.gsat.temperature": model.temperature,
-        "method.gsat.sampling": model.sampling,
-    }
-
-
-def _check_same(recipe: Recipe, key: str, value: Any, where: str) -> None:
-    table: Any = recipe.tables()
-    for part in key.split("."):
-        table = table.get(part)
-    if table != value:
-        raise RecipeError(f"{key} is {value!r} in {where} {table!r}")
-
-
-def _check_data(recipe: Recipe, data: Dataset, path: str | Path) -> None:
-    """Raise unless the data is that of the run, split in the same way."""
-    wanted = {**recipe.data.options, "name": recipe.data.name, "seed": recipe.split_seed}
-    for key, value in {**data.options, "name": data.name, "seed": data.seed}.items():
-        if wanted.get(key, value) != value:
-            raise RecipeError(
-                f"data.{key} is {value!r} in the data given to resume {path}, in the run it is "
-                f"{wanted[key]!r}"
-            )
-
-
-def _check_config(model: GSAT, trained: dict[str, Any], path: str | Path) -> None:
-    """Raise unless a model is made as the one that was trained."""
-    made = model.config
-    for key, value in {**trained, **trained["backbone"]}.items():
-        came = {**made, **made["backbone"]}.get(key)
-        if key not in ("backbone", "r") and came != value:
-            raise RunError(
-                f"the model given does not fit {path}: its {key} is {came!r}, the run's {value!r}"
-            )

@@ -1,0 +1,88 @@
+"""Does what a caller brings fit what is to be trained, or what was?
+
+Everything here raises a one-line error that says what was needed and what came, or does nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gsat.datasets.load import Dataset
+from gsat.errors import GSATError, RecipeError, RunError
+from gsat.gsat import GSAT
+from gsat.methods import METHODS
+from gsat.models import Wrapped
+from gsat.training.distributed import Team, resume_command
+from gsat.training.recipe import Recipe
+from gsat.training.rundir import RunDirectory
+
+
+def check_shared(recipe: Recipe) -> None:
+    """Raise unless as many processes as there are can train this method."""
+    method = METHODS[recipe.method]
+    if Team().size > 1 and not method.shares:
+        known = ", ".join(name for name, other in METHODS.items() if other.shares)
+        raise GSATError(
+            f"{method.title} is trained by one process, not by {Team().size} (that goes for "
+            f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
+        )
+
+
+def check_processes(run: RunDirectory) -> None:
+    """Raise unless there are as many processes as the run was begun with: results depend on it."""
+    begun, here = run.environment.get("processes", 1), Team().size
+    if begun != here:
+        raise RunError(
+            f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
+            f"go on with it by: {resume_command(begun)} {run.path}"
+        )
+
+
+def describe(model: GSAT) -> dict[str, Any]:
+    """The settings of a recipe that a model carries in itself."""
+    config = model.backbone.config
+    if isinstance(model.backbone, Wrapped):
+        network = {"backbone.module": config["module"]}
+    else:
+        names = ("hidden", "layers", "dropout", "aggregators", "scalers")
+        known = [key for key in names if key in config]
+        network = {f"backbone.{key}": config[key] for key in known}
+        network["backbone.edge_features"] = bool(config.get("edge_features"))
+    return {
+        **network,
+        "method.gsat.attention": model.on,
+        "method.gsat.extractor_dropout": model.extractor.dropout,
+        "method.gsat.temperature": model.temperature,
+        "method.gsat.sampling": model.sampling,
+    }
+
+
+def check_setting(recipe: Recipe, key: str, value: Any, where: str) -> None:
+    table: Any = recipe.tables()
+    for part in key.split("."):
+        table = table.get(part)
+    if table != value:
+        raise RecipeError(f"{key} is {value!r} in {where} {table!r}")
+
+
+def check_data(recipe: Recipe, data: Dataset, path: str | Path) -> None:
+    """Raise unless the data is that of the run, split in the same way."""
+    wanted = {**recipe.data.options, "name": recipe.data.name, "seed": recipe.split_seed}
+    for key, value in {**data.options, "name": data.name, "seed": data.seed}.items():
+        if wanted.get(key, value) != value:
+            raise RecipeError(
+                f"data.{key} is {value!r} in the data given to resume {path}, in the run it is "
+                f"{wanted[key]!r}"
+            )
+
+
+def check_config(model: GSAT, trained: dict[str, Any], path: str | Path) -> None:
+    """Raise unless a model is made as the one that was trained."""
+    made = model.config
+    for key, value in {**trained, **trained["backbone"]}.items():
+        came = {**made, **made["backbone"]}.get(key)
+        if key not in ("backbone", "r") and came != value:
+            raise RunError(
+                f"the model given does not fit {path}: its {key} is {came!r}, the run's {value!r}"
+            )
