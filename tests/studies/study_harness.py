@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from gsat.studies.report import write_between_marks
 from gsat.studies.study import Experiment
 from gsat.training.train import RESULTS_VERSION
 
@@ -40,3 +42,11 @@ def lines(experiment: Experiment, aucs: Mapping[int, float | None]) -> list[dict
         line(experiment, seed, test={"accuracy": (auc or 0) / 2, "explanation_auc": auc})
         for seed, auc in aucs.items()
     ]
+
+
+def assert_page(page: Path, generated: str, scratch: Path) -> None:
+    """A page has between its marks what is generated from the recorded runs."""
+    shown, copy = page.read_text(encoding="utf-8"), scratch / "copy.md"
+    copy.write_text(shown, encoding="utf-8")
+    write_between_marks(copy, generated)
+    assert copy.read_text(encoding="utf-8") == shown, "run: make results"

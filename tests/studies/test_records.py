@@ -30,19 +30,30 @@ def test_stale_lines_and_trainings_over_several_processes_are_left_out() -> None
     assert Records([line(MUTAG, 0, processes=1)]).of(MUTAG).seeds == [0]
 
 
-def test_of_several_graphs_those_with_most_seeds_count() -> None:
-    new = [line(MUTAG, seed, data_hash="new") for seed in (0, 1)]
+def test_of_several_graphs_the_latest_count_whatever_was_run() -> None:
+    other = Experiment("mutag", "dir")
     old = [line(MUTAG, seed, data_hash="old") for seed in (0, 1, 2)]
-    assert Records([*old, *new]).of(MUTAG).data_hash == "old"
-    assert Records([*new, *old]).of(MUTAG).data_hash == "old"
+    new = line(MUTAG, 0, data_hash="new")
+    assert Records([*old, new]).of(MUTAG).seeds == [0]
+    assert Records([new, *old]).of(MUTAG).data_hash == "old"
+    # Another method on the new graphs makes the old runs stale: they are not to be compared.
+    assert Records([*old, line(other, 0, data_hash="new")]).of(MUTAG).seeds == []
+    # Other options are other graphs, another split is none.
+    held_out = Experiment("mutag", "gsat", settings=(("test", "held-out"),))
+    assert Records([*old, line(held_out, 0, data_hash="new")]).of(MUTAG).seeds == [0, 1, 2]
+    split = Experiment("mutag", "gsat", settings=(("split_seed", 5),))
+    assert Records([*old, line(split, 0, data_hash="new")]).of(MUTAG).seeds == []
 
 
-def test_of_equals_the_later_counts() -> None:
-    one, two = line(MUTAG, 0, data_hash="one"), line(MUTAG, 0, data_hash="two")
-    assert Records([one, two]).of(MUTAG).data_hash == "two"
-    # The last line decides, not the first.
-    one_more, two_more = (line(MUTAG, 1, data_hash=name) for name in ("one", "two"))
-    assert Records([one, two, two_more, one_more]).of(MUTAG).data_hash == "one"
+def test_lines_of_other_files_are_known_by_recipe_graphs_and_numerics() -> None:
+    records = Records([line(MUTAG, 0, data_hash="old"), line(MUTAG, 0, data_hash="new")])
+    assert records.knows(line(MUTAG, 5, data_hash="new"))
+    for stranger in (
+        line(MUTAG, 0, data_hash="old"),
+        line(MUTAG, 0, data_hash="new", results_version=RESULTS_VERSION - 1),
+        line(Experiment("mutag", "dir"), 0, data_hash="new"),
+    ):
+        assert not records.knows(stranger)
 
 
 def test_a_failure_is_a_seed_that_was_tried() -> None:
@@ -58,9 +69,10 @@ def test_a_success_takes_the_place_of_a_failure_before_it() -> None:
     assert (sorted(runs.done), sorted(runs.failed)) == ([0], [1])
 
 
-def test_failures_count_among_the_seeds_of_their_graphs() -> None:
-    failed = [failure(MUTAG, seed, data_hash="new") for seed in (0, 1)]
-    assert Records([*failed, line(MUTAG, 0, data_hash="old")]).of(MUTAG).data_hash == "new"
+def test_a_failure_is_of_its_graphs_too() -> None:
+    failed = failure(MUTAG, 0, data_hash="new")
+    runs = Records([line(MUTAG, 0, data_hash="old"), failed]).of(MUTAG)
+    assert (list(runs.done), list(runs.failed), runs.data_hash) == ([], [0], "new")
 
 
 def test_gaps_are_seen() -> None:

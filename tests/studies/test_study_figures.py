@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from study_harness import failure, line
 
 import gsat
 from gsat.draw import draw_curves
 from gsat.errors import GSATError, RunError
 from gsat.studies.figures import examples, posthoc_curves, regulariser_curves
+from gsat.studies.records import Records
+from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
 from gsat.training.train import RESULTS_VERSION
 
@@ -83,23 +86,14 @@ def test_a_data_set_without_runs_has_empty_panels(tmp_path: Path) -> None:
 
 
 def swept(seed: int, auc: float | None, data: str = "spmotif-0.5", **settings: Any) -> Any:
-    recipe = make_recipe(data, seed=seed, settings=settings)
-    return {
-        "dataset": data,
-        "method": "gsat",
-        "backbone": "gin",
-        "seed": seed,
-        "results_version": RESULTS_VERSION,
-        "recipe_hash": recipe.hash(),
-        "recipe": recipe.tables(),
-        "test": {"accuracy": 0.4, "explanation_auc": auc},
-    }
+    experiment = Experiment(data, "gsat", settings=tuple(settings.items()))
+    return line(experiment, seed, test={"accuracy": 0.4, "explanation_auc": auc})
 
 
 def test_a_sweep_of_r_and_one_of_the_norm() -> None:
     records = [swept(s, 0.5 + r / 4 + s / 10, r_final=r) for r in (0.9, 0.1) for s in (0, 1)]
     records += [swept(0, 0.3, regulariser="l1", info_coef=c) for c in (1.0, 1e-5)]
-    by_r, by_weight = regulariser_curves(records)
+    by_r, by_weight = regulariser_curves(Records(records))
     assert by_r.title == "Spurious-Motif, b = 0.5"
     auc, accuracy = by_r.lines
     assert (auc.name, accuracy.name) == ("explanation AUC", "accuracy")
@@ -118,19 +112,20 @@ def test_a_sweep_changes_one_thing() -> None:
         swept(0, 0.1, r_final=0.6, info_coef=0.0),
         swept(0, 0.1, regulariser="none"),
         {**swept(0, 0.1, r_final=0.6), "results_version": RESULTS_VERSION - 1},
-        {**swept(0, 0.1, r_final=0.6), "method": "gsat-star"},
-        {**swept(1, 0.1, r_final=0.6), "test": None},
+        {**swept(0, 0.1, r_final=0.6), "data_hash": "old graphs"},
+        line(Experiment("spmotif-0.5", "gsat-star", settings=(("r_final", 0.6),))),
+        failure(Experiment("spmotif-0.5", "gsat", settings=(("r_final", 0.6),)), 1),
     ]
-    by_r, by_weight = regulariser_curves([*others, good])
+    by_r, by_weight = regulariser_curves(Records([*others, good]))
     assert list(by_r.lines[0].mean) == [0.7]
     assert list(by_weight.lines[0].x) == []
     with pytest.raises(GSATError, match="no sweep"):
-        regulariser_curves(others)
+        regulariser_curves(Records(others))
 
 
 def test_every_bias_has_its_panels() -> None:
     records = [swept(0, 0.5, data=f"spmotif-{b}", r_final=0.5) for b in ("0.9", "0.5")]
-    titles = [panel.title for panel in regulariser_curves(records)]
+    titles = [panel.title for panel in regulariser_curves(Records(records))]
     assert titles == ["Spurious-Motif, b = 0.5"] * 2 + ["Spurious-Motif, b = 0.9"] * 2
 
 

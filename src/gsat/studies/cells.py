@@ -21,7 +21,7 @@ MARK_NOTES = {
 FAR = "‡"  # the paper's dagger, which marks other data here
 PAPERS_SEEDS, PAPERS_SEEDS_OF = 10, {"ib-subgraph": 5}
 OURS = ("gsat", "gsat-star")
-# What the paper says of each rule in its captions.
+# The rules of the paper's captions; tables 4, 6 and 7 state none and have that of table 1.
 RULES = {
     "best-baseline": "Underlined: the best baseline. Bold: GSAT whose mean is above that of the "
     f"best baseline; {FAR} by more than two of its standard deviations. Only where all baselines "

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gsat.draw import Line, Panel, Row, draw_curves, draw_examples
 from gsat.errors import GSATError, RunError
 from gsat.methods import METHODS
 from gsat.metrics import explanation_auc
-from gsat.studies.records import counts
+from gsat.studies.records import Record, Records, Runs, counts
 from gsat.studies.runner import Place
-from gsat.studies.study import Study
-from gsat.training.recipe import make_recipe
+from gsat.studies.study import Experiment, Study
+from gsat.studies.tables import L1_SWEEP, R_SWEEP
 from gsat.training.results import read_records, summarise
 from gsat.training.train import load, load_data
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
     from gsat.graphs import Explanation
 
-Record = Mapping[str, Any]
 TITLES = {"ba2motifs": "BA-2Motifs", "mutag": "Mutag", "mnist75sp": "MNIST-75sp"}
 POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
 
@@ -45,7 +44,9 @@ def posthoc_curves(
         curves: lines of ``results/curves.jsonl``; those of other versions are passed over.
         recipes: hashes of the recipes that count, needed where a method has runs of several.
     """
-    known = [run for run in _current(curves) if recipes is None or run["recipe_hash"] in recipes]
+    known = [
+        run for run in curves if counts(run) and (recipes is None or run["recipe_hash"] in recipes)
+    ]
     panels = []
     for dataset in datasets:
         auc, loss = [], []
@@ -75,42 +76,29 @@ def posthoc_curves(
 
 
 def regulariser_curves(
-    records: Iterable[Record],
+    records: Records,
     *,
     datasets: Sequence[str] = ("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"),
     backbone: str = "gin",
 ) -> list[Panel]:
     """Explanation AUC and accuracy over r and over the weight λ₁ of the ℓ₁ norm, two panels for
-    each data set that has runs of either.
-
-    Args:
-        records: lines of ``results/runs.jsonl``. Those count that differ from the shipped recipe in
-            ``r_final`` alone or in ``regulariser=l1`` with its ``info_coef``.
-    """
-    known = [r for r in _current(records) if (r["method"], r["backbone"]) == ("gsat", backbone)]
+    each data set that has runs of either."""
     panels = []
     for dataset in datasets:
-        by_r: dict[float, list[Record]] = {}
-        by_weight: dict[float, list[Record]] = {}
-        for record in known:
-            if record["dataset"] != dataset or not record.get("test"):
-                continue
-            settings = record["recipe"]["method"]["gsat"]
-            if settings["regulariser"] == "l1":
-                place, found = settings["info_coef"], by_weight
-                changed = {"regulariser": "l1", "info_coef": place}
-            else:
-                place, found = settings["r_final"], by_r
-                changed = {"r_final": place}
-            wanted = make_recipe(dataset, backbone=backbone, settings=changed)
-            if wanted.hash() == record["recipe_hash"]:
-                found.setdefault(place, []).append(record)
-        if by_r or by_weight:
+        by_r, by_weight = (
+            _sweep(
+                {
+                    place: records.of(Experiment(dataset, "gsat", backbone, settings))
+                    for place, settings in points.items()
+                }
+            )
+            for points in (R_SWEEP, L1_SWEEP)
+        )
+        if by_r[0].x or by_weight[0].x:
             name, axis = _title(dataset), "AUC, accuracy (test)"
-            over_weight = {weight: runs for weight, runs in by_weight.items() if weight > 0}
             panels += [
-                Panel(name, "r", axis, _sweep(by_r), y_range=(0, 1.03)),
-                Panel(name, "λ₁ (ℓ₁ norm)", axis, _sweep(over_weight), "log", y_range=(0, 1.03)),
+                Panel(name, "r", axis, by_r, y_range=(0, 1.03)),
+                Panel(name, "λ₁ (ℓ₁ norm)", axis, by_weight, "log", y_range=(0, 1.03)),
             ]
     if not panels:
         raise GSATError(f"no sweep of r or λ₁ is recorded on {', '.join(datasets)}")
@@ -178,11 +166,11 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
     datasets = list(dict.fromkeys(experiment.dataset for experiment in study.experiments))
     if study.name == "fig-posthoc":
         hashes = {experiment.hash for experiment in study.experiments}
-        curves = read_records(place.curves)
+        curves = filter(Records.read(place.record).knows, read_records(place.curves))
         draw_curves(posthoc_curves(curves, datasets=datasets, recipes=hashes), picture)
         return [picture]
     if study.name == "fig-regulariser":
-        panels = regulariser_curves(read_records(place.record), datasets=datasets)
+        panels = regulariser_curves(Records.read(place.record), datasets=datasets)
         draw_curves(panels, picture, columns=2)
         return [picture]
     found: dict[str, list[Path]] = {}
@@ -200,10 +188,6 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
     return pictures
 
 
-def _current(records: Iterable[Record]) -> list[Record]:
-    return [line for line in records if counts(line) and "failed" not in line]
-
-
 def _title(dataset: str) -> str:
     name, _, bias = dataset.partition("-")
     return f"Spurious-Motif, b = {bias}" if name == "spmotif" else TITLES.get(dataset, dataset)
@@ -215,12 +199,11 @@ def _over_epochs(name: str, runs: Sequence[Sequence[float | None]]) -> Line:
     return _line(name, range(1, len(spread) + 1), spread)
 
 
-def _sweep(found: Mapping[float, Sequence[Record]]) -> list[Line]:
-    places = sorted(found)
-    metrics = {"explanation AUC": "explanation_auc", "accuracy": "accuracy"}
+def _sweep(runs: Mapping[float, Runs]) -> list[Line]:
+    places = sorted(place for place, found in runs.items() if found.done)
     return [
-        _line(name, places, [summarise(r["test"].get(key) for r in found[p]) for p in places])
-        for name, key in metrics.items()
+        _line(name, places, [summarise(runs[place].values(metric).values()) for place in places])
+        for name, metric in (("explanation AUC", "explanation_auc"), ("accuracy", "accuracy"))
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,6 @@ from gsat.training.results import read_records
 from gsat.training.train import RESULTS_VERSION
 
 Record = Mapping[str, Any]
-_Lines = tuple[dict[int, Record], dict[int, Record]]  # finished and failed, by seed
 
 
 def counts(line: Record) -> bool:
@@ -57,18 +57,29 @@ class Runs:
 class Records:
     """An index of recorded runs of today's numerics, each trained by one process.
 
-    Where the graphs of a data set have changed between runs, those on which most seeds were tried
-    count, of equals the later.
+    Where the graphs of a data set have changed between runs, those of the last line count: older
+    ones are stale, whatever was run on them.
     """
 
     def __init__(self, lines: Iterable[Record]) -> None:
-        found: dict[str, dict[str, _Lines]] = {}
-        for line in filter(counts, lines):
-            graphs = found.setdefault(line["recipe_hash"], {})
-            # Put at the end again: the later of two equals is the one that was added to last.
-            done, failed = graphs[line["data_hash"]] = graphs.pop(line["data_hash"], ({}, {}))
-            (failed if "failed" in line else done)[line["seed"]] = line
-        self._runs = {recipe: _most_seeds(graphs) for recipe, graphs in found.items()}
+        known = [line for line in lines if counts(line)]
+        latest = {_data(line): line["data_hash"] for line in known}
+        done: dict[str, dict[int, Record]] = {}
+        failed: dict[str, dict[int, Record]] = {}
+        hashes = {}
+        for line in known:
+            if line["data_hash"] == latest[_data(line)]:
+                recipe = line["recipe_hash"]
+                hashes[recipe] = line["data_hash"]
+                ended = failed if "failed" in line else done
+                ended.setdefault(recipe, {})[line["seed"]] = line
+        for recipe, lost in failed.items():
+            for seed in done.get(recipe, ()):
+                lost.pop(seed, None)
+        self._runs = {
+            recipe: Runs(done.get(recipe, {}), failed.get(recipe, {}), data_hash)
+            for recipe, data_hash in hashes.items()
+        }
 
     @classmethod
     def read(cls, path: str | Path) -> Records:
@@ -79,19 +90,21 @@ class Records:
         """The runs of an experiment."""
         return self._runs.get(experiment.hash, Runs())
 
+    def knows(self, line: Record) -> bool:
+        """Whether a line of another file, of curves say, is of runs that count: the same recipe,
+        graphs and numerics."""
+        runs = self._runs.get(line["recipe_hash"], Runs())
+        return counts(line) and line["data_hash"] == runs.data_hash
+
     def items(self) -> Iterator[tuple[str, Runs]]:
         """All runs by recipe hash."""
         yield from self._runs.items()
 
 
-def _most_seeds(graphs: Mapping[str, _Lines]) -> Runs:
-    best = Runs()
-    for data_hash, (done, failed) in graphs.items():
-        left = {seed: line for seed, line in failed.items() if seed not in done}
-        runs = Runs(done, left, data_hash)
-        if len(runs.seeds) >= len(best.seeds):
-            best = runs
-    return best
+def _data(line: Record) -> str:
+    """What decides the graphs: the data set and its options, not the split."""
+    options = {k: v for k, v in line["recipe"]["data"].items() if k != "split_seed"}
+    return json.dumps(options, sort_keys=True)
 
 
 def _own_metric(record: Record, metric: str) -> str:
