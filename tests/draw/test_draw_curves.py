@@ -136,3 +136,15 @@ def test_the_legend_stays_on_a_narrow_page() -> None:
     assert page.x0 <= box.x0
     assert box.x1 <= page.x1
     assert box.y1 <= figure.axes[0].get_window_extent().y0
+
+
+def test_a_log_axis_of_less_than_two_decades_has_figures_between_them() -> None:
+    def labels(*values: float) -> list[str]:
+        line = Line("a", range(len(values)), values)
+        (axes,) = draw_curves([Panel("t", "x", "y", [line], y_scale="log")]).axes
+        low, high = axes.get_ylim()
+        ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
+        return [axes.yaxis.get_major_formatter()(tick) for tick in ticks]
+
+    assert labels(0.15, 1.2) == ["0.2", "0.5", "1"]
+    assert all("10^" in label for label in labels(0.01, 100.0))

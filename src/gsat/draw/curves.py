@@ -16,6 +16,7 @@ from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 Scale = Literal["linear", "log"]
@@ -148,11 +149,23 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
     axes.set_ylabel(panel.y_label, fontsize=8.5, color=INK, labelpad=3, parse_math=False)
     axes.tick_params(labelsize=7.5, colors=INK, length=2.5, width=0.6)
     axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        _label_narrow_log(axis)
     axes.grid(color="#E4E8EC", linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set(color="#6B7785", linewidth=0.7)
+
+
+def _label_narrow_log(axis: Axis) -> None:
+    """Put figures between the powers of ten where a log axis shows hardly any of them."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter("{x:g}")
 
 
 def _lowest(panel: Panel) -> float:
