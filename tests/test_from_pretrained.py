@@ -48,6 +48,21 @@ def test_from_a_run(method: str, kind: type, data: gsat.Dataset, tmp_path: Path)
     assert not same(tuned.model.backbone, run.model.backbone)
 
 
+@pytest.mark.parametrize("method", ["erm", "gsat", "gnnexplainer", "ib-subgraph"])
+def test_from_a_trained_model(method: str) -> None:
+    settings = {"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
+    trained = gsat.train(make_recipe("ba2motifs", method=method, settings=settings)).model
+    model = gsat.GSAT.from_pretrained(trained)
+    assert model.backbone is trained.backbone
+
+
+def test_dirs_backbone_gives_no_answers_by_itself() -> None:
+    settings = {"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
+    run = gsat.train(make_recipe("ba2motifs", method="dir", settings=settings))
+    with pytest.raises(gsat.GSATError, match=r"backbone of DIR gives no answers.*--method erm"):
+        gsat.GSAT.from_pretrained(run.model)
+
+
 def test_from_a_state_dict(data: gsat.Dataset) -> None:
     trained, fresh = make(data), make(data, seed=9)
     model = gsat.GSAT.from_pretrained(trained.state_dict(), backbone=fresh)

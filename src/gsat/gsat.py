@@ -48,6 +48,11 @@ class GSAT(InterpretableModel):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(backbone, Backbone):
+            raise GSATError(
+                f"a backbone was needed, not a {type(backbone).__name__}; make one of a PyG "
+                "network by gsat.wrap(network, task=data.task)"
+            )
         if attention not in ("edge", "node"):
             raise GSATError(f"attention is 'edge' or 'node', not {attention!r}")
         if sampling not in ("concrete", "straight-through", "none"):
@@ -92,7 +97,7 @@ class GSAT(InterpretableModel):
     @classmethod
     def from_pretrained(
         cls,
-        source: Backbone | Mapping[str, Tensor] | str | Path,
+        source: Backbone | InterpretableModel | Mapping[str, Tensor] | str | Path,
         attention: On = "edge",
         *,
         backbone: Backbone | None = None,
@@ -101,9 +106,10 @@ class GSAT(InterpretableModel):
         """GSAT on a network that is trained already, to be fine-tuned by :func:`gsat.fit`.
 
         Args:
-            source: a backbone (it goes into the model as it is, not as a copy), the directory of a
-                run, or a state dict.
-            attention, settings: as in the constructor; of a run nothing but the backbone is taken.
+            source: a backbone or a trained model (its backbone goes into this one as it is, not
+                as a copy), the directory of a run, or a state dict.
+            attention, settings: as in the constructor; of a model or run nothing but the backbone
+                is taken.
             backbone: the network a state dict is loaded into.
         """
         if isinstance(source, Mapping):
@@ -117,10 +123,17 @@ class GSAT(InterpretableModel):
             # A run is a matter of training, which stands below this module.
             from gsat.training.train import load
 
-            source = load(source).backbone
+            source = load(source)
+        if isinstance(source, InterpretableModel):
+            if not source.predicts_by_backbone:
+                raise GSATError(
+                    f"the backbone of {type(source).__name__} gives no answers by itself; "
+                    "fine-tune one that was trained alone (--method erm)"
+                )
+            source = source.backbone
         if not isinstance(source, Backbone):
             raise GSATError(
-                f"a backbone, the directory of a run or a state dict was needed, not a "
+                f"a backbone, a model, the directory of a run or a state dict was needed, not a "
                 f"{type(source).__name__}; wrap a PyG network by gsat.wrap first"
             )
         return cls(source, attention, **settings)

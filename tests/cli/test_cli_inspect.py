@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from cli_harness import Trained, gsat, refuse, succeed
+from cli_harness import TINY, Trained, gsat, refuse, succeed
 
 import gsat as package
+from gsat.cli.inspect import _graphs
 from gsat.graphs.words import pack_words
 from gsat.training.rundir import RunDirectory
 from gsat.training.train import load_data
@@ -317,6 +318,27 @@ def test_explain_says_when_no_edge_is_above_the_probability(trained: Trained) ->
     """An empty answer is an answer: a loop over graphs goes on."""
     said = succeed("explain", trained.path, "--graph", 0, "--above", 1)
     assert said.lines[-1].startswith("no edge is above 1; the highest is at 0.")
+
+
+def test_what_is_not_above_the_probability_is_not_in_the_json(trained: Trained) -> None:
+    for level, some in ((0, True), (1, False)):
+        said = succeed("explain", trained.path, "--graph", 0, "--above", level, "--json")
+        assert bool(json.loads(said.out)["edges"]) == some
+
+
+def test_json_and_a_file_are_two_wishes(trained: Trained, tmp_path: Path) -> None:
+    picture = tmp_path / "g.svg"
+    said = refuse("explain", trained.path, "--graph", 0, "--json", "--out", picture)
+    assert "--json prints" in said
+    assert not picture.exists()
+
+
+def test_a_named_data_set_is_split_as_the_run_was(tmp_path: Path) -> None:
+    """Or its test graphs would be among those the model has learnt from."""
+    succeed("train", *TINY, "--set", "data.split_seed=5", "--out", tmp_path / "run")
+    store, _ = _graphs(tmp_path / "run", "ba2motifs", "test")
+    expected = package.load_dataset("ba2motifs", seed=5).test.index
+    assert store.index.tolist() == expected.tolist()
 
 
 def test_explain_as_json(trained: Trained, model: package.GSAT, data: package.Dataset) -> None:

@@ -64,6 +64,7 @@ def test_nothing_to_say() -> None:
         ("edge_attr", 0, -np.inf, 0),
         ("edge_weight", 9, np.nan, 4),
         ("edge_truth", 23, 1.5, 11),
+        ("edge_truth", 23, 0.5, 11),
         ("edge_truth", 23, np.nan, 11),
         ("node_truth", 3, -0.1, 1),
         ("src", 5, 3, 2),

@@ -183,10 +183,12 @@ def test_probabilities_are_never_taken_for_node_or_edge_values(labels):
     edges = [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)]
     explanation = explain(edges, [0.9, 0.9, 0.1, 0.1, 0.2, 0.2], undirected=True)
     explanation.probabilities = torch.linspace(0, 1, labels)
+    explanation.logits = torch.linspace(-1, 1, labels)
     explanation.prediction = torch.ones(labels, dtype=torch.long)
     explanation.y = torch.ones(1, labels)
     part = explanation.top(1)
     assert torch.equal(part.probabilities, explanation.probabilities)
+    assert torch.equal(part.logits, explanation.logits)
     assert torch.equal(part.prediction, explanation.prediction)
     assert part.y.shape == (1, labels)
 

@@ -103,3 +103,10 @@ def test_refusals(explained: Explanation) -> None:
     whole = explained.of_node(0)
     with pytest.raises(GSATError, match="answers for whole graphs"):
         whole.of_node(0)
+
+
+def test_it_works_where_the_edges_are() -> None:
+    """Without a second device here, a place that holds shapes alone stands in for one."""
+    index = torch.zeros(2, 5, dtype=torch.long, device="meta")
+    for nodes in (torch.zeros(1, dtype=torch.long), torch.zeros(1, device="meta").long()):
+        assert edges_within(index, nodes, 2, 4).device.type == "meta"

@@ -231,3 +231,19 @@ def test_batches_keep_to_a_number_of_edges() -> None:
     found = [b.graph_row.tolist() for b in store.batches(3, max_edges=6)]
     assert found == [[0, 1], [2], [3], [4, 5, 6]]
     assert [len(b.graph_row) for b in store.batches(3)] == [3, 3, 1]
+
+
+def test_a_slice_is_a_view(random_graphs, same_graph):
+    store = from_pyg(random_graphs(3))
+    part = store[1:6:2]
+    assert isinstance(part, GraphStore)
+    assert part.index.tolist() == [1, 3, 5]
+    same_graph(part[1], store[3])
+    assert len(store[4:2]) == 0
+    assert store[-2:].index.tolist() == [len(store) - 2, len(store) - 1]
+
+
+def test_features_of_three_dimensions_are_refused():
+    edges = torch.zeros(2, 0, dtype=torch.long)
+    with pytest.raises(DataError, match=r"x has a row of numbers per node, not \[3, 4\] each"):
+        from_pyg([Data(x=torch.ones(2, 3, 4), edge_index=edges)])

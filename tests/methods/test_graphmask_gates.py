@@ -229,3 +229,12 @@ def test_where_all_nodes_begin_alike_only_the_networks_end_tells_edges_apart() -
         _, omega = GraphMask(make("gin", 0), sees=sees).look(batch)
         assert bool(omega[0].detach().std() > 1e-3) == different
         assert omega[1].detach().std() > 1e-3
+
+
+def test_a_sample_of_a_layer_is_of_that_layers_gates() -> None:
+    batch = batch_of()
+    open_, closed = torch.full((batch.num_edges,), 30.0), torch.full((batch.num_edges,), -30.0)
+    for first, second in ((open_, closed), (closed, open_)):
+        keep = method().sample(torch.stack([first, second]), batch, Draws(0))
+        assert torch.equal(keep[0], (first > 0).float())
+        assert torch.equal(keep[1], (second > 0).float())

@@ -15,6 +15,7 @@ import torch_geometric.nn as pyg
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.utils import softmax
 
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
@@ -120,6 +121,10 @@ def graphs(seed: int = 0, loops: str = "none") -> list[Data]:
         graph.edge_index, graph.edge_attr = graph.edge_index[:, order], graph.edge_attr[order]
         out.append(graph)
     return out
+
+
+def without_attributes(seed: int) -> list[Data]:
+    return [Data(x=graph.x, edge_index=graph.edge_index) for graph in graphs(seed)]
 
 
 def plain(module: nn.Module, listed: list[Data]) -> Tensor:
@@ -256,6 +261,89 @@ def test_self_loops_that_a_layer_adds_weigh_one(name: str) -> None:
     bare = [Data(x=g.x, edge_index=torch.zeros(2, 0, dtype=torch.long)) for g in listed]
     found = backbone.embed(batch, torch.zeros(batch.num_edges))
     torch.testing.assert_close(found, plain(make(name), bare), rtol=1e-5, atol=1e-5)
+
+
+def test_a_loop_of_the_graph_that_a_layer_makes_anew_weighs_what_it_did() -> None:
+    """GAT takes loops away and adds its own: that of a node which had one keeps its attention."""
+    backbone = wrap(pyg.GATConv(FEATURES, HIDDEN), TASK, example=graphs())
+    graph = Data(
+        x=torch.randn(2, FEATURES, generator=torch.Generator().manual_seed(0)),
+        edge_index=torch.tensor([[0, 1, 0], [0, 0, 1]]),
+    )
+    store = from_pyg([graph])
+    batch = store.batch()
+    layer: Any = backbone.module
+    value = layer.lin(graph.x)
+    score = (value * layer.att_src[0]).sum(1), (value * layer.att_dst[0]).sum(1)
+    terms = nn.functional.leaky_relu(score[0] + score[1][0], layer.negative_slope).exp()
+    for weight in (1.0, 0.3, 0.0):
+        given = torch.tensor([weight, 1.0, 1.0])[batch.by_caller.argsort()]
+        share = terms * torch.tensor([weight, 1.0])
+        expected = (share / share.sum()) @ value + layer.bias
+        found = backbone.embed(batch, given)[0]
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+class NamesSoftmax(pyg.MessagePassing):
+    """Has a method that could take PyG's softmax, and takes another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(FEATURES, HIDDEN)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=self.lin(x))
+
+    def message(self, x_j: Tensor, index: Tensor) -> Tensor:
+        return softmax(x_j, index) if x_j.dim() == 7 else nn.functional.softmax(x_j, dim=1)
+
+
+@pytest.mark.parametrize("layer", [pyg.GeneralConv(FEATURES, HIDDEN), NamesSoftmax()])
+def test_a_softmax_that_is_not_taken_leaves_the_messages_to_be_weighed(layer: nn.Module) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        backbone = wrap(layer, TASK, example=without_attributes(0))
+    listed = without_attributes(4)
+    batch = from_pyg(listed).batch()
+    bare = [Data(x=g.x, edge_index=torch.zeros(2, 0, dtype=torch.long)) for g in listed]
+    found = backbone.embed(batch, torch.zeros(batch.num_edges))
+    torch.testing.assert_close(found, plain(layer, bare), rtol=1e-5, atol=1e-5)
+
+
+def test_a_softmax_is_taken_into_account_where_the_layer_has_one() -> None:
+    layer = pyg.GeneralConv(FEATURES, HIDDEN, attention=True)
+    backbone, listed = wrap(layer, TASK, example=without_attributes(0)), without_attributes(4)
+    batch = from_pyg(listed).batch()
+    half = torch.full((batch.num_edges,), 0.5)
+    # A softmax whose terms are all halved is the same softmax.
+    torch.testing.assert_close(backbone.embed(batch, half), plain(layer, listed))
+
+
+@pytest.mark.parametrize(
+    ("layer", "rounds"),
+    [
+        (pyg.GCNConv(FEATURES, HIDDEN), 1),
+        (pyg.GATConv(FEATURES, HIDDEN), 1),
+        (pyg.SGConv(FEATURES, HIDDEN, K=3), 3),
+        (pyg.TAGConv(FEATURES, HIDDEN, K=2), 2),
+        (pyg.GatedGraphConv(HIDDEN, num_layers=4), 4),
+        (pyg.APPNP(K=5, alpha=0.1), 5),
+    ],
+)
+def test_rounds_of_message_passing_are_counted_not_layers(layer: nn.Module, rounds: int) -> None:
+    """On a path, a node is reached from as far away as there are rounds."""
+    backbone, length = wrap(layer, TASK, example=graphs()), 8
+    assert backbone.hops == rounds
+    path = torch.stack([torch.arange(length - 1), torch.arange(1, length)])
+    path = torch.cat([path, path.flip(0)], dim=1)
+    x = torch.randn(length, FEATURES, generator=torch.Generator().manual_seed(0))
+    batch = from_pyg([Data(x=x, edge_index=path)]).batch()
+    before = backbone.embed(batch)
+    x = x.clone()
+    x[0] += 5
+    after = backbone.embed(from_pyg([Data(x=x, edge_index=path)]).batch())
+    changed = ((before - after).abs().max(dim=1).values > 1e-6).nonzero()[:, 0]
+    assert changed.max() == rounds
 
 
 def test_edges_reach_the_network_in_the_callers_order() -> None:

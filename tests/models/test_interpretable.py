@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.loader import DataLoader
 
+import gsat
 from gsat.errors import DataError
 from gsat.graphs import Explanation, from_pyg
 from gsat.gsat import GSAT
@@ -55,6 +59,33 @@ def test_any_kind_of_input_in_batches_of_any_size() -> None:
     alone = model.predict(graphs[0])
     assert alone.logits.shape == (1, 3)
     torch.testing.assert_close(alone.logits, whole[:1], rtol=0, atol=1e-5)
+
+
+def test_batches_of_pyg_are_taken_apart() -> None:
+    graphs, model = random_graphs(3), make()
+    whole, both = model.predict(graphs).logits, Batch.from_data_list(graphs)
+    for given in (both, [both], DataLoader(graphs, batch_size=4), [graphs[0], *_batches(graphs)]):
+        torch.testing.assert_close(model.predict(given).logits, whole, rtol=0, atol=1e-5)
+    one_by_one, explained = model.explain(graphs), model.explain(both)
+    assert len(explained) == len(graphs)
+    for found, expected in zip(explained, one_by_one, strict=True):
+        torch.testing.assert_close(found.edge_mask, expected.edge_mask, rtol=0, atol=1e-5)
+        assert torch.equal(found.edge_index, expected.edge_index)
+    by_hand = Batch(x=both.x, edge_index=both.edge_index, batch=both.batch)
+    with pytest.raises(DataError, match="can't be taken apart"):
+        model.predict(by_hand)
+
+
+def _batches(graphs: list[Data]) -> list[Data]:
+    return [Batch.from_data_list(graphs[1:3]), Batch.from_data_list(graphs[3:])]
+
+
+def test_a_truth_on_some_graphs_only_is_no_hindrance() -> None:
+    graphs, model = random_graphs(3), make()
+    graphs[1].edge_truth = torch.ones(graphs[1].num_edges)
+    assert len(model.predict(graphs).logits) == len(graphs)
+    explained = model.explain(graphs)
+    assert [e.get("edge_truth") is not None for e in explained[:3]] == [False, True, False]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -263,6 +294,41 @@ def test_unused_edge_features_are_no_error() -> None:
 def test_what_is_no_graph_is_an_error() -> None:
     with pytest.raises(DataError, match="graph 1 is a str; a PyG Data was needed"):
         make().predict([random_graphs(0)[0], "CCO"])
+
+
+def test_what_holds_no_graphs_is_an_error() -> None:
+    hetero = HeteroData()
+    data = gsat.load_dataset("ba2motifs", graphs=20)
+    for wrong, said in (
+        (data, "not a Dataset"),
+        (3, "not a int"),
+        ("CCO", "not a str"),
+        ({"x": 1}, "not a dict"),
+        (hetero, "HeteroData"),
+        ([hetero], "HeteroData"),
+    ):
+        with pytest.raises(DataError, match=said):
+            make().predict(wrong)  # type: ignore[arg-type]
+
+
+ATOMS = """
+import torch
+from torch_geometric.data import Data
+import gsat
+model = gsat.GSAT(gsat.GIN(4, gsat.Task("binary"), hidden=16), "ON").eval()
+no_edges = torch.zeros(2, 0, dtype=torch.long)
+model.predict([Data(x=torch.ones(n, 4), edge_index=no_edges) for n in (1, 3)])
+model.predict(Data(x=torch.ones(0, 4), edge_index=no_edges))
+model.explain(Data(x=torch.ones(1, 4), edge_index=no_edges))
+"""
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_graphs_without_edges_print_nothing(on: str) -> None:
+    """A product of matrices without rows makes some libraries complain, on standard output."""
+    command = [sys.executable, "-W", "ignore", "-c", ATOMS.replace("ON", on)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (said.stdout, said.stderr) == ("", "")
 
 
 def test_a_nan_is_an_error_that_names_the_graph() -> None:

@@ -172,6 +172,9 @@ def test_dropout_is_a_function_of_the_draws_and_the_graphs() -> None:
     # Another step of the same epoch drops something else, even on graphs of the same size.
     moved = backbone(other, draws=Draws(0))
     assert not torch.allclose(moved[[1, 0, 2]], found)
+    twins = from_pyg([random_graphs(6)[3]] * 2)
+    first, second = (backbone(twins.batch([i]), draws=Draws(0)) for i in range(2))
+    assert not torch.allclose(first, second)
 
 
 def test_without_draws_nothing_is_dropped() -> None:
@@ -241,6 +244,7 @@ class Tuple(OneGraph):
         (pyg.GCN(-1, 16, num_layers=2), "without a shape"),
         (pyg.GINEConv(nn.Linear(4, 4), edge_dim=2), r"could not be run.*example="),
         ("a network", "torch.nn.Module was needed, not a str"),
+        (pyg.HeteroConv({("a", "b", "a"): pyg.GCNConv(4, 4)}), "nodes of several kinds"),
     ],
 )
 def test_what_can_not_be_wrapped_is_told_in_one_line(module: Any, said: str) -> None:
@@ -260,6 +264,11 @@ def test_a_network_without_message_passing() -> None:
 
     with pytest.raises(GSATError, match="no message-passing layer"):
         gsat.wrap(Dense(), THREE)
+
+
+def test_the_task_is_no_name() -> None:
+    with pytest.raises(GSATError, match=r"data\.task say, not 'binary'"):
+        gsat.wrap(gcn(), "binary")  # type: ignore[arg-type]
 
 
 def test_a_wrong_name_to_embed_with() -> None:

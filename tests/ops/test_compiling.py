@@ -93,6 +93,20 @@ def test_it_works_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch
     assert values.tolist() == [0, 2, 4, 6]
 
 
+NOWHERE = """
+from numba.core import caching
+for kind in (caching.CacheImpl, *caching.CacheImpl.__subclasses__()):
+    kind._locator_classes = []
+import gsat.ops
+from gsat.ops import team
+assert team._reached.py_func.__name__ == "_reached"
+"""
+
+
+def test_the_package_can_be_imported_where_no_folder_can_be_written() -> None:
+    subprocess.run([sys.executable, "-c", NOWHERE], check=True)
+
+
 class Terminal(io.StringIO):
     """Standard error on a terminal."""
 

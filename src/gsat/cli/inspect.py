@@ -124,6 +124,8 @@ def explain(
 
     if top is not None and above is not None:
         raise GSATError("--top and --above both set a budget; give one of them")
+    if json_ and out is not None:
+        raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
     model = gsat.load(run)
     if node is not None and graph is None:
         graph = 0
@@ -147,8 +149,7 @@ def explain(
         explanation = explanation.of_node(node)
     chosen = _budget(explanation, top, above)
     if json_:
-        shown = explanation if not chosen else explanation.top(chosen)
-        typer.echo(json.dumps(shown.as_dict()))
+        typer.echo(json.dumps(_subgraph(explanation, top, above).as_dict()))
         return
     typer.echo(answer(explanation, meta.get("classes")) or "a graph whose nodes have answers")
     typer.echo(explanation.message)
@@ -169,7 +170,7 @@ def explain(
         )
         typer.echo(str(out))
     elif explanation.found:
-        _print_edges(explanation if chosen is None else explanation.top(chosen))
+        _print_edges(_subgraph(explanation, top, above))
 
 
 def _budget(explanation: Explanation, top: str | None, above: float | None) -> int | None:
@@ -177,9 +178,13 @@ def _budget(explanation: Explanation, top: str | None, above: float | None) -> i
 
     if top is not None:
         return parse_budget(top, explanation.num_units)
-    if above is None:
-        return None
-    return explanation.above(above).num_units
+    return None if above is None else explanation.above(above).num_units
+
+
+def _subgraph(explanation: Explanation, top: str | None, above: float | None) -> Explanation:
+    if top is not None:
+        return explanation.top(top)
+    return explanation if above is None else explanation.above(above)
 
 
 def _print_edges(explanation: Explanation) -> None:
@@ -226,7 +231,7 @@ def _graphs(
             model.check_fits(store)
             store = for_task(store, model.task, classes)
         return store, {**store.meta, "classes": classes or store.meta.get("classes")}
-    loaded = load_data(recipe) if data is None else load_dataset(data, seed=recipe.seed)
+    loaded = load_data(recipe) if data is None else load_dataset(data, seed=recipe.split_seed)
     store = loaded.split(split)
     if not len(store):
         raise DataError(f"the split '{split}' of {loaded.name} is empty")

@@ -135,7 +135,7 @@ def demo(
 ) -> None:
     """Train on BA-2Motifs and draw what was found.
 
-    A minute from nothing to a picture.
+    A minute or two from nothing to a picture.
     """
     _set_threads(1)
     from gsat.datasets.load import load_dataset

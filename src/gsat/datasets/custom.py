@@ -24,6 +24,7 @@ from gsat.datasets.registry import IN_MEMORY
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.check import admit
+from gsat.graphs.convert import as_list
 from gsat.tasks import Kind, Level, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes
@@ -129,10 +130,7 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
             f"data is a name, a path, a GraphStore or a list of PyG Data, "
             f"not a {type(graphs).__name__}"
         )
-    listed = list(graphs)
-    for number, graph in enumerate(listed):
-        if not isinstance(graph, Data):
-            raise DataError(f"graph {number} is a {type(graph).__name__}; a PyG Data was needed")
+    listed = as_list(graphs)
     if level != "graph" and _are_node_labels(listed, level):
         listed = [_with_node_labels(graph) for graph in listed]
     store = from_pyg(listed)

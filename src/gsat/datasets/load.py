@@ -84,6 +84,15 @@ class Dataset:
         return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
 
 
+def needs_dataset(data: Any) -> None:
+    """Raise unless ``data`` is a :class:`Dataset`."""
+    if not isinstance(data, Dataset):
+        raise DataError(
+            f"a Dataset was needed, not a {type(data).__name__}: gsat.load_dataset makes one of a "
+            "name, a path or a list of graphs"
+        )
+
+
 def load_dataset(
     source: str | os.PathLike[str] | Iterable[Data],
     /,

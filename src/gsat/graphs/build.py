@@ -88,6 +88,8 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
 def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
     """The same with two axes: a list of numbers is one column."""
     array = as_rows(values, count, name, per)
+    if array.ndim > 2:
+        raise DataError(f"{name} has a row of numbers per {per}, not {list(array.shape[1:])} each")
     return array[:, None] if array.ndim == 1 else array
 
 

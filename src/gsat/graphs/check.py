@@ -28,8 +28,8 @@ _BAD: Final = {
     "x": "features (x) that are NaN or infinite",
     "edge_attr": "edge attributes (edge_attr) that are NaN or infinite",
     "edge_weight": "edge weights (edge_weight) that are NaN or infinite",
-    "node_truth": "node truth outside 0 to 1",
-    "edge_truth": "edge truth outside 0 to 1",
+    "node_truth": "node truth other than 0 and 1",
+    "edge_truth": "edge truth other than 0 and 1",
 }
 
 

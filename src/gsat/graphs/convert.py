@@ -21,14 +21,45 @@ if TYPE_CHECKING:
 _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
 
 
-def from_pyg(graphs: Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
-    """A store of PyG graphs.
+def as_list(graphs: Any) -> list[Data]:
+    """PyG graphs one by one: of a ``Data``, of several, of a ``Batch`` or a loader of batches."""
+    from torch_geometric.data import Batch, Data, HeteroData
+
+    one = isinstance(graphs, Data | HeteroData)
+    if not one and (isinstance(graphs, Mapping | str) or not isinstance(graphs, Iterable)):
+        raise DataError(
+            f"graphs are a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
+            f"not a {type(graphs).__name__}"
+        )
+    found: list[Data] = []
+    for graph in [graphs] if one else graphs:
+        if isinstance(graph, HeteroData):
+            raise DataError(
+                "graphs have nodes of one kind (PyG Data), not of several (HeteroData): see its "
+                "to_homogeneous()"
+            )
+        if not isinstance(graph, Data):
+            raise DataError(
+                f"graph {len(found)} is a {type(graph).__name__}; a PyG Data was needed"
+            )
+        if isinstance(graph, Batch):
+            try:
+                found += graph.to_data_list()
+            except RuntimeError as error:
+                raise DataError(f"a batch can't be taken apart: {error}") from None
+        else:
+            found.append(graph)
+    return found
+
+
+def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
+    """A store of PyG graphs; batches of them are taken apart.
 
     ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or ``node_y``
     (labels of nodes), ``node_truth`` and ``edge_truth`` are taken; each must be on all graphs or on
     none.
     """
-    graphs = list(graphs)
+    graphs = as_list(graphs)
     for number, graph in enumerate(graphs):
         if graph.edge_index is None or graph.num_nodes is None:
             raise DataError(f"graph {number} has no edge_index or no nodes; PyG Data needs both")

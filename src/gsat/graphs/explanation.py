@@ -16,7 +16,7 @@ from gsat.graphs.hops import within
 AT_R = 0.05
 # PyG tells node from edge from graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
-_OF_GRAPH = ("probabilities", "prediction", "y")
+_OF_GRAPH = ("logits", "probabilities", "prediction", "y")
 
 
 class Explanation(torch_geometric.explain.Explanation):
@@ -66,7 +66,8 @@ class Explanation(torch_geometric.explain.Explanation):
         if self.found:
             return f"{self.num_units} edges ranked"
         if self.edge_mask.numel() == 0:
-            return "no explanation found: the graph has no edges"
+            none = "the graph has no edges" if self.get("edge_id") is None else "no edge is left"
+            return f"no explanation found: {none}"
         where = f"at r = {self.r:g}" if self.get("r") is not None else "at one value"
         return f"no explanation found: all probabilities sit {where}, no edge stands out"
 
@@ -125,10 +126,11 @@ class Explanation(torch_geometric.explain.Explanation):
         return self._restrict((score > probability)[unit])
 
     def of_node(self, node: int) -> Explanation:
-        """The explanation of one node's answer: the subgraph it can depend on.
+        """The explanation of one node's answer: the subgraph whose messages reach it.
 
         That is the nodes from which messages arrive in as many steps as the model has layers, and
-        the edges among them. Old numbers are in ``node_id`` and ``edge_id``.
+        the edges among them; what lies further away has a say only in the scores, which are
+        normalised over the graph. Old numbers are in ``node_id`` and ``edge_id``.
         """
         if self.get("node_prediction") is None:
             raise GSATError("this model answers for whole graphs; a node has no answer of its own")

@@ -1,4 +1,4 @@
-"""Computation graphs: what a node's answer can depend on after some rounds of message passing."""
+"""Computation graphs: whose messages reach a node in some rounds of message passing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def within(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tens
         [num_nodes, M] bool.
     """
     src, dst = edge_index
-    reached = torch.zeros(num_nodes, len(nodes))
-    reached[nodes, torch.arange(len(nodes))] = 1.0
+    nodes = nodes.to(edge_index.device)
+    reached = torch.zeros(num_nodes, len(nodes), device=edge_index.device)
+    reached[nodes, torch.arange(len(nodes), device=edge_index.device)] = 1.0
     for _ in range(hops):
         reached = reached.index_add(0, src, reached[dst]).clamp_(max=1.0)
     return reached > 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,10 +124,17 @@ class GraphStore(Sequence["Data"]):
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, position: int) -> Data:  # type: ignore[override]
-        """Graph number ``position`` of this view as a PyG ``Data``, in the caller's edge order."""
+    @overload
+    def __getitem__(self, position: int) -> Data: ...
+    @overload
+    def __getitem__(self, position: slice) -> GraphStore: ...
+    def __getitem__(self, position: int | slice) -> Data | GraphStore:
+        """Graph number ``position`` of this view as a PyG ``Data``, in the caller's edge order; of
+        a slice, the view of those graphs."""
         from gsat.graphs.convert import to_pyg
 
+        if isinstance(position, slice):
+            return self.select(range(*position.indices(len(self))))
         return to_pyg(self, position)
 
     def __iter__(self) -> Iterator[Data]:

@@ -119,9 +119,9 @@ def _disordered(
 
 
 def _possible(name: str, values: Array) -> NDArray[np.bool_]:
-    """Which rows can be: finite numbers, or a truth within 0 to 1."""
+    """Which rows can be: finite numbers, or a truth of 0 or 1."""
     if name in TRUTHS:
-        fine = (values >= 0) & (values <= 1)
+        fine = (values == 0) | (values == 1)
     else:
         fine = np.isfinite(values)
     return _all(fine)

@@ -64,6 +64,8 @@ class DIR(InterpretableModel):
         seed: decides the initial weights of all but the backbone.
     """
 
+    predicts_by_backbone = False  # it embeds parts of graphs; other heads read them
+
     def __init__(
         self,
         backbone: Backbone,

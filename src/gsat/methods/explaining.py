@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import GSATError
 from gsat.graphs import Explanation, GraphStore
+from gsat.graphs.convert import as_list
 from gsat.methods.base import TrainingSettings
 from gsat.methods.erm import Plain
 from gsat.methods.gnnexplainer import GNNExplainerMethod
@@ -58,8 +59,7 @@ def explain_with(
     kind = POSTHOC[method]
     if kind.learns and train is None:
         raise GSATError(f"{method} learns from graphs: give some, as train=…")
-    given = [graphs] if isinstance(graphs, Data) else graphs
-    given = given if isinstance(given, GraphStore) else list(given)
+    given = graphs if isinstance(graphs, GraphStore) else as_list(graphs)
     try:
         chosen = kind.Settings(**settings)
     except ValidationError as error:

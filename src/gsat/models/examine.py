@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import HANConv, HeteroConv, HGTConv, MessagePassing
 
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
@@ -24,6 +24,8 @@ def parameters(module: nn.Module) -> dict[str, bool]:
     if not isinstance(module, nn.Module):
         raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
     kind = type(module).__name__
+    if any(isinstance(part, HeteroConv | HGTConv | HANConv) for part in module.modules()):
+        raise GSATError(f"{kind} is for nodes of several kinds; graphs here have nodes of one kind")
     if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
         raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph before")
     found = inspect.signature(module.forward).parameters.values()

@@ -36,7 +36,7 @@ class Pass:
 
     Attributes:
         kept: outputs of ``keep``, in the order of execution.
-        layers: how many times a message-passing layer ran.
+        rounds: how many times messages were passed on: a layer may do it more than once.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Pass:
         self.edges, self.nodes, self.attention = edges, nodes, attention
         self.keep, self.training = keep, training
         self.kept: list[Any] = []
-        self.layers = 0
+        self.rounds = 0
 
     def twin(self, module: nn.Module) -> nn.Module:
         """The network to call once in place of ``module``."""
@@ -81,13 +81,13 @@ class Pass:
 
     def _attend(self, layer: Any, name: str) -> None:
         kind: Any = type(layer)
-        call = layer.forward
+        call, propagate = layer.forward, layer.propagate
 
         def counting(*args: Any, **kwargs: Any) -> Any:
-            self.layers += 1
-            return call(*args, **kwargs)
+            self.rounds += 1
+            return propagate(*args, **kwargs)
 
-        layer.forward = counting
+        layer.propagate = counting
         if self.attention is None:
             return
         if _takes_edge_weight(kind):
@@ -99,12 +99,17 @@ class Pass:
                 weight = _finite_gradient(self._aligned(given.get("edge_index"), name))
                 own = given.get("edge_weight")
                 given["edge_weight"] = weight if own is None else own * weight
-                return counting(*bound.args, **bound.kwargs)
+                return call(*bound.args, **bound.kwargs)
 
             layer.forward = weighted
             return
 
         current: list[Tensor] = []  # the weights of the edges the layer is working on
+        by_softmax: list[bool] = []  # not empty once a softmax has weighed them in this run
+
+        def from_the_start(*args: Any, **kwargs: Any) -> Any:
+            by_softmax.clear()
+            return call(*args, **kwargs)
 
         def on_edges(method: Callable[..., Any]) -> Callable[..., Any]:
             def working(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
@@ -113,22 +118,29 @@ class Pass:
 
             return working
 
+        def weigh(values: Tensor, dim: int) -> Tensor:
+            _check_message(values, dim, current[0], name)
+            size = [1] * values.dim()
+            size[dim] = -1
+            return values * current[0].view(size)
+
+        def weigh_terms(terms: Tensor, dim: int) -> Tensor:
+            by_softmax.append(True)
+            return weigh(terms, dim)
+
+        layer.forward = from_the_start
         layer.propagate = on_edges(layer.propagate)
         layer.edge_updater = on_edges(layer.edge_updater)
-        inside = _methods_with_softmax(kind)
-        for method in inside:
-            setattr(layer, method, _with_softmax(layer, method, current, name))
-        if not inside:
-            message = layer.message
+        for method in _methods_with_softmax(kind):
+            setattr(layer, method, _with_softmax(layer, method, weigh_terms))
+        message = layer.message
 
-            def dampened(*args: Any, **kwargs: Any) -> Tensor:
-                out = message(*args, **kwargs)
-                _check_message(out, layer.node_dim, current[0], name)
-                size = [1] * out.dim()
-                size[layer.node_dim] = -1
-                return out * current[0].view(size)
+        def dampened(*args: Any, **kwargs: Any) -> Tensor:
+            out: Tensor = message(*args, **kwargs)
+            # That a method names softmax does not mean that it takes one: it may be an option.
+            return out if by_softmax else weigh(out, layer.node_dim)
 
-            layer.message = dampened
+        layer.message = dampened
 
     def _aligned(self, edge_index: Any, name: str) -> Tensor:
         """Attention for the edges a layer works on, [M].
@@ -181,16 +193,17 @@ def _takes_edge_weight(kind: Any) -> bool:
 
 @functools.cache
 def _methods_with_softmax(kind: Any) -> tuple[str, ...]:
-    """The methods of a layer that use PyG's softmax over neighbours."""
+    """The methods of a layer that name PyG's softmax over neighbours, where edges are at hand."""
     found = []
     for name, method in inspect.getmembers(kind, inspect.isfunction):
-        if any(method.__globals__.get(used) is softmax for used in method.__code__.co_names):
+        used = [method.__globals__.get(word) for word in method.__code__.co_names]
+        if name != "forward" and any(value is softmax for value in used):
             found.append(name)
     return tuple(found)
 
 
-def _with_softmax(layer: Any, method: str, current: list[Tensor], name: str) -> Any:
-    """The layer's method, with a softmax that weighs its terms by ``current[0]``."""
+def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor]) -> Any:
+    """The layer's method, with a softmax whose terms are weighed."""
     function: Any = getattr(type(layer), method)
 
     def weighted(
@@ -204,11 +217,8 @@ def _with_softmax(layer: Any, method: str, current: list[Tensor], name: str) -> 
             assert ptr is not None
             index = torch.repeat_interleave(ptr.diff())
             num_nodes = len(ptr) - 1
-        _check_message(src, dim, current[0], name)
-        size = [1] * src.dim()
-        size[dim] = -1
         highest = scatter(src.detach(), index, dim, dim_size=num_nodes, reduce="max")
-        term = (src - highest.index_select(dim, index)).exp() * current[0].view(size)
+        term = weigh((src - highest.index_select(dim, index)).exp(), dim)
         total = scatter(term, index, dim, dim_size=num_nodes, reduce="sum") + 1e-16
         return term / total.index_select(dim, index)
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
+from gsat.graphs.convert import as_list
 from gsat.models.backbone import Backbone
 from gsat.ops import alone
 from gsat.tasks import Task
@@ -55,9 +56,11 @@ class InterpretableModel(nn.Module, ABC):
         on: whether it attends to ``edge`` or ``node``.
         r: the prior its probabilities were pulled to, or None.
         explains: whether its edge scores say anything; without, they have no metrics.
+        predicts_by_backbone: whether the backbone alone gives answers; it may be fine-tuned then.
     """
 
     explains: ClassVar[bool] = True
+    predicts_by_backbone: ClassVar[bool] = True
     backbone: Backbone
     task: Task
     on: str
@@ -70,7 +73,8 @@ class InterpretableModel(nn.Module, ABC):
     def predict(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:
-        """Predict graphs: a PyG ``Data``, a list of them, or a :class:`GraphStore`.
+        """Predict graphs: a PyG ``Data``, a list of them, a ``Batch``, a loader, or a
+        :class:`GraphStore`.
 
         A node-level model predicts every node, graph after graph; of a split, the split's nodes.
         """
@@ -89,12 +93,12 @@ class InterpretableModel(nn.Module, ABC):
     def explain(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Explanation | list[Explanation]:
-        """Explain one graph (a PyG ``Data``), or each of several.
+        """Explain one graph (a PyG ``Data``), or each of several (a ``Batch``, say).
 
         ``edge_mask`` follows the edge order of the graph that was given. A node-level model
         explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
         """
-        given = graphs if isinstance(graphs, GraphStore) else _as_list(graphs)
+        given = graphs if isinstance(graphs, GraphStore) else as_list(graphs)
         store = as_store(given)
         if self.task.level == "node":
             store = store.at_nodes(None)
@@ -104,7 +108,8 @@ class InterpretableModel(nn.Module, ABC):
                 first = len(explained)
                 view = store.select(range(first, first + batch.num_graphs))
                 explained.extend(self._split(given, view, batch, first))
-        return explained[0] if isinstance(graphs, Data) else explained
+        single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
+        return explained[0] if single else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
         """Logits [G, num_logits] (at node level, of the nodes asked for) and the score of every
@@ -192,20 +197,11 @@ class InterpretableModel(nn.Module, ABC):
         """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
 
 
-def _as_list(graphs: Any) -> list[Data]:
-    listed = [graphs] if isinstance(graphs, Data) else list(graphs)
-    for number, graph in enumerate(listed):
-        if not isinstance(graph, Data):
-            raise DataError(f"graph {number} is a {type(graph).__name__}; a PyG Data was needed")
-    return listed
-
-
 def as_store(graphs: Any) -> GraphStore:
     """A store of a PyG ``Data``, of several, or the store that was given."""
     if isinstance(graphs, GraphStore):
         return graphs
-    keep = (
-        "x", "edge_index", "edge_attr", "edge_weight", "edge_truth", "node_truth", "num_nodes"
-    )  # fmt: skip
-    listed = _as_list(graphs)
-    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in listed])
+    # Labels and truths, which some of the graphs may have and others not, are no input.
+    keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
+    given = as_list(graphs)
+    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])

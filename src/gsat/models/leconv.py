@@ -8,7 +8,6 @@ a_uv is a scalar edge attribute, 1 where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +18,6 @@ from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, wit
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
 from gsat.tasks import Task
-
-if TYPE_CHECKING:
-    pass
 
 
 class LEConvLayer(nn.Module):

@@ -87,6 +87,8 @@ class Wrapped(Backbone):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(task, Task):
+            raise GSATError(f"task= is what the network predicts, data.task say, not {task!r}")
         self.module, self.task, self.embed_name = module, task, embed
         self.takes = parameters(module)
         layers = message_passing(module)
@@ -147,7 +149,7 @@ class Wrapped(Backbone):
 
     @property
     def hops(self) -> int:
-        """The message-passing layers that ran when the network was tried."""
+        """How many times messages were passed on when the network was tried."""
         return self._hops
 
     def forward(
@@ -182,7 +184,7 @@ class Wrapped(Backbone):
         twin = run.twin(self.module)
         with _seeded_generator(draws, batch):
             out = twin(**{name: inputs[name] for name in self.takes if name in inputs})
-        if not run.layers:
+        if not run.rounds:
             raise GSATError(
                 f"no message-passing layer of {type(self.module).__name__} was used in its "
                 f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
@@ -234,7 +236,7 @@ class Wrapped(Backbone):
                 continue
             self.gives = self._kind(out, batch)
             embeddings = self._embeddings(out, run.kept, batch)
-            self._hops = run.layers
+            self._hops = run.rounds
             self.hidden = embeddings.shape[1]
             self._warn_of_leaks(batch, zeros, embeddings)
             return example

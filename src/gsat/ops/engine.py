@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.errors import GSATError
+from gsat.ops.compiling import compile_once
 from gsat.ops.team import team
 
 CHUNK = 256  # rows whose sum is taken in one go
@@ -52,14 +53,8 @@ _OPTIONS: dict[str, Any] = {
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function on its first call and keep the machine code on disk for later processes.
-
-    Where no folder for it can be written, it is compiled anew in each process.
-    """
-    try:
-        return numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:
-        return numba.njit(**_OPTIONS)(function)
+    """Compile a function that is called from Python, as :func:`compile_once` does."""
+    return compile_once(function, **_OPTIONS)
 
 
 def inlined(function: Callable[..., Any]) -> Any:

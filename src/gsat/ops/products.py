@@ -138,7 +138,8 @@ def _sgemm(typing_context, address, ta, tb, m, n, k, a, lda, b, ldb, beta, c, ld
 
 @inlined
 def _width(matrix: Any) -> Any:
-    return np.int32(matrix.strides[0] // 4)
+    # Of an empty matrix the stride may be anything, and the library complains on standard output.
+    return np.int32(max(matrix.strides[0] // 4, matrix.shape[1], 1))
 
 
 @inlined

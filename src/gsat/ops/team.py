@@ -13,11 +13,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from gsat.ops.compiling import compile_once
 
 _LOOKS = 1_000_000  # about a millisecond
 _PAUSE = 15_000  # looks; time for the caller to enter its own kernel and leave Python's lock
@@ -37,7 +38,6 @@ def _load(typing_context, address):  # type: ignore[no-untyped-def]
     return types.int64(types.intp), generate
 
 
-@numba.njit(nogil=True, cache=True)
 def _reached(counts, number, value, looks, pause):  # type: ignore[no-untyped-def]
     """Whether ``counts[number]`` becomes ``value`` while one looks; then wait a moment longer."""
     address = counts.ctypes.data + 8 * number
@@ -49,6 +49,9 @@ def _reached(counts, number, value, looks, pause):  # type: ignore[no-untyped-de
     for _ in range(pause):
         _load(address)
     return True
+
+
+_reached = compile_once(_reached, nogil=True)
 
 
 class Team:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gsat.datasets.load import Dataset
-from gsat.errors import GSATError, RecipeError, RunError
+from gsat.datasets.load import Dataset, needs_dataset
+from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
 from gsat.models import Wrapped
@@ -37,6 +37,24 @@ def check_processes(run: RunDirectory) -> None:
             f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
             f"go on with it by: {resume_command(begun)} {run.path}"
         )
+
+
+def check_given(model: Any, data: Any) -> None:
+    """Raise unless a caller's model can be trained on the caller's data."""
+    if not isinstance(model, GSAT):
+        raise GSATError(
+            f"fit trains a gsat.GSAT, not a {type(model).__name__}: make one of a network by "
+            "gsat.GSAT(gsat.wrap(network, task=data.task))"
+        )
+    needs_dataset(data)
+    for name in ("kind", "classes", "level"):  # how it is measured may differ
+        made, came = getattr(model.task, name), getattr(data.task, name)
+        if made != came:
+            raise DataError(
+                f"the model's task has {name} {made!r}, that of the data is {came!r}; make the "
+                "model's backbone with task=data.task"
+            )
+    model.check_fits(data.store)
 
 
 def describe(model: GSAT) -> dict[str, Any]:

@@ -57,12 +57,16 @@ class Team(Sharing):
     # -- a step ---------------------------------------------------------------------------------
 
     def part(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This process's part of a batch; the parts differ by one graph at most.
+        """This process's part of a batch."""
+        return self.parts(rows)[self.rank]
+
+    def parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Each process's part of a batch; the parts differ by one graph at most.
 
         A batch of fewer graphs than processes is taken whole by each: none may be idle, and the
         mean of equal gradients is the same gradient.
         """
-        return rows if len(rows) < self.size else np.array_split(rows, self.size)[self.rank]
+        return [rows] * self.size if len(rows) < self.size else np.array_split(rows, self.size)
 
     def through(self, network: nn.Module) -> nn.Module:
         """The network, called so that its gradient becomes the mean over all processes."""

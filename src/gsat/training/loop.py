@@ -13,7 +13,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat import metrics
@@ -241,21 +243,37 @@ class Loop:
         for network in self.method.networks().values():
             network.train()
         sums: dict[str, Tensor] = {}
-        starts = range(0, len(order), self.batch_size)
-        for step, start in enumerate(starts):
-            rows = self.team.part(order[start : start + self.batch_size])
-            batch = store.batch(rows).to(self.device)
-            context = Context(phase.name, epoch, draws, step, len(starts), self.team)
+        batches = self._split(order, store.node_counts)
+        for step, rows in enumerate(batches):
+            batch = store.batch(self.team.part(rows)).to(self.device)
+            context = Context(phase.name, epoch, draws, step, len(batches), self.team)
             parts = self.method.step(batch, context)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value.detach()
         self.team.settle(self.method.networks().values())
-        means = {name: float(value) / len(starts) for name, value in sums.items()}
+        means = {name: float(value) / len(batches) for name, value in sums.items()}
         means = self.team.averaged(means)
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
             raise self.team.common(_breakdown(epoch, bad))
         return means
+
+    def _split(self, order: NDArray[np.int64], nodes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Graphs in order, a batch at a time. A batch norm needs two nodes: a batch with fewer (a
+        last graph of one atom, say) goes with one beside it."""
+
+        def is_small(rows: NDArray[np.int64]) -> bool:
+            return min(int(nodes[part].sum()) for part in self.team.parts(rows)) < 2
+
+        batches: list[NDArray[np.int64]] = []
+        for start in range(0, len(order), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            if batches and is_small(batches[-1]):
+                rows = np.concatenate([batches.pop(), rows])
+            batches.append(rows)
+        if len(batches) > 1 and is_small(batches[-1]):
+            batches[-2:] = [np.concatenate(batches[-2:])]
+        return batches
 
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
         return self.team.by_main(lambda: self._measure(split, context))

@@ -97,15 +97,18 @@ class RunDirectory:
             raise RunError(
                 f"{self.path} is not finished; go on with it by: gsat resume {self.path}"
             )
-        return json.loads(self.result_path.read_text(encoding="utf-8"))
+        return self._read_json("result.json")
 
     @property
     def environment(self) -> dict[str, Any]:
         """What the run was started in."""
+        return self._read_json("environment.json")
+
+    def _read_json(self, name: str) -> dict[str, Any]:
         try:
-            return json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RunError(f"{self.path}/environment.json can't be read ({error})") from error
+            raise RunError(f"{self.path}/{name} can't be read ({error})") from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from gsat.models.wrap import own_module
 from gsat.training.checks import (
     check_config,
     check_data,
+    check_given,
     check_processes,
     check_setting,
     check_shared,
@@ -114,7 +115,7 @@ def fit(
         settings: any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
             ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
     """
-    model.check_fits(data.store)
+    check_given(model, data)
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
         **({} if data.seed == seed else {"data.split_seed": data.seed}),
