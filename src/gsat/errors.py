@@ -29,6 +29,14 @@ class BusyError(RunError):
     """Another process is training in a run directory right now."""
 
 
+class TakenError(RunError):
+    """A folder for a new run holds one already."""
+
+
+class DiskError(RunError):
+    """Something can't be written: no room, no permission, no such place."""
+
+
 class CheckpointError(RunError):
     """A checkpoint is damaged or does not belong to this run."""
 

@@ -19,8 +19,10 @@ from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 from gsat.cli.bench import parse_time
 from gsat.errors import GSATError
 from gsat.studies import runner
+from gsat.studies import verify as verifying
 from gsat.studies.tables import STUDIES
 from gsat.training import parallel
+from gsat.training.loop import Interrupted
 from gsat.training.results import read_records
 
 SCRIPT = str(Path(bench_tiny.__file__))
@@ -85,21 +87,69 @@ def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> No
 def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     said = gsat("bench", "tiny", "--seeds", 2, "--quiet", "--budget", "0s")
     assert said.code == 0
-    assert said.err == "gsat: 0s are spent; 4 runs are left, the same command goes on with them\n"
+    assert said.err == "gsat: 0s are spent, 4 runs left; the same command goes on\n"
     assert said.out.count("no run") == 2
 
 
 @pytest.mark.usefixtures("_tiny")
 def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(runs: Any, folder: Path, **how: Any) -> parallel.Outcome:
-        return parallel.Outcome(left=list(runs))
+        return parallel.Outcome(left=list(runs), busy=list(runs)[:1])
 
     monkeypatch.setattr(runner, "train_each", busy)
-    said = gsat("bench", "tiny", "--seeds", 1, "--quiet")
-    assert said.err == (
-        "gsat: another process has runs of these; 2 runs are left, the same command goes on with "
-        "them\n"
+    said = gsat("bench", "tiny", "--seeds", 1, "--quiet", "--budget", "10m")
+    assert said.err.splitlines() == [
+        "gsat: another process is at 1 run of these; the same command goes on after it",
+        "gsat: 10m are spent, 1 run left; the same command goes on",
+    ]
+
+
+@pytest.mark.usefixtures("_tiny")
+def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float | None] = []
+
+    def slow(*args: Any, **how: Any) -> runner.Plan:
+        time.sleep(0.3)
+        return runner.Plan()
+
+    def ask(*args: Any, budget: float | None, **how: Any) -> parallel.Outcome:
+        asked.append(budget)
+        return parallel.Outcome()
+
+    monkeypatch.setattr(runner, "make_plan", slow)
+    monkeypatch.setattr(runner, "run_plan", ask)
+    succeed("bench", "tiny", "--budget", "60s", "--quiet")
+    assert asked[0] is not None
+    assert 0 < asked[0] < 59.8
+
+
+def test_without_its_data_nothing_is_done_and_that_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("DATA", tmp_path), ("CACHE", tmp_path / "cache"), ("OFFLINE", 1)):
+        monkeypatch.setenv(f"GSAT_{name}", str(value))
+    only = ("--only", "method=gsat,backbone=gin,dataset=mutag")
+    for more in ((), ("--dry-run",)):
+        said = gsat("bench", "table1", *only, "--seeds", 1, "--quiet", *more)
+        assert said.code == 2
+        assert "mutag is left out: a raw file is missing" in said.err
+    some = gsat("bench", "table1", only[0], only[1] + ",dataset=spmotif-0.5", "--dry-run")
+    assert some.code == 1  # not all of what was asked for
+    assert "spmotif-0.5 gin gsat" in some.out
+    assert "mutag" not in some.out
+
+
+def test_a_place_that_can_not_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    only = ("--only", "method=gsat,backbone=gin,dataset=spmotif-0.5", "--seeds", 1)
+    record = ("--record", tmp_path / "runs.jsonl")
+    assert "another folder with --out" in refuse(
+        "bench", "table1", *only, "--out", "/proc/x", *record
     )
+    out = ("--out", tmp_path / "runs")
+    said = refuse("bench", "table1", *only, *out, "--record", "/proc/x/runs.jsonl")
+    assert "another file with --record" in said
+    assert list(tmp_path.rglob("*.jsonl")) == []
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -172,6 +222,7 @@ def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
     none = ("--record", tmp_path / "none.jsonl", "--out", tmp_path / "runs")
     only = ("--only", "dataset=mutag")
     said = gsat("bench", "fig-posthoc", "fig-regulariser", "--show", *only, *none)
+    assert said.code == 2
     (line,) = said.err.splitlines()  # nothing of the other figure is on Mutag
     assert line.startswith("gsat: fig-posthoc: no curves are recorded of ")
     assert line.endswith(" on mutag")
@@ -186,8 +237,27 @@ def test_wrong_wishes_are_refused_in_one_line() -> None:
         (("table1", "--engine", "slurm"), "--engine is local or ray, not 'slurm'"),
         (("table1", "--address", "auto"), "give --engine ray, too"),
         (("verify", "table1"), "it stands by itself"),
+        (("verify", "--dry-run"), "it takes --only, --budget, --record and --quiet"),
+        (("verify", "--record", "none.jsonl"), "no run is recorded in none.jsonl; make some"),
+        (("all", "table99"), "there is no study 'table99'"),
+        (("table1", "--show", "--dry-run"), "give one of them"),
+        (("claims", "--show", "--html"), "claims are shown as text or --markdown, not --html"),
     ):
         assert said in refuse("bench", *wish)
+
+
+def test_claims_are_a_page_of_markdown(tmp_path: Path) -> None:
+    none = ("--record", tmp_path / "none.jsonl")
+    for more in ((), ("--markdown",)):
+        said = succeed("bench", "claims", "--show", *none, *more)
+        assert said.out.startswith("| claim | verdict")
+
+
+def test_torchrun_starts_no_benches(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gsat.training import distributed
+
+    monkeypatch.setattr(distributed, "launched", lambda: 2)
+    assert "run it without torchrun" in refuse("bench", "table1", "--dry-run")
 
 
 @pytest.mark.parametrize(
@@ -215,6 +285,15 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
     good.write_text(json.dumps(record) + "\n")
     record["test"]["explanation_auc"] = 0.125
     bad.write_text(json.dumps(record) + "\n")
+
+    def interrupt(*_: object, **how: object) -> None:
+        raise Interrupted("stopped; go on by: gsat resume somewhere")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verifying, "train", interrupt)
+        stopped = gsat("bench", "verify", "--record", good)
+    assert stopped.code == 130
+    assert stopped.err == "gsat: stopped; houses gin gsat seed 0 was not verified\n"
 
     def verify(file: Path, *more: object) -> Outcome:
         return gsat("bench", "verify", "--record", file, *more)
@@ -245,5 +324,5 @@ def test_explanations_of_seeds_are_compared_where_their_runs_are(tmp_path: Path)
     for _ in range(2):
         said = succeed(*command).lines[-1]
         assert re.search(r"epochs=13: rank correlation between 2 seeds -?[01]\.\d{3} \(", said)
-    (line,) = read_records(place.stability)
+    (line,) = read_records(place.stability, needs=())
     assert line["seeds"] == [0, 1]

@@ -89,5 +89,5 @@ def test_reasons_are_about_cells_that_there_are() -> None:
 
 def test_the_docs_say_what_was_recorded(tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
-    stable = read_records(ROOT / "results" / "stability.jsonl")
+    stable = read_records(ROOT / "results" / "stability.jsonl", needs=("recipe_hash",))
     assert_page(ROOT / "docs" / "reproduction.md", reproduction_page(records, stable), tmp_path)

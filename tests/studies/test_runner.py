@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +12,11 @@ from typing import Any
 import pytest
 
 import gsat
-from gsat.errors import GSATError
+from gsat.errors import DiskError, GSATError
 from gsat.studies import runner as module
-from gsat.studies.cost import Costs, duration
+from gsat.studies.cost import Costs, duration, makespan
 from gsat.studies.curves import record_curves
+from gsat.studies.records import Records
 from gsat.studies.runner import (
     Place,
     Wanted,
@@ -45,7 +48,10 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for name, recipe in runs.items():
             begun.append(f"{recipe.method}-{recipe.seed}")
             out = Path(folder) / name
-            run = gsat.train(recipe, out, checkpoint_seconds=1e9, shelf=how["shelf"])
+            if (out / "result.json").is_file():
+                run = gsat.resume(out)
+            else:
+                run = gsat.train(recipe, out, checkpoint_seconds=1e9, shelf=how["shelf"])
             record_once(how["record"], run.record())
             how["done"](name, run.result)
             results[name] = run.result
@@ -101,7 +107,14 @@ def test_the_cheapest_come_first(place: Place) -> None:
     seconds = [run.seconds for run in plan.left]
     assert seconds == sorted(seconds)
     assert plan.left[0].experiment.dataset == "ba2motifs"
-    assert plan.seconds == pytest.approx(sum(seconds))
+    assert plan.seconds() == pytest.approx(sum(seconds))
+    assert plan.seconds(jobs=1000) == pytest.approx(seconds[-1])  # no run is shorter for it
+
+
+def test_time_with_several_jobs_is_that_of_the_last_to_end() -> None:
+    assert makespan([], 2) == 0
+    assert makespan([10.0], 8) == 10
+    assert makespan([1.0, 2.0, 3.0], 2) == 4  # 1 and 3 one after the other, 2 beside
 
 
 @pytest.mark.usefixtures("trained")
@@ -180,6 +193,55 @@ def test_data_that_can_not_be_had_is_left_out(
     assert {run.experiment for run in plan.left} == {GSAT}
     assert list(plan.without_data) == ["mutag"]
     assert "Mutagenicity.zip" in plan.without_data["mutag"]
+    looked = make_plan([*mutag, Wanted(GSAT, 2)], place, load=False)
+    assert looked.without_data == plan.without_data
+    assert len(looked.left) == 2
+    assert not (tmp_path / "cache" / "datasets" / "mutag").exists()
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_damaged_folder_is_a_failure_of_that_run_alone(place: Place) -> None:
+    run_plan(make_plan([Wanted(GSAT, 1)], place), place)
+    (seed,) = place.finished(GSAT).values()
+    (seed / "metrics.jsonl").write_text('{"half')
+    place.record.unlink()
+    outcome = run_plan(make_plan([Wanted(GSAT, 2, curves=True)], place), place)
+    (why,) = outcome.failures.values()
+    assert f"remove {seed}" in why
+    assert len(outcome.results) == 1
+    assert [line["seed"] for line in read_records(place.curves)] == [1]
+
+
+@pytest.mark.usefixtures("trained")
+def test_finished_runs_are_of_the_graphs_asked_for(place: Place) -> None:
+    run_plan(make_plan([Wanted(GSAT, 2)], place), place)
+    (folder,) = place.runs.glob("houses-*")
+    now = place.finished(GSAT)
+    graphs = Records.read(place.record).of(GSAT).data_hash
+    stale = folder.with_name(folder.name.replace(graphs, "0" * 16))
+    shutil.copytree(folder, stale)
+    shutil.copytree(stale / "seed-0", stale / "seed-2")
+    shutil.copytree(folder / "seed-0", folder / "seed-0.bak")
+    os.utime(stale, (1, 1))
+    assert place.finished(GSAT) == place.finished(GSAT, graphs) == now
+    assert sorted(place.finished(GSAT, "0" * 16)) == [0, 1, 2]
+    assert place.finished(GSAT, "f" * 16) == {}
+    # Begun last, though seed 0 is not among them.
+    shutil.rmtree(stale / "seed-0")
+    assert sorted(place.finished(GSAT)) == [1, 2]
+
+
+def test_a_place_that_can_not_be_written_is_known_before(tmp_path: Path) -> None:
+    Place(tmp_path / "runs", tmp_path / "results" / "runs.jsonl").check()
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == []
+    (tmp_path / "folder").mkdir()
+    for place, said in (
+        (Place(Path("/proc/none"), tmp_path / "runs.jsonl"), "can't write to /proc/none: .*--out"),
+        (Place(tmp_path, Path("/proc/none/runs.jsonl")), "can't write to /proc/none.*--record"),
+        (Place(tmp_path, tmp_path / "folder"), "can't write to .*folder: Is a directory.*--record"),
+    ):
+        with pytest.raises(DiskError, match=said):
+            place.check()
 
 
 def test_the_budget_becomes_a_deadline(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:

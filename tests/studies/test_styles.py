@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
+from study_harness import lines
 
+from gsat.studies.records import Records
+from gsat.studies.report import render
+from gsat.studies.study import Experiment, Table
 from gsat.studies.styles import STYLES, Grid, Shown
+from gsat.studies.tables import STUDIES
 
 GRID = Grid(
     "Figures of 100 % & more",
@@ -141,13 +147,38 @@ def test_text_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [[part.strip() for part in line.split("│")[1:-1]] for line in text.splitlines()]
     assert ["GIN + GSAT*", "*98.43*‡ ± 1.19° (3)", "no run"] in lines
     assert ["paper", "98.74 ± 0.55", "67.35 ± 3.29"] in lines
-    assert ["", "−0.7 se", ""] in lines
+    assert ["difference", "−0.7 se", ""] in lines
     assert ["β=0", "_92.00_ ± 0.10†", "x|y"] in lines
     assert "Bold is written *so*" in text
-    monkeypatch.setenv("COLUMNS", "40")
-    narrow = STYLES["text"]([GRID])
-    assert max(map(len, narrow.splitlines())) <= 40
-    assert "98.43" in narrow
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_table_too_wide_is_cut_between_columns(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column that is cut, or lines that drift apart, would be read wrongly."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = STUDIES["table1"]
+    assert isinstance(table, Table)
+    runs = [
+        line for column in table.columns for line in lines(Experiment(column, "gsat"), {0: 0.987})
+    ]
+    text = render([table], Records(runs), "text")
+    assert "…" not in text
+    shown = [line for line in text.splitlines() if line[:1] in "┃│├"]
+    if width >= 80:
+        assert max(map(len, shown)) <= width
+    cells = [[part.strip() for part in re.split("[┃│]", line)[1:-1]] for line in shown]
+    heads = [name for row in cells if row and not row[0] for name in row[1:]]
+    assert heads == list(table.columns)
+    papers = [
+        value
+        for above, row in itertools.pairwise(cells)
+        if above and above[0] == "GIN + GSAT" and row[0] == "paper"
+        for value in row[1:]
+    ]
+    (gsat,) = [row for row in table.parts[0].rows if (row.method, row.backbone) == ("gsat", "gin")]
+    assert papers == [f"{mean:.2f} ± {spread:.2f}" for mean, spread in gsat.paper.values()]
 
 
 def test_a_plain_table_has_no_second_lines() -> None:

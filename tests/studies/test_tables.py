@@ -28,8 +28,9 @@ def test_every_experiment_has_a_recipe_of_its_own() -> None:
         assert (recipe.seed, recipe.method) == (3, experiment.method)
         assert recipe.backbone.name == experiment.backbone
         for key, value in experiment.settings:
-            holder = recipe.backbone if key == "aggregators" else recipe.settings
-            assert getattr(holder, key) == (list(value) if isinstance(value, tuple) else value)
+            tables = recipe.tables()
+            holder = tables["method"][recipe.method] | tables["backbone"] | tables["data"]
+            assert holder[key] == (list(value) if isinstance(value, tuple) else value)
     by_hash: dict[str, set[Experiment]] = {}
     for experiment in experiments:
         by_hash.setdefault(experiment.hash, set()).add(experiment)

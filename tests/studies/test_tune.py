@@ -270,12 +270,12 @@ def test_a_tuning_is_recorded_once_and_the_choice_becomes_a_recipe(
     used = make_recipe("ba2motifs", method="irm", file=recipe, settings=SMALL)
     assert used.hash() == tuned.chosen.recipe_hash
     assert make_recipe("ba2motifs", file=recipe).training.lr != 0.01  # chosen for IRM alone
-    (line,) = read_records(record)
+    (line,) = read_records(record, needs=())
     assert line == json.loads(json.dumps(tuned.record))
     assert line["grid"] == {"method.irm.penalty": [0.1, 0.2], "training.lr": [0.02, 0.01]}
     assert line["chosen"] == {"method.irm.penalty": 0.2, "training.lr": 0.01}
     irm(tmp_path, grid=grid, record=record, seeds=(1,))
-    assert [line["seeds"] for line in read_records(record)] == [[0], [1]]
+    assert [line["seeds"] for line in read_records(record, needs=())] == [[0], [1]]
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,10 +19,10 @@ import pytest
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 import gsat
-from gsat.errors import BusyError, GSATError, RunError
+from gsat.errors import DiskError, GSATError, RunError
 from gsat.training import files, parallel
 from gsat.training.recipe import from_tables
-from gsat.training.results import IDENTITY, read_records, record_once, summarise
+from gsat.training.results import IDENTITY, read_records, read_runs, record_once, summarise
 from gsat.training.rundir import RunDirectory
 
 
@@ -72,9 +74,44 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
         one_line(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{}", "line 2, has no 'recipe_hash'"),
+        (b"5", "line 2, has no"),
+        (b"null", "line 2, has no"),
+        (b"[]", "line 2, has no"),
+        (b'{"recipe_hash": "\xff"}', "line 2, is not JSON"),
+    ],
+)
+def test_a_line_that_is_no_run_is_named(line: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    record_once(file, record())
+    file.write_bytes(file.read_bytes() + line + b"\n")
+    with pytest.raises(RunError, match=said) as caught:
+        read_records(file)
+    one_line(caught.value)
+
+
+def test_blank_lines_are_none_and_a_folder_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    record_once(file, record())
+    file.write_bytes(b"\n  \r\n" + file.read_bytes())
+    assert read_records(file) == [record()]
+    with pytest.raises(RunError, match="a file was needed"):
+        read_records(tmp_path)
+
+
+def test_what_makes_a_line_a_run(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    record_once(file, record())
+    with pytest.raises(RunError, match="line 1, has no 'dataset'"):
+        read_runs(file)
+
+
 def test_a_place_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="can't write to") as caught:
+    with pytest.raises(RunError, match=r"can't write to.*another file with --record") as caught:
         record_once(tmp_path / "file" / "runs.jsonl", record())
     one_line(caught.value)
 
@@ -116,13 +153,7 @@ class Threaded:
                     with stopping(9), contextlib.suppress(KeyboardInterrupt):
                         parallel._train(job)
                     break
-                try:
-                    answer = ("done", parallel._train(job))
-                except BusyError as error:
-                    answer = ("left", str(error))
-                except GSATError as error:
-                    answer = ("failed", str(error))
-                pipe.send(answer)
+                pipe.send(parallel._answer(job))
                 if seed in self.tired:
                     self.tired.remove(seed)
                     break
@@ -301,6 +332,74 @@ def test_a_run_that_another_process_has_is_left_not_failed(
             parallel.train_all(recipes, tmp_path)
         assert (tmp_path / "seed-1" / "result.json").is_file()
     assert len(parallel.train_all(recipes, tmp_path)) == 2
+
+
+@pytest.mark.usefixtures("threaded")
+def test_another_process_is_told_apart_from_a_spent_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_HANDOVER", 0.0)
+    busy = RunDirectory.create(tmp_path / "taken", small_recipe(0))
+    with busy.locked():
+        ended = parallel.train_each({"taken": small_recipe(0)}, tmp_path)
+        assert (ended.left, ended.busy) == (["taken"], ["taken"])
+    waits = parallel.train_each({"taken": small_recipe(0)}, tmp_path, deadline=0.0)
+    assert (waits.left, waits.busy) == (["taken"], [])
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_run_that_another_process_has_just_begun_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not there when this process looked, and is when it wants to make it."""
+    recipe, real = small_recipe(0, epochs=1), parallel.train
+
+    def late(*args: Any, **how: Any) -> Any:
+        RunDirectory.create(tmp_path / "run", recipe)
+        return real(*args, **how)
+
+    monkeypatch.setattr(parallel, "train", late)
+    ended = parallel.train_each({"run": recipe}, tmp_path)
+    assert list(ended.results) == ["run"]
+    assert ended.failures == {}
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_disk_error_stops_all_and_is_nobodys_failure(tmp_path: Path) -> None:
+    came: list[str] = []
+    runs = {"no/such": small_recipe(0), "other": small_recipe(1)}
+    with pytest.raises(DiskError, match="can't write to /proc/none"):
+        parallel.train_each(runs, "/proc/none", done=lambda name, _: came.append(name))
+    assert came == []
+
+
+def test_a_budget_of_weeks_can_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    team = parallel._Team([], 1, lambda *_: None)
+    waited: list[float] = []
+    monkeypatch.setattr(parallel, "wait", lambda pipes, timeout: waited.append(timeout) or [])
+    team._hear(time.monotonic() + 40 * 86400)
+    assert waited == [parallel._LONGEST]
+    assert parallel._LONGEST * 1000 < 2**31
+
+
+IN_THE_BACKGROUND = """
+import signal, sys, time
+from pathlib import Path
+from gsat.training import parallel
+from gsat.training.recipe import make_recipe
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what ends in &
+    recipe = make_recipe("ba2motifs", settings={"graphs": 60, "epochs": 100_000})
+    ended = parallel.train_each({"run": recipe}, sys.argv[1], deadline=time.monotonic() + 1)
+    assert ended.left == ["run"], ended
+"""
+
+
+@pytest.mark.medium
+def test_a_budget_ends_also_where_interrupts_are_ignored(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(IN_THE_BACKGROUND)
+    subprocess.run([sys.executable, script, tmp_path / "runs"], check=True, timeout=240)
 
 
 def test_a_disk_that_is_full_leaves_no_half_line(

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import torch
 from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 import gsat
-from gsat.errors import CheckpointError, RunError
+from gsat.errors import BusyError, CheckpointError, RunError, TakenError
 from gsat.training import checkpoint
 from gsat.training.files import checksum, write_durably, write_json
 from gsat.training.rundir import RunDirectory
@@ -58,6 +59,46 @@ def test_a_file_or_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> N
         assert "exists and is not an empty folder; choose another --out" in refused(out)
     assert file.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_of_two_that_make_a_run_at_once_one_does(tmp_path: Path) -> None:
+    """The other does not clear away what the first is writing."""
+    recipe, start = small_recipe(), threading.Barrier(4)
+    ends: list[str] = []
+
+    def make() -> None:
+        start.wait()
+        try:
+            RunDirectory.create(tmp_path / "run", recipe)
+            ends.append("made")
+        except (TakenError, BusyError) as error:
+            ends.append(type(error).__name__)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ends.count("made") == 1
+    assert set(ends) <= {"made", "TakenError", "BusyError"}
+    assert RunDirectory.open(tmp_path / "run").recipe == recipe
+
+
+def test_while_another_makes_a_run_it_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    writing = folder / ".recipe.toml.1.partial"
+    writing.write_text("half")
+    with RunDirectory(folder).locked(), pytest.raises(BusyError, match="another process"):
+        RunDirectory.create(folder, small_recipe())
+    assert writing.exists()
+
+
+def test_a_result_that_can_not_be_read_names_its_file(run_path: Path) -> None:
+    RunDirectory.create(run_path, small_recipe()).result_path.write_text('{"half')
+    with pytest.raises(RunError, match=r"result\.json can't be read") as said:
+        assert RunDirectory(run_path).result
+    one_line(said.value)
 
 
 def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
@@ -135,7 +176,7 @@ def full_disk(name: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "name", [".lock", "metrics.jsonl", "best/", "epoch-13/", "LAST", "timing.json", "result.json"]
+    "name", ["metrics.jsonl", "best/", "epoch-13/", "LAST", "timing.json", "result.json"]
 )
 def test_a_full_disk_is_said_and_the_run_can_be_resumed(
     name: str, run_path: Path, uninterrupted: dict[str, bytes]
@@ -149,7 +190,7 @@ def test_a_full_disk_is_said_and_the_run_can_be_resumed(
     assert differing(outcome(run_path), uninterrupted) == []
 
 
-@pytest.mark.parametrize("name", ["recipe.toml", "environment.json"])
+@pytest.mark.parametrize("name", [".lock", "recipe.toml", "environment.json"])
 def test_a_full_disk_at_the_start_leaves_the_folder_free(name: str, run_path: Path) -> None:
     with full_disk(name), pytest.raises(RunError, match="No space left on device"):
         gsat.train(small_recipe(epochs=1), run_path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +43,11 @@ def bench(
         str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
     ] = "",
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop cleanly after 2h, 90m, 1h30m, …")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Stop cleanly after 2h, 90m, 1h30m, …; verify: only runs that took no longer.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, and how long it should take.")
@@ -72,41 +77,57 @@ def bench(
     Runs only what is not recorded yet and shows ours beside the paper's; the same command goes on
     where it was stopped.
     """
-    from gsat.training.results import read_records
+    from gsat.training.distributed import launched
+    from gsat.training.results import read_runs
 
+    begun = time.monotonic()
+    if launched() > 1:
+        raise GSATError("bench starts its own processes; run it without torchrun")
     if engine not in ("local", "ray"):
         raise GSATError(f"--engine is local or ray, not '{engine}'")
     if address is not None and engine != "ray":
         raise GSATError("--address is of a Ray cluster; give --engine ray, too")
     limit = None if budget is None else parse_time(budget)
     style = _style(markdown, html, latex)
+    if dry_run and show:
+        raise GSATError("--dry-run says what would run, --show what was; give one of them")
     if not names:
-        _list(read_records(record))
+        _list(read_runs(record))
         return
     if "verify" in names:
         if names != ["verify"]:
             raise GSATError("'verify' trains a recorded run again; it stands by itself")
-        _verify(record, only, limit)
+        if dry_run or show or statistics or stability or style != "text" or engine != "local":
+            raise GSATError(
+                "'verify' trains a recorded run again; it takes --only, --budget, --record and "
+                "--quiet, nothing else"
+            )
+        _verify(record, only, limit, quiet)
         return
     from gsat.studies.runner import Place, make_plan, run_plan, wanted
     from gsat.studies.tables import STUDIES, find_study
 
-    studies = [find_study(name) for name in (STUDIES if "all" in names else names)]
+    known = [find_study(name) for name in names if name != "all"]
+    studies = list(STUDIES.values()) if "all" in names else known
     wants = wanted(studies, seeds, only)
     place = Place(out, record)
-    outcome = None
+    outcome, code = None, 0
     if not show:
+        if not dry_run:
+            place.check()
         plan = make_plan(wants, place, load=not dry_run)
         for name, why in plan.without_data.items():
             print_error(f"{name} is left out: {why}")
+            code = 1 if plan.left or plan.done else GSATError.exit_code
         if dry_run:
             _say_plan(plan, jobs or (1 if engine == "local" else None))
-            return
+            raise typer.Exit(code)
         outcome = run_plan(
             plan,
             place,
             jobs=jobs,
-            budget=limit,
+            # Data was loaded, and made perhaps, within the same time.
+            budget=None if limit is None else max(limit - (time.monotonic() - begun), 0.0),
             engine="ray" if engine == "ray" else "local",
             address=address,
             progress=not quiet,
@@ -115,8 +136,7 @@ def bench(
     _show(studies, {want.experiment.hash for want in wants}, place, style, statistics)
     if stability:
         _say_stability([want.experiment for want in wants], place)
-    if outcome and outcome.failures:
-        raise typer.Exit(1)
+    raise typer.Exit(1 if outcome and outcome.failures else code)
 
 
 def parse_time(text: str) -> float:
@@ -157,18 +177,24 @@ def _say_plan(plan: Plan, jobs: int | None) -> None:
         each = f"about {duration(seconds[0])} each"
         typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
     typer.echo(
-        f"{len(plan.left)} runs to do, {len(plan.done)} recorded; about "
-        f"{duration(plan.seconds / (jobs or 1))} {f'with --jobs {jobs}' if jobs else 'of one CPU'}"
+        f"{_count(plan.left)} to do, {len(plan.done)} recorded; about "
+        f"{duration(plan.seconds(jobs or 1))} {f'with --jobs {jobs}' if jobs else 'of one CPU'}"
     )
+
+
+def _count(runs: Sized) -> str:
+    return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
 def _say_outcome(outcome: Outcome, budget: str | None) -> None:
     for name, why in outcome.failures.items():
         print_error(f"{name} failed: {why}")
-    if outcome.left:
-        what = "1 run is" if len(outcome.left) == 1 else f"{len(outcome.left)} runs are"
-        why = f"{budget} are spent" if budget else "another process has runs of these"
-        print_error(f"{why}; {what} left, the same command goes on with them")
+    on = "the same command goes on"
+    if outcome.busy:
+        print_error(f"another process is at {_count(outcome.busy)} of these; {on} after it")
+    stopped = set(outcome.left) - set(outcome.busy)
+    if stopped:
+        print_error(f"{budget} are spent, {_count(stopped)} left; {on}")
 
 
 def _show(
@@ -185,12 +211,17 @@ def _show(
     records = Records.read(place.record)
     tables = [s.restricted(chosen) for s in studies if isinstance(s, Table)]
     tables = [table for table in tables if table.parts]
+    # What is no table stays out of a page of HTML or LaTeX.
+    apart = bool(tables) and style in ("html", "latex")
+    errors, shown = [], bool(tables)
     if tables:
         typer.echo(render(tables, records, style, statistics=statistics))
-    # What is no table stays out of a page of HTML or LaTeX.
     for study in studies:
         if study.name == "claims":
-            typer.echo(claims_page(records, read_records(place.curves)), err=style != "text")
+            if not tables and style in ("html", "latex"):
+                raise GSATError(f"claims are shown as text or --markdown, not --{style}")
+            typer.echo(claims_page(records, read_records(place.curves)), err=apart)
+            shown = True
         elif not isinstance(study, Table):
             experiments = tuple(e for e in study.experiments if e.hash in chosen)
             if not experiments:
@@ -198,23 +229,34 @@ def _show(
             try:
                 pictures = draw_figure(replace(study, experiments=experiments), place)
             except GSATError as error:  # the other studies are still to be shown
-                print_error(f"{study.name}: {error}")
+                errors.append(f"{study.name}: {error}")
                 continue
+            shown = True
             for picture in pictures:
-                typer.echo(f"{study.title}: {picture}", err=style != "text")
+                typer.echo(f"{study.title}: {picture}", err=apart)
+    if errors and not shown:
+        raise GSATError("; ".join(errors))
+    for line in errors:
+        print_error(line)
 
 
 def _say_stability(experiments: list[Experiment], place: Place) -> None:
     """How alike the explanations of seeds are, where several finished runs are there."""
     from gsat.methods import METHODS
+    from gsat.studies.records import Records
     from gsat.studies.stability import record_stability
     from gsat.studies.stability import stability as measure
 
-    found = False
+    found, records = False, Records.read(place.record)
     for experiment in experiments:
-        runs = place.finished(experiment)
+        runs = place.finished(experiment, records.of(experiment).data_hash)
         if len(runs) > 1 and METHODS[experiment.method].Model.explains:
-            line, found = measure(list(runs.values())), True
+            found = True
+            try:
+                line = measure(list(runs.values()))
+            except GSATError as error:  # others may still be compared
+                print_error(f"{experiment}: {error}")
+                continue
             record_stability(place.stability, line)
             mean = "undefined" if line["mean"] is None else f"{line['mean']:.3f}"
             spread = "" if line["std"] is None else f" ± {line['std']:.3f}"
@@ -254,7 +296,7 @@ def results(
     pages: dict[str, Callable[[], str]] = {
         "results": lambda: results_section(records),
         "reproduction": lambda: reproduction_page(
-            records, read_records(file.with_name("stability.jsonl"))
+            records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
         ),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
     }
@@ -266,18 +308,27 @@ def results(
         write_between_marks(write, pages[page]())
 
 
-def _verify(record: Path, only: str, limit: float | None) -> None:
+def _verify(record: Path, only: str, limit: float | None, quiet: bool) -> None:
     from gsat.studies.verify import verifiable, verify
+    from gsat.training.loop import Interrupted
 
+    if not verifiable(record):
+        raise GSATError(f"no run is recorded in {record}; make some with: gsat bench table1")
     records = verifiable(record, only, limit)
     if not records:
-        raise GSATError(f"no recorded run in {record} is all of what was asked for")
+        raise GSATError(
+            f"no recorded run in {record} is all of what --only and --budget ask for; what there "
+            "is: gsat results"
+        )
     chosen = random.choice(records)
     names = ("dataset", "backbone", "method")
     what = " ".join(chosen[name] for name in names) + f" seed {chosen['seed']}"
     typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
     with tempfile.TemporaryDirectory() as folder:
-        verified = verify(chosen, Path(folder) / "run")
+        try:
+            verified = verify(chosen, Path(folder) / "run", progress=not quiet)
+        except Interrupted:
+            raise Interrupted(f"stopped; {what} was not verified") from None
     for name, (before, now) in verified.elsewhere.items():
         print_error(f"recorded elsewhere: {name} was {before}, is {now}")
     for name, (before, now) in verified.differing.items():

@@ -62,7 +62,7 @@ def train(
     _set_threads(threads)
     from gsat.training.distributed import group
     from gsat.training.recipe import make_recipe
-    from gsat.training.results import read_records, record_once
+    from gsat.training.results import read_runs, record_once
     from gsat.training.train import train as train_recipe
 
     settings = [*(set_ or []), *([f"epochs={epochs}"] if epochs else [])]
@@ -80,7 +80,7 @@ def train(
                     "--jobs out, or run gsat without torchrun"
                 )
             if record:
-                read_records(record)  # a broken file is better known before training than after
+                read_runs(record)  # a broken file is better known before training than after
             if seeds is not None:
                 if device != "cpu" or threads not in (None, 1):
                     raise GSATError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.datasets.raw import RawFile, cache_folder, require_all, sha256
+from gsat.datasets.raw import RawFile, cache_folder, missing, require_all, sha256
 from gsat.datasets.registry import ENTRIES, IN_MEMORY, OWN_DATA, find_entry, full_name
 from gsat.errors import DataError
 from gsat.graphs import Explanation, GraphStore
@@ -128,18 +128,7 @@ def load_dataset(
         own: Dataset = module.load(name if named else source, name, seed, resolved)
         return replace(own, options={**own.options, "data_seed": data_seed})
     files = entry.raw_files(resolved)
-    # Only what decides the graphs is part of their name; how they are split is not.
-    made_by = {
-        "name": name,
-        "version": module.VERSION,
-        "options": {k: v for k, v in resolved.items() if k not in module.SPLIT_OPTIONS},
-        "data_seed": None if files else data_seed,
-        "files": _names(files),
-    }
-    if hasattr(module, "identity"):
-        made_by["identity"] = module.identity(resolved)
-    key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-    folder = cache_folder() / "datasets" / f"{name}-{key}"
+    made_by, folder = _made_by(name, resolved, data_seed)
     task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK
     overlap = module.overlap(resolved) if hasattr(module, "overlap") else ""
     store = cached(folder)
@@ -163,6 +152,35 @@ def load_dataset(
         seed=seed,
         overlap=overlap,
     )
+
+
+def check_here(name: str, *, data_seed: int = 0, **options: Any) -> None:
+    """Raise a :class:`DataNotFoundError` if a named data set can't be had on this machine, not by
+    a download either; nothing is loaded or built."""
+    entry = find_entry(name)
+    if entry is not OWN_DATA:
+        resolved = entry.resolve(options)
+        if cached(_made_by(name, resolved, data_seed)[1]) is None:
+            missing(entry.raw_files(resolved))
+
+
+def _made_by(name: str, options: dict[str, Any], data_seed: int) -> tuple[dict[str, Any], Path]:
+    """What decides the graphs of a data set, and the folder of the cache for them."""
+    entry = find_entry(name)
+    module = importlib.import_module(entry.module)
+    files = entry.raw_files(options)
+    # Only what decides the graphs is part of their name; how they are split is not.
+    made_by = {
+        "name": name,
+        "version": module.VERSION,
+        "options": {k: v for k, v in options.items() if k not in module.SPLIT_OPTIONS},
+        "data_seed": None if files else data_seed,
+        "files": _names(files),
+    }
+    if hasattr(module, "identity"):
+        made_by["identity"] = module.identity(options)
+    key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+    return made_by, cache_folder() / "datasets" / f"{name}-{key}"
 
 
 def place_nodes(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:

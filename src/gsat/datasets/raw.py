@@ -90,21 +90,26 @@ class RawFile:
         return f"its SHA-256 is {found[:12]}…, not {' or '.join(f'{a[:12]}…' for a in accepted)}"
 
 
-def require_all(files: Iterable[RawFile]) -> list[Path]:
-    """The files, downloaded if need be; what one archive holds is taken from it at once."""
-    files = list(files)
-    missing = [file for file in files if file.find() is None]
-    for file in missing:
+def missing(files: Iterable[RawFile]) -> list[RawFile]:
+    """Those of the files that have to be downloaded; raises where that can't be."""
+    needed = [file for file in files if file.find() is None]
+    for file in needed:
         if file.downloads() is None:
             raise DataNotFoundError(f"a raw file is missing: {file.instruction()}")
         if offline():
             raise DataNotFoundError(
                 f"a raw file is missing and GSAT_OFFLINE forbids downloads: {file.instruction()}"
             )
-    if missing:
+    return needed
+
+
+def require_all(files: Iterable[RawFile]) -> list[Path]:
+    """The files, downloaded if need be; what one archive holds is taken from it at once."""
+    files = list(files)
+    if needed := missing(files):
         from gsat.datasets.download import fetch
 
-        fetch([file.downloads() or file for file in missing])
+        fetch([file.downloads() or file for file in needed])
     return [file.find() or file.home for file in files]
 
 

@@ -62,6 +62,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)
 
 
+def compile_quietly() -> None:
+    """Do not say on a terminal that kernels are compiled."""
+    _announced.set()
+
+
 def engine() -> str:
     """``numba`` or ``torch``."""
     chosen = os.environ.get("GSAT_OPS", "numba")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
@@ -38,7 +39,7 @@ class Costs:
 
     def seconds(self, recipe: Recipe) -> float:
         """Of one core: the median of the same recipe's runs; else that of the same method, network
-        and data for each epoch; else by rule of thumb, good to a factor of about two."""
+        and data for each epoch; else by rule of thumb, which may be off by several times."""
         if recipe.hash() in self._same:
             return median(self._same[recipe.hash()])
         name, network, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
@@ -47,6 +48,14 @@ class Costs:
             return median(alike) * epochs
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
         return epochs * nodes * _SECONDS.get(network, 0.02) * _TIMES.get(recipe.method, 1.0)
+
+
+def makespan(seconds: Iterable[float], jobs: int) -> float:
+    """How long runs take together, begun in their order, so many at a time."""
+    ends = [0.0] * max(jobs, 1)
+    for each in seconds:
+        heapq.heapreplace(ends, ends[0] + each)
+    return max(ends)
 
 
 def duration(seconds: float) -> str:

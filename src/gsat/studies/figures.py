@@ -164,18 +164,19 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
     """
     picture = place.pictures / f"{study.name}.png"
     datasets = list(dict.fromkeys(experiment.dataset for experiment in study.experiments))
+    records = Records.read(place.record)
     if study.name == "fig-posthoc":
         hashes = {experiment.hash for experiment in study.experiments}
-        curves = filter(Records.read(place.record).knows, read_records(place.curves))
+        curves = filter(records.knows, read_records(place.curves))
         draw_curves(posthoc_curves(curves, datasets=datasets, recipes=hashes), picture)
         return [picture]
     if study.name == "fig-regulariser":
-        panels = regulariser_curves(Records.read(place.record), datasets=datasets)
+        panels = regulariser_curves(records, datasets=datasets)
         draw_curves(panels, picture, columns=2)
         return [picture]
     found: dict[str, list[Path]] = {}
     for experiment in study.experiments:
-        run = place.finished(experiment).get(0)
+        run = place.finished(experiment, records.of(experiment).data_hash).get(0)
         if run is not None:
             found.setdefault(experiment.dataset, []).append(run)
     if not found:

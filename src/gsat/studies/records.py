@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gsat.studies.study import PREDICTION, Experiment
-from gsat.training.results import read_records
+from gsat.training.results import read_runs
 from gsat.training.train import RESULTS_VERSION
 
 Record = Mapping[str, Any]
@@ -84,7 +84,7 @@ class Records:
     @classmethod
     def read(cls, path: str | Path) -> Records:
         """The index of a file such as ``results/runs.jsonl``; an absent one holds nothing."""
-        return cls(read_records(path))
+        return cls(read_runs(path))
 
     def of(self, experiment: Experiment) -> Runs:
         """The runs of an experiment."""

@@ -7,22 +7,25 @@ given again after a crash, a kill or a spent budget, goes on. The cheapest runs 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gsat.errors import GSATError
-from gsat.studies.cost import Costs
+from gsat.datasets.load import check_here
+from gsat.errors import DiskError, GSATError
+from gsat.studies.cost import Costs, makespan
 from gsat.studies.curves import record_curves
 from gsat.studies.records import counts
 from gsat.studies.study import Experiment, Study
 from gsat.studies.watch import Watch
+from gsat.training.files import check_folder, check_lines
 from gsat.training.parallel import Outcome, train_each
 from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, with_settings
-from gsat.training.results import read_records, record_once
+from gsat.training.results import read_records, read_runs, record_once
 from gsat.training.rundir import RunDirectory, environment, run_name
 from gsat.training.train import RESULTS_VERSION, load_data
 
@@ -61,7 +64,7 @@ class Plan:
     """What is to be done.
 
     Attributes:
-        left: runs that are missing, the cheapest first. done: how many are there.
+        left: runs that are missing, the cheapest first. done: names of those that are there.
         without_data: for data sets that can't be had, why; their runs are in neither.
         data: the hash of each data set that was loaded.
     """
@@ -71,10 +74,9 @@ class Plan:
     without_data: dict[str, str] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def seconds(self) -> float:
-        """Of one core, for all that is left."""
-        return sum(run.seconds for run in self.left)
+    def seconds(self, jobs: int = 1) -> float:
+        """From the first run's start to the last one's end, so many at a time."""
+        return makespan([run.seconds for run in self.left], jobs)
 
 
 @dataclass(frozen=True)
@@ -105,15 +107,27 @@ class Place:
         """The file of rank correlations between seeds."""
         return self.record.with_name("stability.jsonl")
 
-    def finished(self, experiment: Experiment) -> dict[int, Path]:
-        """Folders of finished runs by seed; if there are some on other graphs, too, the most."""
-        folders = self.runs.glob(run_name(experiment.recipe(0), "*", RESULTS_VERSION))
-        groups = [
-            {int(run.name.removeprefix("seed-")): run for run in sorted(folder.parent.iterdir())
-             if RunDirectory(run).result_path.is_file()}
-            for folder in folders
-        ]  # fmt: skip
-        return max(groups, key=len, default={})
+    def finished(self, experiment: Experiment, data_hash: str = "") -> dict[int, Path]:
+        """Folders of finished runs by seed.
+
+        Args:
+            data_hash: of the graphs they must be of; without, those of the graphs that runs were
+                begun on last.
+        """
+        name = run_name(experiment.recipe(0), data_hash or "*", RESULTS_VERSION)
+        folders = sorted(self.runs.glob(str(Path(name).parent)), key=lambda f: f.stat().st_mtime)
+        return {
+            int(found[1]): run
+            for run in sorted(folders[-1].iterdir() if folders else [])
+            if (found := re.fullmatch(r"seed-(\d+)", run.name))
+            and RunDirectory(run).result_path.is_file()
+        }
+
+    def check(self) -> None:
+        """Raise unless there is room for runs and for what is recorded of them."""
+        check_folder(self.runs)
+        for file in (self.record, self.curves):
+            check_lines(file)
 
 
 def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]:
@@ -174,14 +188,14 @@ def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Pl
 
     Args:
         load: whether the data sets are loaded, to see that recorded runs are of the same graphs;
-            without, they are believed to be.
+            without, they are believed to be, and only whether they can be had is looked at.
     """
-    records = read_records(place.record)
+    records = read_runs(place.record)
     costs, plan = Costs(records), Plan()
     recorded, traced = _identities(records), _identities(read_records(place.curves))
     for want in wants:
         recipe = want.experiment.recipe(0)
-        if load and not _load(recipe, plan):
+        if not _has_data(recipe, plan, load):
             continue
         data_hash = plan.data.get(_key(recipe), "")
         for seed in range(want.seeds):
@@ -190,7 +204,7 @@ def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Pl
             name = run_name(run, data_hash, RESULTS_VERSION)
             is_done = identity in recorded and (not want.curves or identity in traced)
             if want.model and seed == 0:
-                is_done &= 0 in place.finished(want.experiment)
+                is_done &= 0 in place.finished(want.experiment, data_hash)
             if is_done:
                 plan.done.append(name)
             else:
@@ -226,6 +240,7 @@ def run_plan(
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
     expected = {name: run.seconds for name, run in named.items()}
     watch = Watch(bar, place.runs, expected, jobs or (1 if engine == "local" else None))
+    spoilt: dict[str, str] = {}  # finished runs whose folder is damaged
 
     def done(name: str, said: dict[str, Any] | str) -> None:
         run = named[name]
@@ -234,7 +249,12 @@ def run_plan(
             record_once(place.record, _failure(run.recipe, plan.data[_key(run.recipe)], said))
         # A node of a cluster may keep its folders to itself.
         if run.curves and RunDirectory(place.runs / name).result_path.is_file():
-            record_curves(place.curves, place.runs / name)
+            try:
+                record_curves(place.curves, place.runs / name)
+            except DiskError:
+                raise
+            except GSATError as error:  # the other runs are not to suffer from it
+                spoilt[name], failed = str(error), True
         number = len(watch.ended) + 1
         status = f"{number} of {len(named)}: {run.experiment}{', failed' if failed else ''}"
         watch.end(name, status)
@@ -247,8 +267,13 @@ def run_plan(
         if engine == "ray":
             from gsat.training.cluster import train_on_ray
 
-            return train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
-        return train_each(recipes, place.runs, jobs=jobs or 1, **how)
+            outcome = train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
+        else:
+            outcome = train_each(recipes, place.runs, jobs=jobs or 1, **how)
+    for name in spoilt:
+        outcome.results.pop(name, None)
+    outcome.failures.update(spoilt)
+    return outcome
 
 
 def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
@@ -261,16 +286,19 @@ def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str
     return found
 
 
-def _load(recipe: Recipe, plan: Plan) -> bool:
-    """Whether the data can be had; its hash goes into the plan."""
-    key = _key(recipe)
-    if recipe.data.name in plan.without_data:
+def _has_data(recipe: Recipe, plan: Plan, load: bool) -> bool:
+    """Whether the data can be had; if it is loaded, its hash goes into the plan."""
+    key, data = _key(recipe), recipe.data
+    if data.name in plan.without_data:
         return False
     if key not in plan.data:
         try:
-            plan.data[key] = load_data(recipe).hash
+            if load:
+                plan.data[key] = load_data(recipe).hash
+            else:
+                check_here(data.name, data_seed=data.data_seed, **data.options)
         except GSATError as error:
-            plan.without_data[recipe.data.name] = str(error)
+            plan.without_data[data.name] = str(error)
             return False
     return True
 

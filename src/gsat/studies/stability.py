@@ -90,7 +90,11 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
 
 def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
     """Append what :func:`stability` found, unless it is there already; whether it was."""
-    return append_line(Path(path), line, unless=lambda: line in read_records(path))
+
+    def known() -> bool:
+        return line in read_records(path, needs=("recipe_hash",))
+
+    return append_line(Path(path), line, unless=known)
 
 
 def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -61,39 +62,72 @@ def _beside(cell: Shown) -> str:
 
 
 def text(grids: Sequence[Grid]) -> str:
-    """Tables of lines and letters, as wide as the terminal at most."""
+    """Tables of lines and letters. One that is wider than the terminal is cut between columns into
+    several, one below the other; nothing within a cell is ever broken."""
     file = io.StringIO()
-    # Where nobody looks through a terminal, nothing needs to be broken.
-    console = Console(file=file, width=shutil.get_terminal_size((200, 24)).columns)
-    marks = {"bold": ("*", "*"), "underline": ("_", "_")}
+    # Where nobody looks through a terminal, nothing needs to be cut.
+    width = shutil.get_terminal_size((200, 24)).columns
     for grid in grids:
-        cells = [cell for row in grid.rows if not isinstance(row, str) for cell in row]
-        papers = any(cell.paper for cell in cells)
-        table = RichTable(title=Text(grid.heading), title_justify="left", show_lines=papers)
-        for number, name in enumerate(grid.head):
-            table.add_column(Text(name), justify="right" if number else "left")
-        for row in grid.rows:
-            if isinstance(row, str):
-                table.add_section()
-                table.add_row(Text(row))
-                continue
-            lines = [
-                "\n".join(filter(None, (_ours(cell, marks, str), cell.paper, cell.difference)))
-                for cell in row
-            ]
-            if papers:
-                lines[0] += "\n  paper"
-            table.add_row(*map(Text, lines))
-        console.print(table)
-        plain = (
-            ("Bold is written *so*, underlined _so_.",)
-            if any(c.how in marks for c in cells)
-            else ()
-        )
-        for note in (*grid.notes, *plain):
-            console.print(Text(note))
-        console.print()
+        lines = [None if isinstance(row, str) else _lines(row) for row in grid.rows]
+        widths = [
+            max(map(cell_len, (name, *(part for row in lines if row for part in row[number]))))
+            for number, name in enumerate(grid.head)
+        ]
+        widths[0] = max(widths[0], *(cell_len(row) for row in grid.rows if isinstance(row, str)), 0)
+        for number, columns in enumerate(_blocks(widths, width)):
+            title = grid.heading + (", continued" if number else "")
+            table = _table(grid, lines, columns, title)
+            needed = sum(widths[i] + 3 for i in columns) + 1
+            Console(file=file, width=max(width, needed, cell_len(title))).print(table)
+        marked = any(c.how in _PLAIN for row in grid.rows if not isinstance(row, str) for c in row)
+        for note in (*grid.notes, *(("Bold is written *so*, underlined _so_.",) if marked else ())):
+            Console(file=file, width=width).print(Text(note))
+        file.write("\n")
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).rstrip("\n") + "\n"
+
+
+_PLAIN = {"bold": ("*", "*"), "underline": ("_", "_")}
+
+
+def _lines(row: Sequence[Shown]) -> list[list[str]]:
+    """The lines of each cell: ours, and where any has them the paper's and the difference."""
+    first, *others = row
+    cells = [[_ours(cell, _PLAIN, str), cell.paper, cell.difference] for cell in others]
+    used = max((n for cell in cells for n, part in enumerate(cell) if part), default=0)
+    label = [_ours(first, _PLAIN, str), "  paper", "  difference"]
+    return [label[: used + 1], *(cell[: used + 1] for cell in cells)]
+
+
+def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Numbers of the columns that stand side by side, the first of all in each block."""
+    blocks = [[0]]
+    room = width - 1 - (widths[0] + 3)
+    left = room
+    for number, needed in enumerate(widths[1:], start=1):
+        if needed + 3 > left and len(blocks[-1]) > 1:
+            blocks.append([0])
+            left = room
+        blocks[-1].append(number)
+        left -= needed + 3
+    return blocks
+
+
+def _table(
+    grid: Grid, lines: Sequence[list[list[str]] | None], columns: Sequence[int], title: str
+) -> RichTable:
+    high = any(row and len(row[0]) > 1 for row in lines)
+    table = RichTable(title=Text(title), title_justify="left", show_lines=high)
+    for number in columns:
+        table.add_column(
+            Text(grid.head[number]), justify="right" if number else "left", no_wrap=True
+        )
+    for row, parts in zip(grid.rows, lines, strict=True):
+        if parts is None:
+            table.add_section()
+            table.add_row(Text(str(row)))
+        else:
+            table.add_row(*(Text("\n".join(parts[number])) for number in columns))
+    return table
 
 
 def markdown(grids: Sequence[Grid]) -> str:

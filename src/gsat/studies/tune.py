@@ -115,7 +115,7 @@ def tune(
     metric = metric or (known.metric if known and grid is None else None) or own
     _check_metric(metric, data, made)
     if record is not None:
-        read_records(record)  # a broken file is better known before training than after
+        read_records(record, _IDENTITY)  # a broken file is better known before training than after
 
     folder = Path(out or Path("runs") / f"tune-{base.data.label}-{backbone}-{method}")
     runs = {
@@ -311,7 +311,7 @@ def _line(
 
 def _record_once(path: Path, line: dict[str, Any]) -> None:
     def known() -> bool:
-        others = read_records(path)
+        others = read_records(path, _IDENTITY)
         return any(all(other.get(key) == line[key] for key in _IDENTITY) for other in others)
 
     append_line(path, line, unless=known)

@@ -13,7 +13,7 @@ from gsat.errors import GSATError
 from gsat.studies.records import counts
 from gsat.studies.runner import parse_only
 from gsat.training.recipe import from_tables
-from gsat.training.results import read_records
+from gsat.training.results import read_runs
 from gsat.training.rundir import environment
 from gsat.training.train import load_data, train
 
@@ -23,16 +23,15 @@ class Verified:
     """A recorded run beside the same run now.
 
     Attributes:
-        record: as it was recorded. differing: metrics that are not the same to the last bit, as
-            (recorded, now). elsewhere: what was different about the machine, as (recorded, now).
+        differing: metrics that are not the same to the last bit, as (recorded, now).
+        elsewhere: what was different about the machine, as (recorded, now).
     """
 
-    record: Mapping[str, Any]
     differing: dict[str, tuple[Any, Any]]
     elsewhere: dict[str, tuple[Any, Any]]
 
 
-def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
+def verify(record: Mapping[str, Any], out: str | Path, *, progress: bool = False) -> Verified:
     """Train a recorded run again and compare every metric."""
     recipe = from_tables(dict(record["recipe"]))
     if recipe.hash() != record["recipe_hash"]:
@@ -47,7 +46,7 @@ def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
     # Sums differ in the last bit between thread counts.
     torch.set_num_threads(record["threads"])
     try:
-        result = train(recipe, out).result
+        result = train(recipe, out, progress=progress).result
         now = environment()
     finally:
         torch.set_num_threads(threads)
@@ -61,7 +60,7 @@ def verify(record: Mapping[str, Any], out: str | Path) -> Verified:
         for name, before, after in _pairs(record, now, tuple(key for key in now if key in record))
         if before != after
     }
-    return Verified(record, differing, elsewhere)
+    return Verified(differing, elsewhere)
 
 
 def verifiable(
@@ -72,7 +71,7 @@ def verifiable(
     filters = parse_only(only)
     return [
         record
-        for record in filter(counts, read_records(path))
+        for record in filter(counts, read_runs(path))
         if "failed" not in record
         and record["backbone"] != "wrapped"
         and all(record[key] in values for key, values in filters.items())

@@ -1,7 +1,8 @@
 """How far several runs have come, on a bar whose unit is a second that was reckoned with.
 
 A run counts in full once it has ended; one that is under way by the seconds its folder says it has
-spent, up to what was reckoned. So the bar moves, and knows the time left, while long runs go on.
+spent, up to nearly what was reckoned: none is done before it has ended. So the bar moves, and knows
+the time left, while long runs go on.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gsat.studies.cost import duration
+from gsat.studies.cost import duration, makespan
 from gsat.training.progress import Progress
 from gsat.training.rundir import RunDirectory
 
+_NEARLY = 0.95
 _EVERY = 5.0  # seconds between two looks; runs tell their time with each checkpoint
 
 
@@ -40,7 +42,8 @@ class Watch:
         total = sum(self.expected.values())
         self.bar.start(max(round(total), 1), round(self.spent()))
         # The bar knows nothing of the time left until it has moved.
-        whole = f"{duration(total / (self.jobs or 1))} {'in all' if self.jobs else 'of one CPU'}"
+        whole = duration(makespan(self.expected.values(), self.jobs or 1))
+        whole = f"{whole} {'in all' if self.jobs else 'of one CPU'}"
         self.bar.advance(f"about {whole}", 0)
         if self.bar.visible:
             self._thread.start()
@@ -67,7 +70,7 @@ class Watch:
         return sum(
             seconds
             if name in self.ended
-            else min(RunDirectory(self.folder / name).read_seconds(), seconds)
+            else min(RunDirectory(self.folder / name).read_seconds(), _NEARLY * seconds)
             for name, seconds in self.expected.items()
         )
 

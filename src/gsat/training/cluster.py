@@ -80,7 +80,8 @@ def train_on_ray(
         finally:
             crew.dismiss()
     ended = crew.results.keys() | crew.failures.keys()
-    return Outcome(crew.results, crew.failures, [name for name in runs if name not in ended])
+    left = [name for name in runs if name not in ended]
+    return Outcome(crew.results, crew.failures, left, crew.elsewhere)
 
 
 class _Crew:
@@ -102,6 +103,7 @@ class _Crew:
         self.busy: dict[Any, str] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, str] = {}
+        self.elsewhere: list[str] = []  # at work in another process than ours
         self.task = ray.remote(_train_there).options(
             num_cpus=1,
             max_retries=_RETRIES,
@@ -155,6 +157,8 @@ class _Crew:
                     record_once(self.record, answer["record"])
                 self.results[name] = answer["result"]
                 self._tell(name, answer["result"])
+            elif "busy" in answer:
+                self.elsewhere.append(name)
             elif "failed" in answer:
                 self.failures[name] = answer["failed"]
                 self._tell(name, answer["failed"])
@@ -223,8 +227,10 @@ def _train_there(tables: str, out: str, shelf: str | None = None) -> str:
         check_same(Path(out), recipe)  # the caller may not see this folder
         run = train_or_resume(recipe, out, _HANDOVER, shelf)
         answer: dict[str, Any] = {"result": run.result, "record": run.record()}
-    except (KeyboardInterrupt, Interrupted, BusyError):
+    except (KeyboardInterrupt, Interrupted):
         answer = {}
+    except BusyError:
+        answer = {"busy": True}
     except GSATError as error:
         answer = {"failed": str(error)}
     except Exception as error:  # one broken run must not stop the others

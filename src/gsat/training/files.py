@@ -11,19 +11,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import RunError
+from gsat.errors import DiskError
+
+_RECORD = "another file with --record"
 
 
 @contextmanager
-def disk_errors(where: Path) -> Iterator[None]:
-    """A full disk or an unwritable folder becomes one clear line."""
+def disk_errors(where: Path, option: str = "another folder with --out") -> Iterator[None]:
+    """A full disk or an unwritable folder becomes one clear line, with the option to choose by."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RunError(
-            f"can't write to {where}: {reason}; make room or choose another folder with --out"
+        raise DiskError(
+            f"can't write to {where}: {reason}; make room or choose {option}"
         ) from error
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless files can be written in a folder, which is made if it is not there."""
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe.{os.getpid()}.partial"
+        probe.touch()
+        probe.unlink()
+
+
+def check_lines(path: Path) -> None:
+    """Raise unless lines can be appended to a file; its folder is made if it is not there."""
+    with disk_errors(path, _RECORD):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        was_there = path.exists()
+        path.open("ab").close()
+        if not was_there:
+            path.unlink()
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -71,7 +92,7 @@ def append_line(path: Path, values: dict[str, Any], unless: Callable[[], bool]) 
     Several processes may append to one file: from the question to the answer it is locked.
     """
     line = json.dumps(values, allow_nan=False, ensure_ascii=False) + "\n"
-    with disk_errors(path):
+    with disk_errors(path, _RECORD):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)

@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 from gsat.datasets.registry import OWN_DATA, find_entry
-from gsat.errors import BusyError, GSATError, RunError
+from gsat.errors import BusyError, DiskError, GSATError, RunError, TakenError
+from gsat.ops.engine import compile_quietly
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once
@@ -31,6 +32,7 @@ from gsat.training.rundir import RunDirectory
 from gsat.training.train import Run, load_data, resume, settled, train
 
 _TRIES = 2
+_LONGEST = 3600.0  # seconds to listen in one go: the system takes no number of weeks
 _HANDOVER = 5.0  # seconds that the workers of a killed command may take to end
 # Called with the name of each run as it ends, and its result or, if it failed, why.
 Done = Callable[[str, dict[str, Any] | str], None]
@@ -43,12 +45,13 @@ class Outcome:
     Attributes:
         results: of those that are finished. failures: why the others failed.
         left: those the time was too short for, or that another process is at; the same call goes
-            on with them.
+            on with them. busy: those of them that another process is at.
     """
 
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def train_each(
         {names[i]: result for i, result in team.results.items()},
         {names[i]: why for i, why in team.failures.items()},
         [n for i, n in enumerate(names) if i not in team.results and i not in team.failures],
+        [names[i] for i in team.busy],
     )
 
 
@@ -156,7 +160,10 @@ def train_or_resume(recipe: Recipe, out: str, patience: float, shelf: str | None
     """Begin a run, or go on with it; wait so many seconds for another process to leave it."""
     folder = RunDirectory(out)
     if not folder.is_run():
-        return train(recipe, out, shelf=shelf)
+        try:
+            return train(recipe, out, shelf=shelf)
+        except TakenError:  # another process has begun it since
+            check_same(Path(out), recipe)
     if not folder.result_path.is_file():
         folder.await_lock(patience)
     return resume(out, shelf=shelf)
@@ -191,6 +198,7 @@ class _Team:
         self.tries = [0] * len(tasks)
         self.results: dict[int, dict[str, Any]] = {}
         self.failures: dict[int, str] = {}
+        self.busy: list[int] = []
         self.size = size
         self.workers: list[_Worker] = []
 
@@ -220,6 +228,7 @@ class _Team:
         """Listen until a worker says something, or the time has come."""
         busy = {worker.pipe: worker for worker in self._busy()}
         timeout = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+        timeout = None if timeout is None else min(timeout, _LONGEST)
         for pipe in wait(list(busy), timeout):
             worker = busy[pipe]  # type: ignore[index]
             task, worker.task = worker.task, None
@@ -240,6 +249,11 @@ class _Team:
                 self.done(task, said)
             elif outcome == "failed":
                 self._fail(task, said)
+            elif outcome == "busy":
+                self.busy.append(task)
+            elif outcome == "disk":  # which is the same for all others
+                self.interrupt()
+                raise DiskError(said)
 
     def _fail(self, task: int, why: str) -> None:
         self.failures[task] = why
@@ -267,6 +281,9 @@ def _serve(pipe: Connection, parent: int) -> None:
     """The life of a worker."""
     # Ctrl-C on a terminal reaches the parent alone, which passes it on once.
     os.setpgrp()
+    # In the background of a script it would be ignored, and with it the end of a budget.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    compile_quietly()  # the terminal shows the parent's bar
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     while True:
@@ -276,13 +293,9 @@ def _serve(pipe: Connection, parent: int) -> None:
             return
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            answer: tuple[str, Any] = ("done", _train(job))
-        except (KeyboardInterrupt, Interrupted, BusyError) as error:
-            answer = ("left", str(error))
-        except GSATError as error:
-            answer = ("failed", str(error))
-        except Exception as error:  # one broken run must not stop the others
-            answer = ("failed", f"{type(error).__name__}: {error}")
+            answer = _answer(job)
+        except KeyboardInterrupt:
+            answer = ("left", "")
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with contextlib.suppress(BrokenPipeError):
@@ -294,6 +307,22 @@ def _leave_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
+
+
+def _answer(job: _Job) -> tuple[str, Any]:
+    """What came of a job, for the parent: ``done`` and its result, or what happened and why."""
+    try:
+        return "done", _train(job)
+    except (KeyboardInterrupt, Interrupted) as error:
+        return "left", str(error)
+    except BusyError as error:
+        return "busy", str(error)
+    except DiskError as error:
+        return "disk", str(error)
+    except GSATError as error:
+        return "failed", str(error)
+    except Exception as error:  # one broken run must not stop the others
+        return "failed", f"{type(error).__name__}: {error}"
 
 
 def _train(job: _Job) -> dict[str, Any]:

@@ -16,22 +16,37 @@ from gsat.training.files import append_line
 IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 
-def read_records(path: str | Path) -> list[dict[str, Any]]:
-    """All recorded runs; an absent file holds none."""
+def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict[str, Any]]:
+    """The lines of a file of results; an absent file holds none.
+
+    Args:
+        needs: keys that every line must have.
+    """
     file = Path(path)
-    if not file.is_file():
+    if not file.exists():
         return []
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path} can't be read: {error.strerror}; a file was needed") from None
     records = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
-        if not line:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
             continue
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            raise RunError(
-                f"{path}, line {number}, is not JSON; mend or remove that line"
-            ) from None
+            record = json.loads(line)
+        except ValueError:
+            raise RunError(f"{path}, line {number}, is not JSON; mend or remove it") from None
+        missing = [key for key in needs if not isinstance(record, dict) or key not in record]
+        if missing:
+            raise RunError(f"{path}, line {number}, has no '{missing[0]}'; mend or remove it")
+        records.append(record)
     return records
+
+
+def read_runs(path: str | Path) -> list[dict[str, Any]]:
+    """Recorded runs, finished and failed; an absent file holds none."""
+    return read_records(path, (*IDENTITY, "dataset", "method", "backbone", "recipe"))
 
 
 def record_once(path: str | Path, record: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.errors import BusyError, CheckpointError, RunError
+from gsat.errors import BusyError, CheckpointError, RunError, TakenError
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.distributed import Team
@@ -43,20 +43,26 @@ class RunDirectory:
     def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
         """A new run; a folder that already holds something is refused."""
         run = cls(path)
-        if run.path.exists() and not (run.path.is_dir() and run.is_empty()):
-            if run.is_run():
-                advice = "it is finished" if run.result_path.exists() else (
-                    f"go on with it by: gsat resume {path}"
-                )  # fmt: skip
-                raise RunError(f"{path} holds another run ({advice}); choose another --out")
-            raise RunError(f"{path} exists and is not an empty folder; choose another --out")
+        run._check_free()
         with disk_errors(run.path):
             run.path.mkdir(parents=True, exist_ok=True)
+        with run.locked():  # another process may be here for the same
+            run._check_free()
             run.clear_partial_files()
             write_json(run.path / "environment.json", environment())
             # Last: with it the folder is a run, which can be resumed.
             write_durably(run.path / "recipe.toml", recipe.toml().encode())
         return run
+
+    def _check_free(self) -> None:
+        if not self.path.exists() or (self.path.is_dir() and self.is_empty()):
+            return
+        if self.is_run():
+            advice = "it is finished" if self.result_path.exists() else (
+                f"go on with it by: gsat resume {self.path}"
+            )  # fmt: skip
+            raise TakenError(f"{self.path} holds another run ({advice}); choose another --out")
+        raise RunError(f"{self.path} exists and is not an empty folder; choose another --out")
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
@@ -73,7 +79,7 @@ class RunDirectory:
     def is_empty(self) -> bool:
         """Whether nothing is in it but what a run killed at its very start leaves."""
         names = {file.name for file in self.path.iterdir() if file.suffix != ".partial"}
-        return names <= {"environment.json"}
+        return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
         """Remove what a killed process was writing."""
@@ -148,7 +154,7 @@ class RunDirectory:
             return [json.loads(line) for line in text.split("\n") if line]
         except (OSError, ValueError) as error:
             raise RunError(
-                f"{path} can't be read ({error}); the run has to be made again"
+                f"{path} can't be read ({error}); the run has to be made again: remove {self.path}"
             ) from error
 
     def sync_log(self) -> None:
