@@ -71,6 +71,19 @@ def test_the_best_r_decides_and_a_half_done_sweep_says_nothing(best: float, said
     assert weigh(ROBUST, runs[1:]) == "not run"
 
 
+def test_every_second_r_will_do() -> None:
+    sweep = {
+        r: thrice(Experiment("spmotif-0.5", "gsat", settings=s), r) for r, s in R_SWEEP.items()
+    }
+    few = [sweep[r] for r in (0.9, 0.7, 0.5, 0.3, 0.1)]
+    weighed = ROBUST.weigh(Records([run for runs in few for run in runs]), [])
+    (finding,) = weighed.findings
+    assert finding.text.startswith("spmotif-0.5: 0.9: 90.0, 0.7: 70.0, 0.5: 50.0, 0.3: 30.0")
+    without = [run for r, runs in sweep.items() for run in runs if r != 0.3]
+    assert weigh(ROBUST, without) == "not run"
+    assert weigh(ROBUST, [run for runs in sweep.values() for run in runs]) == "does not hold"
+
+
 def test_r_is_not_robust_if_it_works_at_one_value_only() -> None:
     sweep = {r: Experiment("spmotif-0.5", "gsat", settings=(("r_final", r),)) for r in R_SWEEP}
     runs = [run for r, e in sweep.items() for run in thrice(e, 0.9 if r == 0.7 else 0.5)]

@@ -337,7 +337,7 @@ def test_a_worker_waits_for_the_one_before_it_to_end(
         held.enter_context(before.locked())
         monkeypatch.setattr(cluster, "_HANDOVER", 0.3)
         answer = json.loads(cluster._train_there(tables, str(path)))
-        assert answer == {}  # left, not failed: somebody else is at it
+        assert answer == {"busy": True}  # left, not failed: somebody else is at it
         monkeypatch.setattr(cluster, "_HANDOVER", 60.0)
         release = threading.Timer(0.5, held.close)
         release.start()

@@ -174,7 +174,7 @@ def test_a_full_disk_stops_a_run_that_can_be_resumed(
     answer = victim.train(small_recipe(), run_path, largest=[epoch, largest])
     assert answer["killed"] is None
     assert answer["error"] == [
-        "RunError",
+        "DiskError",
         f"can't write to {run_path}: {os.strerror(errno.EFBIG)}; "
         "make room or choose another folder with --out",
     ]

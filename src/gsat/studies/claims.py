@@ -19,6 +19,7 @@ from gsat.training.results import summarise
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not run"]
 _AUC = "explanation_auc"
+_R_AT_LEAST = (0.9, 0.7, 0.5, 0.3, 0.1)  # points of the sweep that it can't do without
 _BIASES = ("spmotif-0.5", "spmotif-0.7", "spmotif-0.9")
 MIN_SEEDS = 3  # of every run a finding is made of; of time, one will do
 
@@ -112,14 +113,14 @@ def _r_is_robust(records: Records, curves: Curves) -> Iterable[Finding | None]:
             r: _Measured(records, Experiment(dataset, "gsat", settings=settings), _AUC)
             for r, settings in R_SWEEP.items()
         }
-        if not all(found.values()):
+        if not all(found[r] for r in _R_AT_LEAST):
             yield None
         else:
-            means = {r: one.mean for r, one in found.items()}
+            means = {r: one.mean for r, one in found.items() if one}
             within = [mean for r, mean in means.items() if r >= 0.5]
             shown = ", ".join(f"{r}: {mean:.1f}" for r, mean in means.items())
             yield Finding(
-                f"{dataset}: {shown} ({min(one.seeds for one in found.values())} seeds)",
+                f"{dataset}: {shown} ({min(one.seeds for one in found.values() if one)} seeds)",
                 max(within) == max(means.values()) and max(within) - min(within) < 10.0,
             )
 
@@ -259,7 +260,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "GSAT works best, and about equally well, for r between 0.5 and 0.9.",
         "on a Spurious-Motif set, the best mean explanation AUC is at an r of at least 0.5, and "
-        "there the means differ by less than ten points",
+        "there the means differ by less than ten points (of the sweep, every second r at least)",
         "gsat bench fig-regulariser",
         _r_is_robust,
     ),
