@@ -25,8 +25,11 @@ WHY: Mapping[tuple[str, ...], str] = {
     "not say how many, and with 25 they are much worse (docs/methods.md)",
     ("gnnexplainer", "spmotif-0.5"): "masks speak for the label, chosen on validation data; the "
     "paper does not say for what",
-    ("dir", "gin", "spmotif-0.5"): "α is chosen on validation data, and a step is taken after "
-    "every batch",
+    **{
+        ("dir", "gin", f"spmotif-{bias}"): "α is chosen on validation data (of b = 0.5), and a "
+        "step is taken after every batch"
+        for bias in ("0.5", "0.7", "0.9")
+    },
     (
         "dir",
         "leconv",
