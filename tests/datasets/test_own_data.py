@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold
-from torch_geometric.data import Data, InMemoryDataset
+from torch.utils.data import Subset
+from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 import gsat
 from gsat.datasets import jsonl
@@ -239,6 +241,20 @@ def test_labels_of_nodes_in_lines(tmp_path: Path) -> None:
     assert data.store.meta["classes"] == ["a", "b", "c"]
     assert sum(sizes(data)) == 54
     assert data.train.labels("node").min() == 0
+
+
+def test_graphs_come_in_many_wrappings() -> None:
+    """A loader's batches are taken apart, not for graphs with several labels."""
+    graphs = make_graphs()
+    expected = load_dataset(graphs)
+    for given in (
+        iter(graphs),
+        Subset(graphs, range(len(graphs))),
+        Batch.from_data_list(graphs),
+        DataLoader(graphs, batch_size=8),
+    ):
+        found = load_dataset(given)
+        assert (found.hash, found.task) == (expected.hash, expected.task)
 
 
 # -- refusals and the cache -----------------------------------------------------------------------

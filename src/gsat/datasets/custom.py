@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -112,20 +112,23 @@ def read(path: Path) -> GraphStore:
 
 
 def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
-    """A store of PyG graphs (a sequence of ``Data``, a PyG data set), or of a store's view.
+    """A store of PyG graphs (a sequence of ``Data``, a PyG data set, a ``Batch``), or of a store's
+    view.
 
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
     test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
     ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y`` is of the nodes when it has a row for
     each.
     """
-    from torch_geometric.data import Data
+    from torch_geometric.data import Batch, Data
 
     if isinstance(graphs, GraphStore):
         # What it was saved as may be a larger set, of which this is a part.
         meta = {key: value for key, value in graphs.meta.items() if key != "content"}
         return GraphStore(graphs.at_nodes(None).whole().arrays, meta)
-    if isinstance(graphs, (Data, Mapping)) or not isinstance(graphs, Iterable):
+    single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
+    several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
+    if single or isinstance(graphs, Mapping) or not several:
         raise DataError(
             f"data is a name, a path, a GraphStore or a list of PyG Data, "
             f"not a {type(graphs).__name__}"

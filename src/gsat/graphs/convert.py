@@ -26,7 +26,9 @@ def as_list(graphs: Any) -> list[Data]:
     from torch_geometric.data import Batch, Data, HeteroData
 
     one = isinstance(graphs, Data | HeteroData)
-    if not one and (isinstance(graphs, Mapping | str) or not isinstance(graphs, Iterable)):
+    # torch's Subset can be indexed and no more.
+    several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
+    if not one and (isinstance(graphs, Mapping | str) or not several):
         raise DataError(
             f"graphs are a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
             f"not a {type(graphs).__name__}"
