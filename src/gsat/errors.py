@@ -34,7 +34,15 @@ class TakenError(RunError):
 
 
 class DiskError(RunError):
-    """Something can't be written: no room, no permission, no such place."""
+    """Something can't be written: no room, no permission, no such place.
+
+    Attributes:
+        full: whether it is the disk itself, so that nothing else can be written there either.
+    """
+
+    def __init__(self, message: str, *, full: bool = False) -> None:
+        super().__init__(message)
+        self.full = full
 
 
 class CheckpointError(RunError):

@@ -97,6 +97,8 @@ def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.Monkey
         return parallel.Outcome(left=list(runs), busy=list(runs)[:1])
 
     monkeypatch.setattr(runner, "train_each", busy)
+    said = gsat("bench", "tiny", "--seeds", 1, "--quiet")
+    assert said.err.splitlines()[1] == "gsat: stopped, 1 run left; the same command goes on"
     said = gsat("bench", "tiny", "--seeds", 1, "--quiet", "--budget", "10m")
     assert said.err.splitlines() == [
         "gsat: another process is at 1 run of these; the same command goes on after it",
@@ -241,7 +243,7 @@ def test_wrong_wishes_are_refused_in_one_line() -> None:
         (("verify", "--record", "none.jsonl"), "no run is recorded in none.jsonl; make some"),
         (("all", "table99"), "there is no study 'table99'"),
         (("table1", "--show", "--dry-run"), "give one of them"),
-        (("claims", "--show", "--html"), "claims are shown as text or --markdown, not --html"),
+        (("claims", "--html"), "--html shows tables, and claims has none"),
     ):
         assert said in refuse("bench", *wish)
 

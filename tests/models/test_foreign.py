@@ -319,6 +319,63 @@ def test_a_softmax_is_taken_into_account_where_the_layer_has_one() -> None:
     torch.testing.assert_close(backbone.embed(batch, half), plain(layer, listed))
 
 
+class TwoRounds(pyg.MessagePassing):
+    """A softmax over neighbours in one round, none in the other; which is first can be chosen."""
+
+    def __init__(self, softmax_first: bool) -> None:
+        super().__init__()
+        self.lin, self.softmax_first = nn.Linear(FEATURES, HIDDEN), softmax_first
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        for number in range(2):
+            soft = self.softmax_first == (number == 0)
+            x = self.propagate(edge_index, x=self.lin(x) if number == 0 else x, soft=soft)
+        return x
+
+    def message(self, x_j: Tensor, index: Tensor, soft: bool, size_i: int | None) -> Tensor:
+        if soft:
+            return x_j * softmax(x_j.sum(1, keepdim=True), index, num_nodes=size_i)
+        return x_j
+
+
+@pytest.mark.parametrize("softmax_first", [True, False])
+def test_each_round_is_weighed_once(softmax_first: bool) -> None:
+    """A softmax with all terms halved is the same; the other round is half as much."""
+    torch.manual_seed(0)
+    layer, listed = TwoRounds(softmax_first), without_attributes(4)
+    backbone, batch = wrap(layer, TASK, example=listed), from_pyg(listed).batch()
+    found = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
+    if softmax_first:
+        torch.testing.assert_close(found, plain(layer, listed) / 2)
+    else:
+        both: Any = Batch.from_data_list(listed)
+        first = layer.propagate(both.edge_index, x=layer.lin(both.x), soft=False) / 2
+        second = layer.propagate(both.edge_index, x=first, soft=True)
+        torch.testing.assert_close(found, second)
+
+
+class SoftmaxBefore(pyg.MessagePassing):
+    """Takes PyG's softmax of the nodes of a graph, before it works on edges."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(FEATURES, HIDDEN)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.propagate(edge_index, x=self.prepared(self.lin(x)))
+
+    def prepared(self, x: Tensor) -> Tensor:
+        return softmax(x, torch.arange(len(x)))
+
+
+def test_a_softmax_of_something_else_stays_as_it_is() -> None:
+    layer, listed = SoftmaxBefore(), without_attributes(4)
+    backbone, batch = wrap(layer, TASK, example=listed), from_pyg(listed).batch()
+    for _ in range(2):
+        found = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
+        torch.testing.assert_close(found, plain(layer, listed) / 2)
+
+
 @pytest.mark.parametrize(
     ("layer", "rounds"),
     [

@@ -74,6 +74,9 @@ def test_batches_of_pyg_are_taken_apart() -> None:
     by_hand = Batch(x=both.x, edge_index=both.edge_index, batch=both.batch)
     with pytest.raises(DataError, match="can't be taken apart"):
         model.predict(by_hand)
+    both.edge_weight = torch.ones(both.num_edges)
+    with pytest.raises(DataError, match="'edge_weight' was set on a batch"):
+        model.predict(both)
 
 
 def _batches(graphs: list[Data]) -> list[Data]:
@@ -304,6 +307,7 @@ def test_what_holds_no_graphs_is_an_error() -> None:
         (3, "not a int"),
         ("CCO", "not a str"),
         ({"x": 1}, "not a dict"),
+        (list, "not a type"),
         (hetero, "HeteroData"),
         ([hetero], "HeteroData"),
     ):

@@ -199,6 +199,23 @@ def test_data_that_can_not_be_had_is_left_out(
     assert not (tmp_path / "cache" / "datasets" / "mutag").exists()
 
 
+def test_what_can_be_downloaded_is_not_looked_for_any_further(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Place
+) -> None:
+    from gsat.datasets import download
+
+    def fetch(files: Any) -> None:
+        raise AssertionError("nothing is downloaded to say what would run")
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    monkeypatch.delenv("GSAT_OFFLINE", raising=False)
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    plan = make_plan(wanted([STUDIES["table3"]], 1), place, load=False)
+    assert len(plan.left) == 15
+    assert plan.without_data == {}
+
+
 @pytest.mark.usefixtures("trained")
 def test_a_damaged_folder_is_a_failure_of_that_run_alone(place: Place) -> None:
     run_plan(make_plan([Wanted(GSAT, 1)], place), place)

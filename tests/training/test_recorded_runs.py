@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import multiprocessing
 import os
 import signal
@@ -362,6 +363,51 @@ def test_a_run_that_another_process_has_just_begun_is_gone_on_with(
     ended = parallel.train_each({"run": recipe}, tmp_path)
     assert list(ended.results) == ["run"]
     assert ended.failures == {}
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_folder_that_can_not_be_used_is_the_failure_of_one_run(tmp_path: Path) -> None:
+    (tmp_path / "bad" / ".lock").mkdir(parents=True)
+    runs = {"bad": small_recipe(0, epochs=1), "good": small_recipe(1, epochs=1)}
+    ended = parallel.train_each(runs, tmp_path)
+    assert list(ended.failures) == ["bad"]
+    assert list(ended.results) == ["good"]
+
+
+def test_a_disk_is_told_from_a_folder(tmp_path: Path) -> None:
+    def told(code: int, out: Path) -> bool:
+        with pytest.raises(DiskError) as caught, files.disk_errors(out):
+            raise OSError(code, os.strerror(code))
+        return parallel.is_everywhere(caught.value, str(out))
+
+    assert told(errno.ENOSPC, tmp_path / "run")
+    assert not told(errno.EMFILE, tmp_path / "run")
+    assert told(errno.EACCES, Path("/proc/none/run"))
+
+
+def test_workers_are_interrupted_once_for_one_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second signal would mean: at once, without saving."""
+    signals: list[int] = []
+    monkeypatch.setattr(parallel.os, "kill", lambda pid, _: signals.append(pid))
+    answers = [("disk", "full"), ("disk", "full"), ("left", "")]
+
+    class Fake:
+        def __init__(self) -> None:
+            self.pipe, theirs = multiprocessing.Pipe()
+            self.task: int | None = None
+            number = len(made)
+            self.process = SimpleNamespace(pid=number, exitcode=0, join=lambda: None)
+            made.append(self)
+            theirs.send(answers[number])
+
+    made: list[Fake] = []
+    monkeypatch.setattr(parallel, "_Worker", Fake)
+    jobs: list[Any] = [None] * 3
+    one_by_one = parallel.wait
+    monkeypatch.setattr(parallel, "wait", lambda pipes, timeout: one_by_one(pipes, timeout)[:1])
+    with pytest.raises(DiskError, match="full"):
+        parallel._Team(jobs, 3, lambda *_: None).work(None)
+    assert sorted(signals) == sorted(set(signals))
 
 
 @pytest.mark.usefixtures("threaded")

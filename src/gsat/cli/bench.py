@@ -105,10 +105,13 @@ def bench(
         _verify(record, only, limit, quiet)
         return
     from gsat.studies.runner import Place, make_plan, run_plan, wanted
+    from gsat.studies.study import Table
     from gsat.studies.tables import STUDIES, find_study
 
     known = [find_study(name) for name in names if name != "all"]
     studies = list(STUDIES.values()) if "all" in names else known
+    if style in ("html", "latex") and not any(isinstance(s, Table) for s in studies):
+        raise GSATError(f"--{style} shows tables, and {', '.join(names)} has none; leave it out")
     wants = wanted(studies, seeds, only)
     place = Place(out, record)
     outcome, code = None, 0
@@ -194,7 +197,8 @@ def _say_outcome(outcome: Outcome, budget: str | None) -> None:
         print_error(f"another process is at {_count(outcome.busy)} of these; {on} after it")
     stopped = set(outcome.left) - set(outcome.busy)
     if stopped:
-        print_error(f"{budget} are spent, {_count(stopped)} left; {on}")
+        why = f"{budget} are spent" if budget else "stopped"
+        print_error(f"{why}, {_count(stopped)} left; {on}")
 
 
 def _show(
@@ -218,8 +222,6 @@ def _show(
         typer.echo(render(tables, records, style, statistics=statistics))
     for study in studies:
         if study.name == "claims":
-            if not tables and style in ("html", "latex"):
-                raise GSATError(f"claims are shown as text or --markdown, not --{style}")
             typer.echo(claims_page(records, read_records(place.curves)), err=apart)
             shown = True
         elif not isinstance(study, Table):

@@ -14,7 +14,7 @@ from gsat.graphs.texts import decode
 
 if TYPE_CHECKING:
     import networkx as nx
-    from torch_geometric.data import Data
+    from torch_geometric.data import Batch, Data
 
     from gsat.graphs.sharded import Array
 
@@ -28,7 +28,7 @@ def as_list(graphs: Any) -> list[Data]:
     one = isinstance(graphs, Data | HeteroData)
     # torch's Subset can be indexed and no more.
     several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
-    if not one and (isinstance(graphs, Mapping | str) or not several):
+    if not one and (isinstance(graphs, Mapping | str | type) or not several):
         raise DataError(
             f"graphs are a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
             f"not a {type(graphs).__name__}"
@@ -45,13 +45,24 @@ def as_list(graphs: Any) -> list[Data]:
                 f"graph {len(found)} is a {type(graph).__name__}; a PyG Data was needed"
             )
         if isinstance(graph, Batch):
-            try:
-                found += graph.to_data_list()
-            except RuntimeError as error:
-                raise DataError(f"a batch can't be taken apart: {error}") from None
+            found += _taken_apart(graph)
         else:
             found.append(graph)
     return found
+
+
+def _taken_apart(batch: Batch) -> list[Data]:
+    try:
+        parts: list[Data] = batch.to_data_list()
+    except RuntimeError as error:
+        raise DataError(f"a batch can't be taken apart: {error}") from None
+    for name in _NAMES:
+        if _given(batch, name) and not all(_given(part, name) for part in parts):
+            raise DataError(
+                f"'{name}' was set on a batch and is not on each of its graphs; set it before "
+                "they are batched"
+            )
+    return parts
 
 
 def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:

@@ -105,16 +105,21 @@ class Pass:
             return
 
         current: list[Tensor] = []  # the weights of the edges the layer is working on
-        by_softmax: list[bool] = []  # not empty once a softmax has weighed them in this run
+        by_softmax: list[bool] = []  # not empty where a softmax has weighed them already
 
         def from_the_start(*args: Any, **kwargs: Any) -> Any:
+            current.clear()
             by_softmax.clear()
             return call(*args, **kwargs)
 
-        def on_edges(method: Callable[..., Any]) -> Callable[..., Any]:
+        def on_edges(method: Callable[..., Any], lasts: bool) -> Callable[..., Any]:
             def working(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
                 current[:] = [self._aligned(edge_index, name)]
-                return method(edge_index, *args, **kwargs)
+                before = len(by_softmax)
+                out = method(edge_index, *args, **kwargs)
+                if not lasts:
+                    del by_softmax[before:]
+                return out
 
             return working
 
@@ -125,12 +130,15 @@ class Pass:
             return values * current[0].view(size)
 
         def weigh_terms(terms: Tensor, dim: int) -> Tensor:
+            if not current:  # not of edges, or too early to know of which
+                return terms
             by_softmax.append(True)
             return weigh(terms, dim)
 
         layer.forward = from_the_start
-        layer.propagate = on_edges(layer.propagate)
-        layer.edge_updater = on_edges(layer.edge_updater)
+        # What edges are found to weigh holds for all rounds, a softmax of messages for its own.
+        layer.propagate = on_edges(layer.propagate, lasts=False)
+        layer.edge_updater = on_edges(layer.edge_updater, lasts=True)
         for method in _methods_with_softmax(kind):
             setattr(layer, method, _with_softmax(layer, method, weigh_terms))
         message = layer.message

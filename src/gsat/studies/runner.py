@@ -296,6 +296,7 @@ def _has_data(recipe: Recipe, plan: Plan, load: bool) -> bool:
             if load:
                 plan.data[key] = load_data(recipe).hash
             else:
+                plan.data[key] = ""
                 check_here(data.name, data_seed=data.data_seed, **data.options)
         except GSATError as error:
             plan.without_data[data.name] = str(error)

@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from gsat.errors import BusyError, GSATError, MissingExtraError, RunError
+from gsat.errors import BusyError, DiskError, GSATError, MissingExtraError, RunError
 from gsat.training.loop import Interrupted
-from gsat.training.parallel import Done, Outcome, check_same, settle, train_or_resume
+from gsat.training.parallel import Done, Outcome, check_same, is_everywhere, settle, train_or_resume
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 
@@ -103,6 +103,7 @@ class _Crew:
         self.busy: dict[Any, str] = {}
         self.results: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, str] = {}
+        self.disk = ""  # what is wrong with it, which is the same for all
         self.elsewhere: list[str] = []  # at work in another process than ours
         self.task = ray.remote(_train_there).options(
             num_cpus=1,
@@ -121,6 +122,9 @@ class _Crew:
                 tables = json.dumps(self.runs[name].tables())
                 self.busy[self.task.remote(tables, str(self.outs[name]), self.shelf)] = name
             self._hear(deadline)
+            if self.disk:
+                self.stop()
+                raise DiskError(self.disk)
 
     def stop(self) -> None:
         """Let every running epoch finish and be saved, and wait for it."""
@@ -157,6 +161,8 @@ class _Crew:
                     record_once(self.record, answer["record"])
                 self.results[name] = answer["result"]
                 self._tell(name, answer["result"])
+            elif "disk" in answer:
+                self.disk = self.disk or answer["disk"]
             elif "busy" in answer:
                 self.elsewhere.append(name)
             elif "failed" in answer:
@@ -231,6 +237,8 @@ def _train_there(tables: str, out: str, shelf: str | None = None) -> str:
         answer = {}
     except BusyError:
         answer = {"busy": True}
+    except DiskError as error:
+        answer = {("disk" if is_everywhere(error, out) else "failed"): str(error)}
     except GSATError as error:
         answer = {"failed": str(error)}
     except Exception as error:  # one broken run must not stop the others

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,24 +14,26 @@ from typing import Any
 
 from gsat.errors import DiskError
 
+_OUT = "another folder with --out"
 _RECORD = "another file with --record"
 
 
 @contextmanager
-def disk_errors(where: Path, option: str = "another folder with --out") -> Iterator[None]:
+def disk_errors(where: Path, option: str = _OUT) -> Iterator[None]:
     """A full disk or an unwritable folder becomes one clear line, with the option to choose by."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise DiskError(
-            f"can't write to {where}: {reason}; make room or choose {option}"
+            f"can't write to {where}: {reason}; make room or choose {option}",
+            full=error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
         ) from error
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, option: str = _OUT) -> None:
     """Raise unless files can be written in a folder, which is made if it is not there."""
-    with disk_errors(folder):
+    with disk_errors(folder, option):
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe.{os.getpid()}.partial"
         probe.touch()
@@ -39,12 +42,10 @@ def check_folder(folder: Path) -> None:
 
 def check_lines(path: Path) -> None:
     """Raise unless lines can be appended to a file; its folder is made if it is not there."""
+    check_folder(path.parent, _RECORD)
     with disk_errors(path, _RECORD):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        was_there = path.exists()
-        path.open("ab").close()
-        if not was_there:
-            path.unlink()
+        if path.exists():  # an empty file is not left behind
+            path.open("ab").close()
 
 
 def write_durably(path: Path, content: bytes) -> None:

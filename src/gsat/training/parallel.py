@@ -25,6 +25,7 @@ import torch
 from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import BusyError, DiskError, GSATError, RunError, TakenError
 from gsat.ops.engine import compile_quietly
+from gsat.training.files import check_folder
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once
@@ -199,6 +200,7 @@ class _Team:
         self.results: dict[int, dict[str, Any]] = {}
         self.failures: dict[int, str] = {}
         self.busy: list[int] = []
+        self.disk = ""  # what is wrong with it, which is the same for all
         self.size = size
         self.workers: list[_Worker] = []
 
@@ -220,6 +222,9 @@ class _Team:
                         worker.pipe.send(self.tasks[worker.task])
                     signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._hear(deadline)
+            if self.disk:
+                self.interrupt()
+                raise DiskError(self.disk)
 
     def _busy(self) -> list[_Worker]:
         return [worker for worker in self.workers if worker.task is not None]
@@ -251,9 +256,8 @@ class _Team:
                 self._fail(task, said)
             elif outcome == "busy":
                 self.busy.append(task)
-            elif outcome == "disk":  # which is the same for all others
-                self.interrupt()
-                raise DiskError(said)
+            elif outcome == "disk":
+                self.disk = self.disk or said
 
     def _fail(self, task: int, why: str) -> None:
         self.failures[task] = why
@@ -309,6 +313,16 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
+def is_everywhere(error: DiskError, out: str) -> bool:
+    """Whether other runs would meet it, too: the disk is full, or nothing can be written beside
+    this run's folder either."""
+    try:
+        check_folder(Path(out).parent)
+    except DiskError:
+        return True
+    return error.full
+
+
 def _answer(job: _Job) -> tuple[str, Any]:
     """What came of a job, for the parent: ``done`` and its result, or what happened and why."""
     try:
@@ -318,7 +332,7 @@ def _answer(job: _Job) -> tuple[str, Any]:
     except BusyError as error:
         return "busy", str(error)
     except DiskError as error:
-        return "disk", str(error)
+        return ("disk" if is_everywhere(error, job.out) else "failed"), str(error)
     except GSATError as error:
         return "failed", str(error)
     except Exception as error:  # one broken run must not stop the others
