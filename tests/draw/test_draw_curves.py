@@ -148,3 +148,13 @@ def test_a_log_axis_of_less_than_two_decades_has_figures_between_them() -> None:
 
     assert labels(0.15, 1.2) == ["0.2", "0.5", "1"]
     assert all("10^" in label for label in labels(0.01, 100.0))
+
+
+def test_a_panel_without_lines_says_so() -> None:
+    empty = Line("a", [], [])
+    for lines in ([], [empty]):
+        figure = draw_curves([panel(Line("a", [1, 2], [1, 2])), panel(*lines, x_scale="log")])
+        first, second = figure.axes
+        assert [text.get_text() for text in second.texts] == ["nothing recorded yet"]
+        assert len(second.get_xticks()) == len(second.get_yticks()) == 0
+        assert not first.texts

@@ -151,6 +151,13 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
     axes.minorticks_off()
     for axis in (axes.xaxis, axes.yaxis):
         _label_narrow_log(axis)
+    if not any(line.x for line in panel.lines):
+        # Figures on the axes would be those of no line.
+        axes.set(xticks=[], yticks=[])
+        axes.text(
+            0.5, 0.5, "nothing recorded yet", transform=axes.transAxes, ha="center", va="center",
+            fontsize=8.5, color="#6B7785",
+        )  # fmt: skip
     axes.grid(color="#E4E8EC", linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
