@@ -319,18 +319,18 @@ ATOMS = """
 import torch
 from torch_geometric.data import Data
 import gsat
-model = gsat.GSAT(gsat.GIN(4, gsat.Task("binary"), hidden=16), "ON").eval()
 no_edges = torch.zeros(2, 0, dtype=torch.long)
-model.predict([Data(x=torch.ones(n, 4), edge_index=no_edges) for n in (1, 3)])
-model.predict(Data(x=torch.ones(0, 4), edge_index=no_edges))
-model.explain(Data(x=torch.ones(1, 4), edge_index=no_edges))
+for on in ("edge", "node"):
+    model = gsat.GSAT(gsat.GIN(4, gsat.Task("binary"), hidden=16), on).eval()
+    model.predict([Data(x=torch.ones(n, 4), edge_index=no_edges) for n in (1, 3)])
+    model.predict(Data(x=torch.ones(0, 4), edge_index=no_edges))
+    model.explain(Data(x=torch.ones(1, 4), edge_index=no_edges))
 """
 
 
-@pytest.mark.parametrize("on", ["edge", "node"])
-def test_graphs_without_edges_print_nothing(on: str) -> None:
+def test_graphs_without_edges_print_nothing() -> None:
     """A product of matrices without rows makes some libraries complain, on standard output."""
-    command = [sys.executable, "-W", "ignore", "-c", ATOMS.replace("ON", on)]
+    command = [sys.executable, "-W", "ignore", "-c", ATOMS]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (said.stdout, said.stderr) == ("", "")
 

@@ -307,18 +307,32 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
     assert not (tmp_path / "seed-3").exists()
 
 
+IN_THE_BACKGROUND = """
+import signal, sys, time
+sys.path.insert(0, sys.argv[2])
+from gsat.training import parallel
+from training_harness import small_recipe
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what ends in &
+    runs = {"long": small_recipe(0, epochs=100_000), "waits": small_recipe(1)}
+    came = []
+    ended = parallel.train_each(
+        runs, sys.argv[1], done=lambda name, _: came.append(name), deadline=time.monotonic() + 20
+    )
+    assert (ended, came) == (parallel.Outcome(left=["long", "waits"]), [])
+"""
+
+
 @pytest.mark.medium
 def test_when_the_time_has_come_epochs_are_saved_and_the_rest_is_left(tmp_path: Path) -> None:
-    runs = {"long": small_recipe(0, epochs=100_000), "waits": small_recipe(1)}
-    came: list[str] = []
-    ended = parallel.train_each(
-        runs, tmp_path, done=lambda name, _: came.append(name), deadline=time.monotonic() + 20
-    )
-    assert ended == parallel.Outcome(left=["long", "waits"])
-    assert came == []
-    saved = (tmp_path / "long" / "ckpt" / "LAST").read_text().strip()
-    assert saved == f"epoch-{len(epochs_logged(tmp_path / 'long'))}"
-    assert not (tmp_path / "waits").exists()
+    """Also where interrupts are ignored, by which workers are told."""
+    script, runs = tmp_path / "script.py", tmp_path / "runs"
+    script.write_text(IN_THE_BACKGROUND)
+    harness = Path(__file__).parent
+    subprocess.run([sys.executable, script, runs, harness], check=True, timeout=240)
+    saved = (runs / "long" / "ckpt" / "LAST").read_text().strip()
+    assert saved == f"epoch-{len(epochs_logged(runs / 'long'))}"
+    assert not (runs / "waits").exists()
 
 
 @pytest.mark.usefixtures("threaded")
@@ -426,26 +440,6 @@ def test_a_budget_of_weeks_can_be_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     team._hear(time.monotonic() + 40 * 86400)
     assert waited == [parallel._LONGEST]
     assert parallel._LONGEST * 1000 < 2**31
-
-
-IN_THE_BACKGROUND = """
-import signal, sys, time
-from pathlib import Path
-from gsat.training import parallel
-from gsat.training.recipe import make_recipe
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what ends in &
-    recipe = make_recipe("ba2motifs", settings={"graphs": 60, "epochs": 100_000})
-    ended = parallel.train_each({"run": recipe}, sys.argv[1], deadline=time.monotonic() + 1)
-    assert ended.left == ["run"], ended
-"""
-
-
-@pytest.mark.medium
-def test_a_budget_ends_also_where_interrupts_are_ignored(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(IN_THE_BACKGROUND)
-    subprocess.run([sys.executable, script, tmp_path / "runs"], check=True, timeout=240)
 
 
 def test_a_disk_that_is_full_leaves_no_half_line(
