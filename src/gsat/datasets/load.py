@@ -84,7 +84,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
 
 
-def needs_dataset(data: Any) -> None:
+def check_dataset(data: Any) -> None:
     """Raise unless ``data`` is a :class:`Dataset`."""
     if not isinstance(data, Dataset):
         raise DataError(

@@ -154,9 +154,9 @@ class Backbone(nn.Module, ABC):
         Args:
             edge_features: False leaves the data's edge attributes aside.
         """
-        from gsat.datasets.load import needs_dataset
+        from gsat.datasets.load import check_dataset
 
-        needs_dataset(data)
+        check_dataset(data)
         fitting = {
             "in_features": max(data.store.num_features, 1),  # without any: a column of ones
             "task": data.task,

@@ -63,12 +63,12 @@ class Records:
 
     def __init__(self, lines: Iterable[Record]) -> None:
         known = [line for line in lines if counts(line)]
-        latest = {_data(line): line["data_hash"] for line in known}
+        latest = {graphs_key(line["recipe"]): line["data_hash"] for line in known}
         done: dict[str, dict[int, Record]] = {}
         failed: dict[str, dict[int, Record]] = {}
         hashes = {}
         for line in known:
-            if line["data_hash"] == latest[_data(line)]:
+            if line["data_hash"] == latest[graphs_key(line["recipe"])]:
                 recipe = line["recipe_hash"]
                 hashes[recipe] = line["data_hash"]
                 ended = failed if "failed" in line else done
@@ -101,9 +101,9 @@ class Records:
         yield from self._runs.items()
 
 
-def _data(line: Record) -> str:
-    """What decides the graphs: the data set and its options, not the split."""
-    options = {k: v for k, v in line["recipe"]["data"].items() if k != "split_seed"}
+def graphs_key(tables: Mapping[str, Any]) -> str:
+    """What decides the graphs, of a recipe's tables: the data and its options, not the split."""
+    options = {k: v for k, v in tables["data"].items() if k != "split_seed"}
     return json.dumps(options, sort_keys=True)
 
 

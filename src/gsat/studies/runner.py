@@ -18,7 +18,7 @@ from gsat.datasets.load import check_here
 from gsat.errors import DiskError, GSATError
 from gsat.studies.cost import Costs, makespan
 from gsat.studies.curves import record_curves
-from gsat.studies.records import counts
+from gsat.studies.records import counts, graphs_key
 from gsat.studies.study import Experiment, Study
 from gsat.studies.watch import Watch
 from gsat.training.files import check_folder, check_lines
@@ -197,7 +197,7 @@ def make_plan(wants: Iterable[Wanted], place: Place, *, load: bool = True) -> Pl
         recipe = want.experiment.recipe(0)
         if not _has_data(recipe, plan, load):
             continue
-        data_hash = plan.data.get(_key(recipe), "")
+        data_hash = plan.data.get(graphs_key(recipe.tables()), "")
         for seed in range(want.seeds):
             run = with_settings(recipe, {"seed": seed})
             identity = (want.experiment.hash, seed, data_hash)
@@ -246,7 +246,9 @@ def run_plan(
         run = named[name]
         failed = isinstance(said, str)
         if isinstance(said, str):  # at once: Ctrl-C must not lose it
-            record_once(place.record, _failure(run.recipe, plan.data[_key(run.recipe)], said))
+            record_once(
+                place.record, _failure(run.recipe, plan.data[graphs_key(run.recipe.tables())], said)
+            )
         # A node of a cluster may keep its folders to itself.
         if run.curves and RunDirectory(place.runs / name).result_path.is_file():
             try:
@@ -288,7 +290,7 @@ def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str
 
 def _has_data(recipe: Recipe, plan: Plan, load: bool) -> bool:
     """Whether the data can be had; if it is loaded, its hash goes into the plan."""
-    key, data = _key(recipe), recipe.data
+    key, data = graphs_key(recipe.tables()), recipe.data
     if data.name in plan.without_data:
         return False
     if key not in plan.data:
@@ -302,11 +304,6 @@ def _has_data(recipe: Recipe, plan: Plan, load: bool) -> bool:
             plan.without_data[data.name] = str(error)
             return False
     return True
-
-
-def _key(recipe: Recipe) -> str:
-    """What decides the graphs: the data set and its options, not the split."""
-    return recipe.data.model_copy(update={"split_seed": None}).model_dump_json()
 
 
 def _failure(recipe: Recipe, data_hash: str, why: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gsat.datasets.load import Dataset, needs_dataset
+from gsat.datasets.load import Dataset, check_dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
@@ -46,7 +46,7 @@ def check_given(model: Any, data: Any) -> None:
             f"fit trains a gsat.GSAT, not a {type(model).__name__}: make one of a network by "
             "gsat.GSAT(gsat.wrap(network, task=data.task))"
         )
-    needs_dataset(data)
+    check_dataset(data)
     for name in ("kind", "classes", "level"):  # how it is measured may differ
         made, came = getattr(model.task, name), getattr(data.task, name)
         if made != came:
@@ -77,6 +77,7 @@ def describe(model: GSAT) -> dict[str, Any]:
 
 
 def check_setting(recipe: Recipe, key: str, value: Any, where: str) -> None:
+    """Raise unless a setting of the recipe, by its dotted name, is what it is said to be."""
     table: Any = recipe.tables()
     for part in key.split("."):
         table = table.get(part)

@@ -243,7 +243,7 @@ class Loop:
         for network in self.method.networks().values():
             network.train()
         sums: dict[str, Tensor] = {}
-        batches = self._split(order, store.node_counts)
+        batches = self._in_batches(order, store.node_counts)
         for step, rows in enumerate(batches):
             batch = store.batch(self.team.part(rows)).to(self.device)
             context = Context(phase.name, epoch, draws, step, len(batches), self.team)
@@ -258,7 +258,9 @@ class Loop:
             raise self.team.common(_breakdown(epoch, bad))
         return means
 
-    def _split(self, order: NDArray[np.int64], nodes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def _in_batches(
+        self, order: NDArray[np.int64], nodes: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
         """Graphs in order, a batch at a time. A batch norm needs two nodes: a batch with fewer (a
         last graph of one atom, say) goes with one beside it."""
 
