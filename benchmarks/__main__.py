@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import explain, growth, pna, scale, seeds, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
-from gsat.training.rundir import environment
+from gsat.training.run_directory import environment
 
 
 def child(*arguments: object) -> Any:

@@ -16,7 +16,7 @@ from benchmarks.plain_pyg import PlainGSAT, information
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
 from gsat.models import GIN
-from gsat.ops import Draws, alone, keep_freed_memory
+from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 from gsat.training.loop import Loop
 
 STEPS = 10  # in one measurement
@@ -100,7 +100,7 @@ def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any]
         return store.batch(order[start : start + size])
 
     def steps() -> None:
-        with alone():  # as a training does
+        with exclusive_threads():  # as a training does
             for _ in range(STEPS):
                 made.method.step(gather(), Context("train", 0, draws.child(next(counter))))
 
@@ -169,7 +169,7 @@ class OurEpoch:
 
     def __call__(self) -> None:
         draws = Draws(0)
-        with alone() if self.loop.method.model.backbone.in_kernels else nullcontext():
+        with exclusive_threads() if self.loop.method.model.backbone.in_kernels else nullcontext():
             self.loop._train_epoch(self.phase, 0, draws)
             self.loop._evaluate("valid", Context(self.phase.name, 0, draws))
 

@@ -12,7 +12,7 @@ import torch
 import gsat
 from gsat.draw import draw_explanation
 from gsat.graphs import from_networkx
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--fast", action="store_true", help="few epochs: the answers mean nothing")

@@ -109,8 +109,8 @@ def test_r_in_every_configuration_of_the_paper(name: str) -> None:
     for epoch in range(200):
         expected = max(0.9 - epoch // interval * 0.1, final)
         assert schedule.r(epoch) == pytest.approx(expected, abs=1e-12)
-        assert (schedule.r(epoch) == final) == (epoch >= schedule.settled)  # exactly
-    assert max(11, schedule.settled) == selectable
+        assert (schedule.r(epoch) == final) == (epoch >= schedule.epochs_to_final)  # exactly
+    assert max(11, schedule.epochs_to_final) == selectable
 
 
 def test_the_default_is_the_papers() -> None:
@@ -121,7 +121,7 @@ def test_a_final_r_between_two_steps_is_reached_all_the_same() -> None:
     schedule = Schedule(start=0.9, final=0.65, step=0.1, interval=3)
     found = [schedule.r(epoch) for epoch in range(0, 15, 3)]
     assert found == pytest.approx([0.9, 0.8, 0.7, 0.65, 0.65])
-    assert (schedule.steps, schedule.settled) == (3, 9)
+    assert (schedule.steps, schedule.epochs_to_final) == (3, 9)
     assert schedule.r(8) > 0.65
     assert schedule.r(9) == 0.65
 
@@ -129,7 +129,7 @@ def test_a_final_r_between_two_steps_is_reached_all_the_same() -> None:
 @pytest.mark.parametrize("final", [0.7, 0.8])
 def test_without_a_fall_r_is_final_from_the_start(final: float) -> None:
     schedule = Schedule(start=0.7, final=final)
-    assert schedule.settled == 0
+    assert schedule.epochs_to_final == 0
     assert {schedule.r(epoch) for epoch in range(50)} == {final}
 
 

@@ -89,7 +89,7 @@ def test_fine_tuning_starts_from_the_given_weights_and_survives_a_kill(
 
     killed = tmp_path / "killed"
     with pytest.MonkeyPatch.context() as patch:
-        from gsat.training.progress import Progress
+        from gsat.launch.progress import Progress
 
         def stop(self: Progress, status: str = "") -> None:
             raise KeyboardInterrupt

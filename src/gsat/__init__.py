@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset, load_dataset
     from gsat.errors import GSATError
-    from gsat.explainers import GSATExplainer, PyGModel
-    from gsat.graphs import Explanation, GraphBatch, GraphStore
+    from gsat.explain.post_hoc import explain_with
+    from gsat.explain.pyg import GSATExplainer, PyGModel
+    from gsat.explanation import Explanation
+    from gsat.graphs import GraphBatch, GraphStore
     from gsat.gsat import GSAT
-    from gsat.methods import explain_with
     from gsat.models import GIN, PNA, LEConvNet
-    from gsat.models.wrap import wrap
+    from gsat.models.wrapping.wrap import wrap
     from gsat.studies.tune import tune
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
@@ -23,13 +24,13 @@ _HOMES = {
     "Dataset": "gsat.datasets.load",
     "load_dataset": "gsat.datasets.load",
     "GSATError": "gsat.errors",
-    "GSATExplainer": "gsat.explainers",
-    "PyGModel": "gsat.explainers",
-    "Explanation": "gsat.graphs",
+    "GSATExplainer": "gsat.explain.pyg",
+    "PyGModel": "gsat.explain.pyg",
+    "Explanation": "gsat.explanation",
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
     "GSAT": "gsat.gsat",
-    "explain_with": "gsat.methods",
+    "explain_with": "gsat.explain.post_hoc",
     "GIN": "gsat.models",
     "LEConvNet": "gsat.models",
     "PNA": "gsat.models",
@@ -40,7 +41,7 @@ _HOMES = {
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
     "tune": "gsat.studies.tune",
-    "wrap": "gsat.models.wrap",
+    "wrap": "gsat.models.wrapping.wrap",
 }
 
 __all__ = [

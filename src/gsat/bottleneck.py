@@ -49,6 +49,6 @@ class Schedule:
         return math.ceil(fall / self.step - 1e-9)
 
     @property
-    def settled(self) -> int:
+    def epochs_to_final(self) -> int:
         """The first epoch in which r is final."""
         return self.steps * self.interval

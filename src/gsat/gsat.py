@@ -18,11 +18,11 @@ from torch import Tensor
 from gsat.attention import Extractor, On, Sampling, edge_weights, sample
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel, load_weights
+from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput, load_weights
 from gsat.ops import Draws
 
 if TYPE_CHECKING:
-    from gsat.explainers import PyGModel
+    from gsat.explain.pyg import PyGModel
 
 
 class GSAT(InterpretableModel):
@@ -67,7 +67,7 @@ class GSAT(InterpretableModel):
         self.temperature, self.sampling = temperature, sampling
         self.r = None
 
-    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Both runs.
 
         Args:
@@ -79,7 +79,7 @@ class GSAT(InterpretableModel):
         probability = torch.sigmoid(logits)
         alpha = self._sample(logits, batch, draws) if draws else probability
         weight = edge_weights(alpha, batch, self._on)
-        return Attended(
+        return ModelOutput(
             logits=self.backbone(batch, attention=weight, draws=at("second run")),
             edge_weight=weight,
             attention=alpha,
@@ -161,7 +161,7 @@ class GSAT(InterpretableModel):
 
     def as_pyg(self, label: int | None = None) -> PyGModel:
         """The model as ``torch_geometric.explain`` expects one; see :class:`gsat.PyGModel`."""
-        from gsat.explainers import PyGModel
+        from gsat.explain.pyg import PyGModel
 
         return PyGModel(self, label)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from cli_harness import gsat, refuse, succeed
 
-from gsat.datasets import cards, houses
+from gsat.datasets import cards
 from gsat.datasets.load import load_dataset
+from gsat.datasets.sources import houses
 from gsat.graphs import GraphStore
 from gsat.tasks import Task
 

@@ -18,7 +18,7 @@ from cli_harness import TINY, Trained, gsat, refuse, succeed
 import gsat as package
 from gsat.cli.inspect import _graphs
 from gsat.graphs.words import pack_words
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cli_harness import finish, gsat, refuse, start, succeed
 
+from gsat.launch.local import Outcome
 from gsat.methods import METHODS
 from gsat.studies import tune as module
-from gsat.training.parallel import Outcome
 
 TUNE = ("tune", "irm", "ba2motifs", "--set", "graphs=30", "--set", "hidden=8", "--quiet")
 

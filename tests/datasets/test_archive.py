@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from loopback import Loopback, serving
 
-from gsat.datasets import RawFile, archive, transfer
-from gsat.datasets.archive import unpack
-from gsat.datasets.raw import require_all
+from gsat.datasets import RawFile
+from gsat.datasets.fetch import archive, transfer
+from gsat.datasets.fetch.archive import unpack
+from gsat.datasets.fetch.raw_files import require_all
 from gsat.errors import DataError, DataNotFoundError
 
 EDGES = random.Random(0).randbytes(40_000)
@@ -177,7 +178,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys
-from gsat.datasets.raw import RawFile, require_all
+from gsat.datasets.fetch.raw_files import RawFile, require_all
 require_all(RawFile(f"ogbg/{n}", "", "x", url=sys.argv[1], member=f"hiv/raw/{n}")
             for n in sys.argv[2:])
 """

@@ -9,8 +9,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gsat.datasets.ba2motifs import BASE, random_trees
 from gsat.datasets.load import Dataset, load_dataset
+from gsat.datasets.sources.ba2motifs import BASE, random_trees
 from gsat.errors import DataError
 
 

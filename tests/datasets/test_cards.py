@@ -12,10 +12,11 @@ import torch
 from torch_geometric.data import Data
 
 import gsat.datasets.load
-from gsat.datasets import find_entry, houses
+from gsat.datasets import find_entry
 from gsat.datasets.cards import card, figure, file_name, known_sets
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.published import PUBLISHED
+from gsat.datasets.sources import houses
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task

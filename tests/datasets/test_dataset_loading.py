@@ -15,9 +15,11 @@ import pytest
 from loopback import serving
 from safetensors import SafetensorError
 
-import gsat.graphs.disk
-from gsat.datasets import find_entry, houses, transfer
+import gsat.graphs.storage
+from gsat.datasets import find_entry
+from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
+from gsat.datasets.sources import houses
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
 
@@ -201,7 +203,7 @@ def test_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **options: Any) -> None:
         raise SafetensorError("I/O error: No space left on device")
 
-    monkeypatch.setattr(gsat.graphs.disk, "save_file", full)
+    monkeypatch.setattr(gsat.graphs.storage, "save_file", full)
     assert len(load_dataset("houses", graphs=20).store) == 20
     assert not list(cache.glob("datasets/*/*"))
 
@@ -212,7 +214,7 @@ def test_replaced_before_it_was_read_back(cache: Path, monkeypatch: pytest.Monke
     def gone(folder: Path) -> None:
         raise DataError(f"{folder} is damaged")
 
-    monkeypatch.setattr(gsat.graphs.disk, "load", gone)
+    monkeypatch.setattr(gsat.graphs.storage, "load", gone)
     assert len(load_dataset("houses", graphs=20).store) == 20
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsat.datasets import houses
 from gsat.datasets.load import load_dataset
-from gsat.graphs import GraphStore, disk
-from gsat.graphs.sharded import ShardedArray
+from gsat.datasets.sources import houses
+from gsat.graphs import GraphStore, storage
+from gsat.graphs.sharded_array import ShardedArray
 
 
 @pytest.fixture
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A cache of the test's own with shards of 20 kB, and what was built for it."""
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
-    monkeypatch.setattr(disk, "save", functools.partial(disk.save, shard_bytes=20_000))
+    monkeypatch.setattr(storage, "save", functools.partial(storage.save, shard_bytes=20_000))
     made: list[str] = []
     build = houses.build
 

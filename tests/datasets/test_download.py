@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from loopback import Loopback, Served, serving
 
-from gsat.datasets import RawFile, transfer
+from gsat.datasets import RawFile
+from gsat.datasets.fetch import transfer
 from gsat.datasets.registry import ENTRIES
 from gsat.errors import DataError, DataNotFoundError
 

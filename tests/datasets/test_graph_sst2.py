@@ -15,14 +15,14 @@ import pytest
 
 import gsat
 from gsat.datasets import find_entry
-from gsat.datasets.graph_sst2 import (
+from gsat.datasets.load import load_dataset
+from gsat.datasets.sources.graph_sst2 import (
     by_degree,
     from_trees,
     matches_paper,
     read_published,
     read_trees,
 )
-from gsat.datasets.load import load_dataset
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.words import tokens
@@ -146,7 +146,7 @@ FEATURES = np.random.default_rng(0).normal(size=(7, 768)).astype(np.float32)
 
 
 def publish(folder: Path, features: object = FEATURES, **changed: str) -> Path:
-    pytest.importorskip("gsat.datasets.unpickle")
+    pytest.importorskip("gsat.datasets.fetch.unpickle")
     folder.mkdir(parents=True, exist_ok=True)
     for part, text in PARTS.items():
         name = f"Graph-SST2_{part}"

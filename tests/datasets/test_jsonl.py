@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gsat.datasets import jsonl
+from gsat.datasets.formats import jsonl
 from gsat.errors import DataError
 from gsat.graphs import from_pyg
 from own_data import as_json, make_graphs, write_lines

@@ -14,12 +14,12 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from gsat.datasets import mnist75sp
 from gsat.datasets.load import Dataset, load_dataset, place_nodes
-from gsat.datasets.mnist75sp import digit_graphs
-from gsat.datasets.superpixels import Superpixels, measure, read_idx, segment
+from gsat.datasets.sources import mnist75sp
+from gsat.datasets.sources.mnist75sp import digit_graphs
+from gsat.datasets.sources.superpixels import Superpixels, measure, read_idx, segment
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
-from gsat.graphs import Explanation
+from gsat.explanation import Explanation
 
 pytest.importorskip("skimage")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.datasets.mutag import read_zip
+from gsat.datasets.sources.mutag import read_zip
 from gsat.errors import DataError
 
 O, H, N = 1, 3, 4  # noqa: E741

@@ -9,7 +9,7 @@ from networkx.algorithms.isomorphism import GraphMatcher
 from torch_geometric.data import Data
 
 import gsat
-from gsat.datasets.ba_shapes import barabasi_albert
+from gsat.datasets.sources.ba_shapes import barabasi_albert
 from gsat.errors import DataError
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from gsat.datasets.load import load_dataset
-from gsat.datasets.ogb_files import PARTS
-from gsat.datasets.ogbg_mol import CATEGORIES
+from gsat.datasets.sources.ogb_files import PARTS
+from gsat.datasets.sources.ogbg_mol import CATEGORIES
 from gsat.errors import DataError
 from gsat.tasks import Task
 

@@ -15,7 +15,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 import gsat
-from gsat.datasets import jsonl
+from gsat.datasets.formats import jsonl
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg

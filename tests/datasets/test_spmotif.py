@@ -152,7 +152,8 @@ def test_undirected_is_the_same_set_with_both_directions(small: Dataset) -> None
     [("spmotif-0.5", "rebuilt"), ("spmotif-.9", "rebuilt"), ("spmotif-0.6", "different")],
 )
 def test_matches_paper(name: str, match: str) -> None:
-    from gsat.datasets import find_entry, spmotif
+    from gsat.datasets import find_entry
+    from gsat.datasets.sources import spmotif
 
     options = find_entry(name).resolve({})
     assert spmotif.matches_paper(name, options) == match

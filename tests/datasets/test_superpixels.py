@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from sklearn.datasets import load_digits
 
-from gsat.datasets import superpixels
-from gsat.datasets.superpixels import Chunk, compute, jobs, measure, read_idx, segment
+from gsat.datasets.sources import superpixels
+from gsat.datasets.sources.superpixels import Chunk, compute, jobs, measure, read_idx, segment
 from gsat.errors import DataError
 
 slic = pytest.importorskip("skimage.segmentation").slic
@@ -189,7 +189,7 @@ def test_what_is_there_is_not_computed_again(
 
 SCRIPT = """
 import sys
-from gsat.datasets.superpixels import Chunk, compute
+from gsat.datasets.sources.superpixels import Chunk, compute
 # No `if __name__ == "__main__"`: users forget it.
 chunks = [Chunk(sys.argv[1], i, i + 5, f"{sys.argv[2]}/{i:03}") for i in range(0, 600, 5)]
 for made in compute(chunks):

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 from torch_geometric.utils import sort_edge_index
 
-from gsat.datasets import tu
+from gsat.datasets.formats import tu
 from gsat.errors import DataError
 from own_data import make_graphs, tu_tables, write_tu
 

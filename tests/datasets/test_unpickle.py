@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsat.datasets import unpickle
-from gsat.datasets.unpickle import load_pickle
+from gsat.datasets.fetch import unpickle
+from gsat.datasets.fetch.unpickle import load_pickle
 from gsat.errors import DataError
 
 
@@ -221,7 +221,7 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(tR"
         # Names with dots, and modules that lead to others.
         (b"\x80\x04\x8c\x08builtins\x8c\x0cset.__init__\x93.", "asks for 'builtins.set.__init__'"),
         (b"cnumpy._core.multiarray.os\nsystem\n.", "asks for 'numpy._core.multiarray.os.system'"),
-        (b"cgsat.datasets.unpickle\nload_pickle\n.", "asks for 'gsat."),
+        (b"cgsat.datasets.fetch.unpickle\nload_pickle\n.", "asks for 'gsat."),
         # Names that would draw on the terminal.
         (b"\x80\x04\x8c\x02\x1b[\x8c\x02\n\x1b\x93.", r"asks for '\x1b[.\n\x1b'"),
         # Damage.

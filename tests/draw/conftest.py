@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from gsat.graphs import Explanation
+from gsat.explanation import Explanation
 
 # 0–1–2–3 with a house's roof at the end: (edge, score, true).
 HOUSE = [

@@ -34,7 +34,7 @@ def test_two_runs_are_byte_identical(house, tmp_path, suffix):
 
 TRIANGLE = """
 import torch
-from gsat.graphs import Explanation
+from gsat.explanation import Explanation
 triangle = Explanation(
     edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), edge_mask=torch.tensor([0.1, 0.5, 0.9])
 )

@@ -17,9 +17,9 @@ import torch
 from torch_geometric.data import Data
 
 from gsat.errors import DataError
-from gsat.graphs import GraphBatch, GraphStore, ShardWriter, disk, from_pyg
-from gsat.graphs.disk import FILE, INDEX
-from gsat.graphs.sharded import ShardedArray, content_digest
+from gsat.graphs import GraphBatch, GraphStore, ShardWriter, from_pyg, storage
+from gsat.graphs.sharded_array import ShardedArray, content_digest
+from gsat.graphs.storage import FILE, INDEX
 
 Made = Callable[..., GraphStore]
 
@@ -46,7 +46,7 @@ def full_store(random_graphs) -> Made:
 
 
 def in_shards(store: GraphStore, folder: Path, shard_bytes: int = 3000) -> GraphStore:
-    return GraphStore.load(disk.save(store, folder, shard_bytes))
+    return GraphStore.load(storage.save(store, folder, shard_bytes))
 
 
 def assert_same_batch(ours: GraphBatch, theirs: GraphBatch) -> None:
@@ -130,7 +130,7 @@ def test_a_view_of_shards_is_saved_alone(tmp_path, full_store):
 @pytest.mark.parametrize("sizes", [[25], [1] * 25, [3, 0, 14, 8]])
 def test_the_same_graphs_give_the_same_files_however_they_come(tmp_path, full_store, sizes):
     whole = full_store(2)
-    disk.save(whole, tmp_path / "once", 3000)
+    storage.save(whole, tmp_path / "once", 3000)
     ends = np.cumsum(sizes)
     with ShardWriter(tmp_path / "pieces", whole.meta, shard_bytes=3000) as writer:
         for end, size in zip(ends, sizes, strict=True):
@@ -148,7 +148,7 @@ def test_a_shard_is_full_but_not_more_than_full(tmp_path, full_store):
     index = json.loads((tmp_path / INDEX).read_text())
     counts = [shard["graphs"] for shard in index["shards"]]
     assert sum(counts) == 60
-    sizes = disk.graph_bytes(whole)
+    sizes = storage.graph_bytes(whole)
     assert int(sizes.sum()) == sum(v.nbytes for v in whole.arrays.values()) - 16
     first = 0
     for count in counts:
@@ -220,9 +220,9 @@ def test_a_full_disk_leaves_nothing(tmp_path, full_store, monkeypatch):
         if len(calls) == 3:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(disk, "save_file", full)
+    monkeypatch.setattr(storage, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
-        disk.save(full_store(0), tmp_path, 1000)
+        storage.save(full_store(0), tmp_path, 1000)
     assert len(calls) == 3
     assert listing(tmp_path) == []
 
@@ -234,7 +234,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, full_store, mon
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError, match="No space left"):
-        disk.save(full_store(0), tmp_path, 1000)
+        storage.save(full_store(0), tmp_path, 1000)
     assert listing(tmp_path) == []
 
 
@@ -251,7 +251,7 @@ def test_an_error_while_replacing_keeps_the_store_from_before(tmp_path, full_sto
 @pytest.mark.parametrize("shard_bytes", [3000, 1 << 20])
 def test_an_abandoned_writer_leaves_the_store_from_before(tmp_path, full_store, shard_bytes):
     old, new = full_store(0), full_store(1)
-    disk.save(old, tmp_path, shard_bytes)
+    storage.save(old, tmp_path, shard_bytes)
     ShardWriter(tmp_path, shard_bytes=1000).add(new)
     assert len(listing(tmp_path)) > 3
     assert_same_store(GraphStore.load(tmp_path), old)
@@ -260,7 +260,7 @@ def test_an_abandoned_writer_leaves_the_store_from_before(tmp_path, full_store, 
 @pytest.mark.medium
 def test_a_killed_writer_leaves_the_store_from_before(tmp_path, full_store):
     old, new = full_store(0), full_store(1)
-    disk.save(old, tmp_path / "store", 3000)
+    storage.save(old, tmp_path / "store", 3000)
     new.save(tmp_path / "new")
     code = (
         "import os, signal, sys; from gsat.graphs import GraphStore, ShardWriter\n"
@@ -283,7 +283,7 @@ def test_a_store_replaces_another_of_either_kind(tmp_path, full_store, before, a
     old, new = full_store(0), full_store(1)
     loaded = in_shards(old, tmp_path / "here", before)
     in_shards(new, tmp_path / "here", after)
-    disk.save(new, tmp_path / "fresh", after)
+    storage.save(new, tmp_path / "fresh", after)
     assert listing(tmp_path / "here") == listing(tmp_path / "fresh")
     assert_same_store(GraphStore.load(tmp_path / "here"), new)
     assert_same_store(loaded, old)  # who has opened it can read on
@@ -299,7 +299,7 @@ def test_two_writers_at_once_do_not_disturb_each_other(tmp_path, full_store, see
     assert_same_store(GraphStore.load(tmp_path), first)
     other.close()
     assert_same_store(GraphStore.load(tmp_path), second)
-    disk.save(second, tmp_path / "fresh", 1000)
+    storage.save(second, tmp_path / "fresh", 1000)
     assert listing(tmp_path / "fresh") == [n for n in listing(tmp_path) if n != "fresh"]
 
 
@@ -307,9 +307,9 @@ def test_shards_are_saved_over_themselves(tmp_path, full_store):
     whole = full_store(0)
     loaded = in_shards(whole, tmp_path)
     names = listing(tmp_path)
-    disk.save(loaded, tmp_path, 3000)
+    storage.save(loaded, tmp_path, 3000)
     assert listing(tmp_path) == names
-    disk.save(loaded.select([4, 2]), tmp_path, 3000)
+    storage.save(loaded.select([4, 2]), tmp_path, 3000)
     assert_same_store(GraphStore.load(tmp_path), whole.select([4, 2]).compact())
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from gsat.errors import DataError
-from gsat.graphs import Explanation, GraphStore
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
 from gsat.graphs.words import FIELD, pack_words, tokens, words_of
 
 WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]

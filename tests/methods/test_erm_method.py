@@ -16,7 +16,7 @@ from gsat.graphs import GraphBatch
 from gsat.methods import Context, ERMMethod, TrainingSettings
 from gsat.methods.erm import ERMSettings, Plain
 from gsat.ops import Draws
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import make_recipe
 from reference import one_thread, random_graphs  # noqa: F401
 

@@ -17,7 +17,7 @@ import gsat
 from gsat.graphs import GraphBatch
 from gsat.methods import METHODS, Context, GSATMethod, Method, TrainingSettings
 from gsat.methods.gsat import GSATSettings
-from gsat.models import Attended
+from gsat.models import ModelOutput
 from gsat.ops import Draws
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -71,7 +71,7 @@ def context(epoch: int = 7) -> Context:
 
 
 def by_hand(
-    options: dict[str, Any], said: Attended, batch: GraphBatch, epoch: int
+    options: dict[str, Any], said: ModelOutput, batch: GraphBatch, epoch: int
 ) -> dict[str, float]:
     """Spec, 1.5 and 1.6, in numpy and double precision."""
     assert batch.y is not None

@@ -11,7 +11,7 @@ from gsat.graphs import from_pyg
 from gsat.gsat import GSAT
 from gsat.models import BACKBONES
 from gsat.models.backbone import Backbone
-from gsat.models.wrap import wrap
+from gsat.models.wrapping.wrap import wrap
 from gsat.tasks import Task
 
 TASK = Task("binary")

@@ -14,7 +14,8 @@ from torch_geometric.loader import DataLoader
 
 import gsat
 from gsat.errors import DataError
-from gsat.graphs import Explanation, from_pyg
+from gsat.explanation import Explanation
+from gsat.graphs import from_pyg
 from gsat.gsat import GSAT
 from gsat.models import GIN
 from gsat.ops import Draws

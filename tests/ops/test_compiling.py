@@ -79,8 +79,8 @@ from numba.core import caching
 for kind in (caching.CacheImpl, *caching.CacheImpl.__subclasses__()):
     kind._locator_classes = []
 import gsat.ops
-from gsat.ops import team
-assert team._reached.py_func.__name__ == "_reached"
+from gsat.ops import thread_pool
+assert thread_pool._reached.py_func.__name__ == "_reached"
 """
 
 

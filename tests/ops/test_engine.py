@@ -31,7 +31,7 @@ from gsat.ops import (
     relu_dropout,
 )
 from gsat.ops.engine import engine, split
-from gsat.ops.team import Team, team
+from gsat.ops.thread_pool import ThreadPool, thread_pool
 from reference import random_graphs
 
 # The package exports a function of the same name.
@@ -227,9 +227,9 @@ def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_kernels_may_have_torchs_threads_to_themselves() -> None:
     torch.set_num_threads(3)
     assert engine_module.num_threads() == 1  # torch's threads would stand in their way
-    with engine_module.alone():
+    with engine_module.exclusive_threads():
         assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
-        with engine_module.alone():
+        with engine_module.exclusive_threads():
             assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
         assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
     assert (engine_module.num_threads(), torch.get_num_threads()) == (1, 3)
@@ -260,11 +260,11 @@ def test_threads_do_not_change_a_bit(
 ) -> None:
     calls: list[int] = []
 
-    def counting(size: int) -> Team:
+    def counting(size: int) -> ThreadPool:
         calls.append(size)
-        return team(size)
+        return thread_pool(size)
 
-    monkeypatch.setattr(engine_module, "team", counting)
+    monkeypatch.setattr(engine_module, "thread_pool", counting)
     monkeypatch.setattr(engine_module, "_SMALLEST", 1)
     monkeypatch.setattr(engine_module, "CHUNK", 8)
     monkeypatch.setattr(products, "_LEAST", 16)

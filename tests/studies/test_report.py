@@ -12,9 +12,9 @@ from study_harness import assert_page, failure, line, lines
 
 from gsat.errors import GSATError
 from gsat.studies.records import Records
+from gsat.studies.renderers import STYLES
 from gsat.studies.report import render, results_section, write_between_marks
 from gsat.studies.study import Experiment
-from gsat.studies.styles import STYLES
 from gsat.studies.tables import STUDIES
 
 ROOT = Path(__file__).parents[2]

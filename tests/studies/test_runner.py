@@ -13,6 +13,7 @@ import pytest
 
 import gsat
 from gsat.errors import DiskError, GSATError
+from gsat.launch.local import Outcome
 from gsat.studies import runner as module
 from gsat.studies.cost import Costs, duration, makespan
 from gsat.studies.curves import record_curves
@@ -28,7 +29,6 @@ from gsat.studies.runner import (
 from gsat.studies.study import Experiment
 from gsat.studies.tables import STUDIES
 from gsat.training import checkpoint
-from gsat.training.parallel import Outcome
 from gsat.training.recipe import Recipe
 from gsat.training.results import read_records, record_once
 from reference import one_thread  # noqa: F401
@@ -51,7 +51,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             if (out / "result.json").is_file():
                 run = gsat.resume(out)
             else:
-                run = gsat.train(recipe, out, checkpoint_seconds=1e9, shelf=how["shelf"])
+                run = gsat.train(
+                    recipe, out, checkpoint_seconds=1e9, pretrained_cache=how["pretrained_cache"]
+                )
             record_once(how["record"], run.record())
             how["done"](name, run.result)
             results[name] = run.result
@@ -75,7 +77,7 @@ def test_explainers_of_one_network_train_it_once(trained: list[str], place: Plac
         )
     ]
     run_plan(make_plan(asked[:1], place), place)
-    (kept,) = place.shelf.glob("*/seed-0")
+    (kept,) = place.pretrained_cache.glob("*/seed-0")
     state, _ = checkpoint.read(kept)
     state.values["log"][0]["train"]["loss"] = 42.0  # to be known again
     checkpoint.write(kept, state)
@@ -202,7 +204,7 @@ def test_data_that_can_not_be_had_is_left_out(
 def test_what_can_be_downloaded_is_not_looked_for_any_further(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Place
 ) -> None:
-    from gsat.datasets import download
+    from gsat.datasets.fetch import download
 
     def fetch(files: Any) -> None:
         raise AssertionError("nothing is downloaded to say what would run")

@@ -12,7 +12,7 @@ from gsat.errors import RunError
 from gsat.studies.curves import compress, record_curves
 from gsat.training.recipe import make_recipe
 from gsat.training.results import IDENTITY, read_records
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 
 
 def epoch(phase: str, loss: float, auc: float | None, **train: Any) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
 
 
 def test_a_flat_explanation_says_so(monkeypatch: pytest.MonkeyPatch, runs: list[Path]) -> None:
-    monkeypatch.setattr("gsat.graphs.explanation.AT_R", 2.0)
+    monkeypatch.setattr("gsat.explanation.AT_R", 2.0)
     said = words(examples(runs[:1], graphs=[0, 1]))
     assert sum(word.endswith(", no edge stands out") for word in said) == 2
 

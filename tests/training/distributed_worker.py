@@ -21,8 +21,8 @@ from training_harness import small_recipe
 
 import gsat
 from gsat.errors import DataError, GSATError, RunError
-from gsat.training.distributed import Team
-from gsat.training.progress import Progress
+from gsat.launch.progress import Progress
+from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import make_recipe
 from gsat.training.train import load_data
 
@@ -30,7 +30,7 @@ from gsat.training.train import load_data
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    team = Team()
+    team = ProcessGroup()
 
     def keep(name: str, tensors: dict[str, torch.Tensor]) -> None:
         save_file(tensors, folder / f"{name}-{team.rank}.safetensors")
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     for mode in ("eval", "train"):
         batch = data.train.batch(team.part(ROWS))
         method = first_step(small_recipe(), data, batch, mode, team)
-        team.settle(method.networks().values())
+        team.synchronise_statistics(method.networks().values())
         team.release()
         keep(f"gradients-{mode}", _gradients(method.model))
         keep(f"buffers-{mode}", dict(method.model.named_buffers()))
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
     tell("lost", _error(lambda: _killed(folder / "killed")))
 
 
-def _small_talk(team: Team, tell: Any) -> None:
+def _small_talk(team: ProcessGroup, tell: Any) -> None:
     """The words of the team, one by one."""
     mine = np.array_split(NUMBERS, [3])[team.rank]
     mean = team.mean(torch.tensor(np.nanmean(mine)), torch.tensor(mine))
@@ -98,7 +98,7 @@ def _unlike(out: Path) -> None:
     gsat.train(recipe, out)
 
 
-def _agree(team: Team, failing: bool) -> None:
+def _agree(team: ProcessGroup, failing: bool) -> None:
     with team.agreed():
         if failing:
             raise DataError(f"no data for {team.rank}")

@@ -11,7 +11,7 @@ from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.errors import DataError
-from gsat.graphs import GraphStore, disk
+from gsat.graphs import GraphStore, storage
 from gsat.methods.erm import Plain
 from gsat.training.recipe import Recipe, make_recipe
 
@@ -56,7 +56,7 @@ def test_graphs_of_the_user_s_own_may_name_their_environment(tmp_path: Path) -> 
     settings = {"epochs": 1, "hidden": 8, "environments": "base"}
     results = []
     for folder, shard_bytes in (("one", 1 << 20), ("many", 40_000)):
-        disk.save(named, tmp_path / folder, shard_bytes)
+        storage.save(named, tmp_path / folder, shard_bytes)
         path = str(tmp_path / folder)
         run = gsat.train(
             make_recipe(path, method="vrex", settings=settings), tmp_path / "run" / folder

@@ -18,7 +18,7 @@ from gsat.methods.erm import Plain
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors, read
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
 

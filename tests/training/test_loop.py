@@ -29,7 +29,7 @@ from gsat.errors import RunError
 from gsat.graphs import GraphStore
 from gsat.methods import METHODS, GSATMethod
 from gsat.training.checkpoint import read
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 from gsat.training.train import load_data
 
 

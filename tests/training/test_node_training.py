@@ -18,7 +18,7 @@ from gsat.graphs import from_pyg
 from gsat.methods import GSATMethod, TrainingSettings
 from gsat.methods.gsat import GSATSettings
 from gsat.tasks import Task
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 from gsat.training.loop import Loop
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data

@@ -16,7 +16,7 @@ import gsat
 from gsat.methods import Context
 from gsat.methods.posthoc import PosthocMethod
 from gsat.training.checkpoint import Tensors
-from gsat.training.evaluate import evaluate_model
+from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
 

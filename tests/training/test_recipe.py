@@ -78,7 +78,7 @@ def test_recipes_of_other_backbones(
         own.attention, net.hidden, net.layers, net.dropout, training.batch_size, training.epochs,
         training.lr, training.weight_decay, own.r_interval, own.r_final,
     ) == row[:-1]  # fmt: skip
-    assert max(11, own.schedule.settled) == row[-1]
+    assert max(11, own.schedule.epochs_to_final) == row[-1]
     assert net.name == backbone
     if backbone == "pna":
         molecules = name.startswith("ogbg")
@@ -143,7 +143,7 @@ def test_r_falls_and_settles_as_published(name: str) -> None:
         assert settings.schedule.r(epoch) == pytest.approx(expected, abs=1e-12)
         # As in the published code, "settled" means equal, not nearly so.
         assert (settings.schedule.r(epoch) == final) == (epoch >= selectable)
-    assert settings.schedule.settled == selectable
+    assert settings.schedule.epochs_to_final == selectable
 
 
 def test_data_without_a_recipe_gets_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,11 @@ from training_harness import differing, epochs_logged, one_line, outcome, small_
 
 import gsat
 from gsat.errors import DiskError, GSATError, RunError
-from gsat.training import files, parallel
+from gsat.io import files
+from gsat.launch import local
 from gsat.training.recipe import from_tables
 from gsat.training.results import IDENTITY, read_records, read_runs, record_once, summarise
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -152,9 +153,9 @@ class Threaded:
                 if seed in self.mortal:
                     self.mortal.remove(seed)
                     with stopping(9), contextlib.suppress(KeyboardInterrupt):
-                        parallel._train(job)
+                        local._train(job)
                     break
-                pipe.send(parallel._answer(job))
+                pipe.send(local._answer(job))
                 if seed in self.tired:
                     self.tired.remove(seed)
                     break
@@ -164,7 +165,7 @@ class Threaded:
 @pytest.fixture
 def threaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Seeds at which a worker dies, once for each time a seed is listed."""
-    monkeypatch.setattr(parallel, "_Worker", Threaded)
+    monkeypatch.setattr(local, "_Worker", Threaded)
     monkeypatch.setattr(Threaded, "mortal", [])
     monkeypatch.setattr(Threaded, "tired", [])
     return Threaded.mortal
@@ -184,7 +185,7 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
     with stopping(9), pytest.raises(KeyboardInterrupt):
         gsat.train(recipes[2], folder / "seed-1", checkpoint_seconds=0)
     came: dict[str, Any] = {}
-    results = parallel.train_all(recipes, folder, record=file, done=came.__setitem__)
+    results = local.train_all(recipes, folder, record=file, done=came.__setitem__)
     assert [result["seed"] for result in results] == [2, 0, 1]
     assert came == {f"seed-{result['seed']}": result for result in results}
     assert results[1] == finished.result
@@ -193,7 +194,7 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
         gsat.train(small_recipe(seed), tmp_path / f"alone-{seed}")
         alone = outcome(tmp_path / f"alone-{seed}")
         assert differing(outcome(folder / f"seed-{seed}"), alone) == []
-    again = parallel.train_all(recipes, folder, record=file)
+    again = local.train_all(recipes, folder, record=file)
     assert again == results
     recorded = read_records(file)
     assert [{k: line[k] for k in results[0]} for line in recorded] == results
@@ -207,7 +208,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
     came: dict[str, Any] = {}
     with pytest.raises(RunError) as caught:
-        parallel.train_all(recipes, tmp_path, jobs=2, done=came.__setitem__)
+        local.train_all(recipes, tmp_path, jobs=2, done=came.__setitem__)
     said = one_line(caught.value)
     assert said.startswith("1 of 3 runs failed: seed 0: ")
     assert "is not an empty folder" in said
@@ -220,7 +221,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_resumed(
     threaded: list[int], tmp_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
     threaded.append(0)
-    results = parallel.train_all([small_recipe(0), small_recipe(1, epochs=1)], tmp_path)
+    results = local.train_all([small_recipe(0), small_recipe(1, epochs=1)], tmp_path)
     assert threaded == []
     assert [result["seed"] for result in results] == [0, 1]
     assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
@@ -234,7 +235,7 @@ def test_a_worker_that_dies_while_idle_is_replaced(tmp_path: Path) -> None:
     def done(name: str, result: Any) -> None:
         time.sleep(0.05)  # long enough to be dead when the next job is handed out
 
-    results = parallel.train_all(recipes, tmp_path, done=done)
+    results = local.train_all(recipes, tmp_path, done=done)
     assert [result["seed"] for result in results] == [0, 1, 2]
 
 
@@ -242,7 +243,7 @@ def test_a_run_whose_workers_die_is_given_up(threaded: list[int], tmp_path: Path
     threaded.extend([0, 0])
     recipes = [small_recipe(0), small_recipe(1, epochs=1)]
     with pytest.raises(RunError, match=r"1 of 2 runs failed: seed 0: its process died") as caught:
-        parallel.train_all(recipes, tmp_path)
+        local.train_all(recipes, tmp_path)
     one_line(caught.value)
     assert (tmp_path / "seed-1" / "result.json").is_file()
 
@@ -252,7 +253,7 @@ def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
     gsat.train(small_recipe(1, epochs=1), tmp_path / "seed-1")
     recipes = [small_recipe(seed, epochs=2) for seed in range(2)]
     with pytest.raises(RunError, match="seed-1 holds a run with another recipe") as caught:
-        parallel.train_all(recipes, tmp_path, jobs=1)
+        local.train_all(recipes, tmp_path, jobs=1)
     one_line(caught.value)
     assert not (tmp_path / "seed-0").exists()
 
@@ -262,10 +263,10 @@ def test_a_worker_keeps_an_interrupt_until_it_has_a_job(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C may come while a process is importing, which takes seconds: no traceback, no loss."""
-    worker = parallel._Worker()
+    worker = local._Worker()
     assert worker.process.pid
     os.kill(worker.process.pid, signal.SIGINT)
-    job = parallel._Job(small_recipe(epochs=100_000).tables(), str(tmp_path / "run"), None)
+    job = local._Job(small_recipe(epochs=100_000).tables(), str(tmp_path / "run"), None)
     worker.pipe.send(job)
     assert worker.pipe.recv()[0] != "done"
     worker.pipe.close()
@@ -293,7 +294,7 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
             raise KeyboardInterrupt
 
     with pytest.raises(gsat.GSATError) as caught:
-        parallel.train_all(recipes, tmp_path, jobs=2, done=done)
+        local.train_all(recipes, tmp_path, jobs=2, done=done)
     assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
     assert multiprocessing.active_children() == []
     assert sorted(came) == ["seed-0", "seed-1"]
@@ -310,16 +311,16 @@ def test_processes_side_by_side_train_as_one_alone_and_stop_when_asked(
 IN_THE_BACKGROUND = """
 import signal, sys, time
 sys.path.insert(0, sys.argv[2])
-from gsat.training import parallel
+from gsat.launch import local
 from training_harness import small_recipe
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what ends in &
     runs = {"long": small_recipe(0, epochs=100_000), "waits": small_recipe(1)}
     came = []
-    ended = parallel.train_each(
+    ended = local.train_each(
         runs, sys.argv[1], done=lambda name, _: came.append(name), deadline=time.monotonic() + 20
     )
-    assert (ended, came) == (parallel.Outcome(left=["long", "waits"]), [])
+    assert (ended, came) == (local.Outcome(left=["long", "waits"]), [])
 """
 
 
@@ -339,26 +340,26 @@ def test_when_the_time_has_come_epochs_are_saved_and_the_rest_is_left(tmp_path: 
 def test_a_run_that_another_process_has_is_left_not_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "_HANDOVER", 0.3)
+    monkeypatch.setattr(local, "_HANDOVER", 0.3)
     busy = RunDirectory.create(tmp_path / "seed-0", small_recipe(0))
     recipes = [small_recipe(seed, epochs=1 + 13 * (seed == 0)) for seed in range(2)]
     with busy.locked():
         with pytest.raises(GSATError, match="1 of 2 runs were stopped, or another process has"):
-            parallel.train_all(recipes, tmp_path)
+            local.train_all(recipes, tmp_path)
         assert (tmp_path / "seed-1" / "result.json").is_file()
-    assert len(parallel.train_all(recipes, tmp_path)) == 2
+    assert len(local.train_all(recipes, tmp_path)) == 2
 
 
 @pytest.mark.usefixtures("threaded")
 def test_another_process_is_told_apart_from_a_spent_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "_HANDOVER", 0.0)
+    monkeypatch.setattr(local, "_HANDOVER", 0.0)
     busy = RunDirectory.create(tmp_path / "taken", small_recipe(0))
     with busy.locked():
-        ended = parallel.train_each({"taken": small_recipe(0)}, tmp_path)
+        ended = local.train_each({"taken": small_recipe(0)}, tmp_path)
         assert (ended.left, ended.busy) == (["taken"], ["taken"])
-    waits = parallel.train_each({"taken": small_recipe(0)}, tmp_path, deadline=0.0)
+    waits = local.train_each({"taken": small_recipe(0)}, tmp_path, deadline=0.0)
     assert (waits.left, waits.busy) == (["taken"], [])
 
 
@@ -367,14 +368,14 @@ def test_a_run_that_another_process_has_just_begun_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not there when this process looked, and is when it wants to make it."""
-    recipe, real = small_recipe(0, epochs=1), parallel.train
+    recipe, real = small_recipe(0, epochs=1), local.train
 
     def late(*args: Any, **how: Any) -> Any:
         RunDirectory.create(tmp_path / "run", recipe)
         return real(*args, **how)
 
-    monkeypatch.setattr(parallel, "train", late)
-    ended = parallel.train_each({"run": recipe}, tmp_path)
+    monkeypatch.setattr(local, "train", late)
+    ended = local.train_each({"run": recipe}, tmp_path)
     assert list(ended.results) == ["run"]
     assert ended.failures == {}
 
@@ -383,7 +384,7 @@ def test_a_run_that_another_process_has_just_begun_is_gone_on_with(
 def test_a_folder_that_can_not_be_used_is_the_failure_of_one_run(tmp_path: Path) -> None:
     (tmp_path / "bad" / ".lock").mkdir(parents=True)
     runs = {"bad": small_recipe(0, epochs=1), "good": small_recipe(1, epochs=1)}
-    ended = parallel.train_each(runs, tmp_path)
+    ended = local.train_each(runs, tmp_path)
     assert list(ended.failures) == ["bad"]
     assert list(ended.results) == ["good"]
 
@@ -392,7 +393,7 @@ def test_a_disk_is_told_from_a_folder(tmp_path: Path) -> None:
     def told(code: int, out: Path) -> bool:
         with pytest.raises(DiskError) as caught, files.disk_errors(out):
             raise OSError(code, os.strerror(code))
-        return parallel.is_everywhere(caught.value, str(out))
+        return local.is_everywhere(caught.value, str(out))
 
     assert told(errno.ENOSPC, tmp_path / "run")
     assert not told(errno.EMFILE, tmp_path / "run")
@@ -402,7 +403,7 @@ def test_a_disk_is_told_from_a_folder(tmp_path: Path) -> None:
 def test_workers_are_interrupted_once_for_one_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second signal would mean: at once, without saving."""
     signals: list[int] = []
-    monkeypatch.setattr(parallel.os, "kill", lambda pid, _: signals.append(pid))
+    monkeypatch.setattr(local.os, "kill", lambda pid, _: signals.append(pid))
     answers = [("disk", "full"), ("disk", "full"), ("left", "")]
 
     class Fake:
@@ -415,12 +416,12 @@ def test_workers_are_interrupted_once_for_one_disk(monkeypatch: pytest.MonkeyPat
             theirs.send(answers[number])
 
     made: list[Fake] = []
-    monkeypatch.setattr(parallel, "_Worker", Fake)
+    monkeypatch.setattr(local, "_Worker", Fake)
     jobs: list[Any] = [None] * 3
-    one_by_one = parallel.wait
-    monkeypatch.setattr(parallel, "wait", lambda pipes, timeout: one_by_one(pipes, timeout)[:1])
+    one_by_one = local.wait
+    monkeypatch.setattr(local, "wait", lambda pipes, timeout: one_by_one(pipes, timeout)[:1])
     with pytest.raises(DiskError, match="full"):
-        parallel._Team(jobs, 3, lambda *_: None).work(None)
+        local._Team(jobs, 3, lambda *_: None).work(None)
     assert sorted(signals) == sorted(set(signals))
 
 
@@ -429,17 +430,17 @@ def test_a_disk_error_stops_all_and_is_nobodys_failure(tmp_path: Path) -> None:
     came: list[str] = []
     runs = {"no/such": small_recipe(0), "other": small_recipe(1)}
     with pytest.raises(DiskError, match="can't write to /proc/none"):
-        parallel.train_each(runs, "/proc/none", done=lambda name, _: came.append(name))
+        local.train_each(runs, "/proc/none", done=lambda name, _: came.append(name))
     assert came == []
 
 
 def test_a_budget_of_weeks_can_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    team = parallel._Team([], 1, lambda *_: None)
+    team = local._Team([], 1, lambda *_: None)
     waited: list[float] = []
-    monkeypatch.setattr(parallel, "wait", lambda pipes, timeout: waited.append(timeout) or [])
+    monkeypatch.setattr(local, "wait", lambda pipes, timeout: waited.append(timeout) or [])
     team._hear(time.monotonic() + 40 * 86400)
-    assert waited == [parallel._LONGEST]
-    assert parallel._LONGEST * 1000 < 2**31
+    assert waited == [local._LONGEST]
+    assert local._LONGEST * 1000 < 2**31
 
 
 def test_a_disk_that_is_full_leaves_no_half_line(

@@ -21,9 +21,9 @@ from training_harness import differing, flip_byte, left_over, one_line, outcome,
 
 import gsat
 from gsat.errors import BusyError, CheckpointError, RunError, TakenError
+from gsat.io.files import checksum, write_durably, write_json
 from gsat.training import checkpoint
-from gsat.training.files import checksum, write_durably, write_json
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
 
 

@@ -11,15 +11,15 @@ from training_harness import SMALL, differing, outcome, small_recipe
 
 import gsat
 from gsat.datasets.load import Dataset, content_hash
-from gsat.graphs import GraphStore, disk
-from gsat.graphs.sharded import ShardedArray
+from gsat.graphs import GraphStore, storage
+from gsat.graphs.sharded_array import ShardedArray
 from gsat.training.train import load_data
 
 FIT = {name: SMALL[name] for name in ("epochs", "batch_size", "r_interval")}
 
 
 def on_shards(data: Dataset, folder: Path) -> Dataset:
-    store = GraphStore.load(disk.save(data.store, folder, shard_bytes=10_000))
+    store = GraphStore.load(storage.save(data.store, folder, shard_bytes=10_000))
     assert isinstance(store.arrays["x"], ShardedArray)
     assert len(store.arrays["x"].parts) > 10
     return dataclasses.replace(data, store=store)

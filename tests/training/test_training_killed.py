@@ -131,7 +131,7 @@ def test_the_command_stops_on_a_signal_and_says_how_to_go_on(
 ) -> None:
     # As `gsat train`, but with epochs slow enough to be interrupted.
     program = (
-        "import sys, time, gsat.cli, gsat.training.progress as p; "
+        "import sys, time, gsat.cli, gsat.launch.progress as p; "
         "p.Progress.advance = lambda *_: time.sleep(0.2); gsat.cli.main()"
     )
     settings = [part for key in SMALL for part in ("--set", f"{key}={SMALL[key]}")]

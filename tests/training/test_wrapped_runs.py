@@ -17,7 +17,7 @@ from training_harness import differing, epochs_logged, left_over, one_line, outc
 
 import gsat
 from gsat.errors import GSATError
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 
 EPOCHS = 14
 
@@ -55,7 +55,7 @@ sys.path[:0] = sys.argv[2:]
 import torch
 torch.set_num_threads(1)
 import test_wrapped_runs as runs
-from gsat.training.progress import Progress
+from gsat.launch.progress import Progress
 logged = []
 def advance(self, status=""):
     logged.append(status)

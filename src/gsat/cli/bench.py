@@ -18,9 +18,9 @@ from gsat.cli.training import Quiet
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
+    from gsat.launch.local import Outcome
     from gsat.studies.runner import Place, Plan
     from gsat.studies.study import Experiment, Study
-    from gsat.training.parallel import Outcome
 
 RECORD = Path("results/runs.jsonl")
 
@@ -77,7 +77,7 @@ def bench(
     Runs only what is not recorded yet and shows ours beside the paper's; the same command goes on
     where it was stopped.
     """
-    from gsat.training.distributed import launched
+    from gsat.training.process_group import launched
     from gsat.training.results import read_runs
 
     begun = time.monotonic()

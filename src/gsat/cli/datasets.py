@@ -14,7 +14,7 @@ from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.entry import Entry
-    from gsat.datasets.raw import RawFile
+    from gsat.datasets.fetch.raw_files import RawFile
 
 
 @app.command()
@@ -91,7 +91,7 @@ def _sources(entry: Entry) -> list[dict[str, Any]]:
 
 
 def _need(file: RawFile) -> str:
-    from gsat.datasets.raw import offline
+    from gsat.datasets.fetch.raw_files import offline
 
     if file.downloads() is None or offline():
         return file.instruction()

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from gsat.datasets.raw import offline, require_all
+from gsat.datasets.fetch.raw_files import offline, require_all
 from gsat.datasets.registry import find_entry
 from gsat.errors import DataNotFoundError
 

@@ -15,7 +15,8 @@ from gsat.cli.training import Json, show_metrics
 from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
-    from gsat.graphs import Explanation, GraphStore
+    from gsat.explanation import Explanation
+    from gsat.graphs import GraphStore
     from gsat.models import InterpretableModel
 
 RunFolder = Annotated[Path, typer.Argument(help="A run directory.")]
@@ -36,7 +37,7 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
     """
     import gsat
     from gsat.datasets.registry import is_path
-    from gsat.training.evaluate import evaluate_model
+    from gsat.training.evaluation import evaluate_model
 
     model = gsat.load(run)
     store, _ = _graphs(run, data, split, model)
@@ -174,7 +175,7 @@ def explain(
 
 
 def _budget(explanation: Explanation, top: str | None, above: float | None) -> int | None:
-    from gsat.graphs.explanation import parse_budget
+    from gsat.explanation import parse_budget
 
     if top is not None:
         return parse_budget(top, explanation.num_units)
@@ -217,13 +218,13 @@ def _graphs(
     from gsat.datasets.labels import for_task
     from gsat.datasets.load import load_dataset
     from gsat.datasets.registry import full_name, is_path
-    from gsat.training.rundir import RunDirectory
+    from gsat.training.run_directory import RunDirectory
     from gsat.training.train import load_data
 
     recipe = RunDirectory.open(run).recipe
     if data is not None and is_path(data):
-        from gsat.datasets.custom import read
-        from gsat.graphs.check import admit_graphs
+        from gsat.datasets.own_data import read
+        from gsat.graphs.validation import admit_graphs
 
         store, classes = read(Path(full_name(data))), recipe.data.options.get("classes") or []
         admit_graphs(store, name=data)

@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train on a data set by the paper's recipe for it."""
     _set_threads(threads)
-    from gsat.training.distributed import group
+    from gsat.training.process_group import group
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.train import train as train_recipe
@@ -114,8 +114,8 @@ def resume(
     json_: Json = False,
 ) -> None:
     """Go on with a run exactly where it stopped."""
-    from gsat.training.distributed import group
-    from gsat.training.rundir import RunDirectory
+    from gsat.training.process_group import group
+    from gsat.training.run_directory import RunDirectory
     from gsat.training.train import resume as resume_run
 
     with group() as team:
@@ -166,8 +166,8 @@ def _train_seeds(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from gsat.training.parallel import train_all
-    from gsat.training.progress import Progress
+    from gsat.launch.local import train_all
+    from gsat.launch.progress import Progress
 
     first = recipes[0]
     folder = out or Path("runs") / _label(first)

@@ -14,8 +14,8 @@ from gsat.datasets.load import Dataset
 from gsat.datasets.published import PUBLISHED
 from gsat.datasets.registry import ENTRIES, find_entry
 from gsat.errors import DataError
-from gsat.graphs.check import check, labels_at
-from gsat.graphs.survey import Survey, survey
+from gsat.graphs.scan import Survey, survey
+from gsat.graphs.validation import check, labels_at
 
 Card = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gsat.datasets.raw import RawFile
+from gsat.datasets.fetch.raw_files import RawFile
 from gsat.errors import DataError
 
 

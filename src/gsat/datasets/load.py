@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.datasets.raw import RawFile, cache_folder, missing, require_all, sha256
+from gsat.datasets.fetch.raw_files import RawFile, cache_folder, missing, require_all, sha256
 from gsat.datasets.registry import ENTRIES, IN_MEMORY, OWN_DATA, find_entry, full_name
 from gsat.errors import DataError, DataNotFoundError
-from gsat.graphs import Explanation, GraphStore
-from gsat.graphs.check import admit
-from gsat.graphs.sharded import content_digest
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
+from gsat.graphs.sharded_array import content_digest
+from gsat.graphs.validation import admit
 from gsat.tasks import Task
 
 if TYPE_CHECKING:

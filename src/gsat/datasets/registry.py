@@ -6,9 +6,9 @@ import difflib
 import os
 from pathlib import Path
 
-from gsat.datasets import ogb_files
 from gsat.datasets.entry import Entry, Option
-from gsat.datasets.raw import RawFile
+from gsat.datasets.fetch.raw_files import RawFile
+from gsat.datasets.sources import ogb_files
 from gsat.errors import DataError
 
 PGEXPLAINER = "https://github.com/flyingdoog/PGExplainer/raw/master/dataset"
@@ -16,7 +16,7 @@ PGEXPLAINER = "https://github.com/flyingdoog/PGExplainer/raw/master/dataset"
 BA2MOTIFS = Entry(
     "ba2motifs",
     "1000 graphs, a house or a five-cycle on a Barabási–Albert tree",
-    "gsat.datasets.ba2motifs",
+    "gsat.datasets.sources.ba2motifs",
     options={
         "source": Option(
             "generated",
@@ -44,13 +44,13 @@ BA2MOTIFS = Entry(
 HOUSES = Entry(
     "houses",
     "1000 graphs, two or three houses on a Barabási–Albert tree: disconnected explanations",
-    "gsat.datasets.houses",
+    "gsat.datasets.sources.houses",
     options={"graphs": Option(1000, "how many graphs to generate")},
 )
 SPMOTIF = Entry(
     "spmotif-0.5",
     "Spurious-Motif with any bias: spmotif-0.5, spmotif-0.7, spmotif-0.9, …",
-    "gsat.datasets.spmotif",
+    "gsat.datasets.sources.spmotif",
     pattern=r"spmotif-(0(\.\d+)?|1(\.0+)?|\.\d+)",
     options={
         "undirected": Option(False, "store both directions (the published set has one)"),
@@ -65,7 +65,7 @@ SPMOTIF = Entry(
 MUTAG = Entry(
     "mutag",
     "2951 molecules, mutagenic or not; the NO2 and NH2 groups are the truth",
-    "gsat.datasets.mutag",
+    "gsat.datasets.sources.mutag",
     options={
         "source": Option("published", "the TU files with edge_gt", ("published",)),
         "test": Option(
@@ -113,7 +113,7 @@ _MNIST = {
 MNIST75SP = Entry(
     "mnist75sp",
     "70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth",
-    "gsat.datasets.mnist75sp",
+    "gsat.datasets.sources.mnist75sp",
     options={
         "source": Option(
             "images",
@@ -146,19 +146,19 @@ MNIST75SP = Entry(
 BA_SHAPES = Entry(
     "ba-shapes",
     "one graph, 80 houses on a Barabási–Albert graph: which place in a house has a node?",
-    "gsat.datasets.ba_shapes",
+    "gsat.datasets.sources.ba_shapes",
     options={"motifs": Option(80, "how many houses")},
 )
 TREE_CYCLES = Entry(
     "tree-cycles",
     "one graph, 80 six-cycles on a binary tree: is a node in a cycle?",
-    "gsat.datasets.tree_cycles",
+    "gsat.datasets.sources.tree_cycles",
     options={"motifs": Option(80, "how many cycles")},
 )
 MOTIF_COUNT = Entry(
     "motif-count",
     "1000 trees with houses and five-cycles: how many houses? (regression)",
-    "gsat.datasets.motif_count",
+    "gsat.datasets.sources.motif_count",
     options={
         "graphs": Option(1000, "how many graphs to generate"),
         "level": Option(
@@ -171,7 +171,7 @@ MOTIF_COUNT = Entry(
 GRAPH_SST2 = Entry(
     "graph-sst2",
     "70042 sentences of film reviews as dependency trees, good or bad; tested on short ones",
-    "gsat.datasets.graph_sst2",
+    "gsat.datasets.sources.graph_sst2",
     options={
         "source": Option(
             "trees",
@@ -209,7 +209,10 @@ GRAPH_SST2 = Entry(
 
 def _ogbg(name: str, summary: str) -> Entry:
     return Entry(
-        f"ogbg-{name}", summary, "gsat.datasets.ogbg_mol", files={"": ogb_files.raw_files(name)}
+        f"ogbg-{name}",
+        summary,
+        "gsat.datasets.sources.ogbg_mol",
+        files={"": ogb_files.raw_files(name)},
     )
 
 
@@ -232,7 +235,7 @@ IN_MEMORY = "custom"
 OWN_DATA = Entry(
     IN_MEMORY,
     "graphs of your own: a path, or graphs in Python",
-    "gsat.datasets.custom",
+    "gsat.datasets.own_data",
     options={
         "task": Option(
             "auto",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 _LISTED = 3  # labels named in a title
 

@@ -17,7 +17,7 @@ from gsat.errors import GSATError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 # Inches.
 _LABEL: Final = 0.34

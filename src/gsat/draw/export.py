@@ -20,7 +20,8 @@ from gsat.errors import GSATError
 from gsat.graphs.words import words_of
 
 if TYPE_CHECKING:
-    from gsat.graphs import Explanation, GraphStore
+    from gsat.explanation import Explanation
+    from gsat.graphs import GraphStore
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1b2530; background: #fff;

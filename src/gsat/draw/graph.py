@@ -23,7 +23,7 @@ from gsat.errors import GSATError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 SHARPEN: Final = 2.0
 # Inches.

@@ -94,7 +94,7 @@ def _distances(graph: nx.Graph, nodes: list[int]) -> Floats:
 def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Floats:
     """The layout with the fewest crossings, then the least stress, from several starts."""
     springs = _Springs(_distances(graph, nodes))
-    at = springs.settle(springs.spread())
+    at = springs.relax(springs.spread())
     if len(nodes) > SEVERAL_STARTS or len(ends) > 3 * SEVERAL_STARTS:
         return at
     starts = [springs.spread(noise) for noise in (0.3, 0.6, 1.0)]
@@ -104,7 +104,7 @@ def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Fl
         starts.insert(0, np.array([embedding[node] for node in nodes], dtype=float))
     found: list[tuple[int, float, int, Floats]] = []
     for start in [at, *starts]:
-        at, crossings = _repaired(springs, springs.settle(start), ends)
+        at, crossings = _repaired(springs, springs.relax(start), ends)
         found.append((crossings, springs.stress(at), len(found), at))
         if crossings == 0:
             break
@@ -112,7 +112,7 @@ def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Fl
 
 
 def _repaired(springs: _Springs, at: Floats, ends: NDArray[np.int64]) -> tuple[Floats, int]:
-    """Swap two ends of crossing edges and let the layout settle, while that leaves fewer crossings.
+    """Swap two ends of crossing edges and relax the layout again, while that leaves fewer crossings.
 
     Stress has local minima in which a small cycle (a house, say) lies folded; a swap unfolds it.
     """
@@ -124,7 +124,7 @@ def _repaired(springs: _Springs, at: Floats, ends: NDArray[np.int64]) -> tuple[F
         for u, v in [(ends[i, s], ends[j, t]) for i, j in crossing[:4] for s, t in sides]:
             swapped = at.copy()
             swapped[[u, v]] = at[[v, u]]
-            swapped = springs.settle(swapped)
+            swapped = springs.relax(swapped)
             left = _crossings(swapped, ends)
             if len(left) < len(crossing):
                 at, crossing = swapped, left
@@ -183,7 +183,7 @@ class _Springs:
         at = axes * np.sqrt(np.linalg.norm(_times(product, axes), axis=0))
         return at + random.normal(scale=noise, size=at.shape)
 
-    def settle(self, at: Floats) -> Floats:
+    def relax(self, at: Floats) -> Floats:
         """[n, 2], the start ``at`` moved to the nearest minimum of the stress."""
         before = np.inf
         tolerance = 1e-5 if len(at) <= SEVERAL_STARTS else 1e-4
@@ -231,26 +231,26 @@ def _lying(at: Floats) -> Floats:
 
 
 def _side_by_side(places: list[Floats]) -> list[Floats]:
-    """Components on shelves, the biggest first; the whole about 2 wide to 1 high."""
+    """Components on rows, the biggest first; the whole about 2 wide to 1 high."""
     sizes = [at.max(axis=0) + GAP if len(at) else np.zeros(2) for at in places]
     if not sizes:
         return []
     area = sum(float(size.prod()) for size in sizes)
     width = max(max(float(size[0]) for size in sizes), float(np.sqrt(2.0 * area)))
-    shelves: list[list[int]] = [[]]
+    rows: list[list[int]] = [[]]
     used = 0.0
     for number, size in enumerate(sizes):
-        if shelves[-1] and used + size[0] > width + 1e-9:
-            shelves.append([])
+        if rows[-1] and used + size[0] > width + 1e-9:
+            rows.append([])
             used = 0.0
-        shelves[-1].append(number)
+        rows[-1].append(number)
         used += size[0]
     out: list[Any] = [None] * len(places)
     bottom = 0.0
-    for shelf in reversed(shelves):
-        height = max(sizes[number][1] for number in shelf)
+    for row in reversed(rows):
+        height = max(sizes[number][1] for number in row)
         left = 0.0
-        for number in shelf:
+        for number in row:
             spare = (height - sizes[number][1]) / 2
             out[number] = places[number] + np.array([left, bottom + spare])
             left += sizes[number][0]

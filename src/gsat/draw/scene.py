@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gsat.draw.layout import layout, to_scale
 
 if TYPE_CHECKING:
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

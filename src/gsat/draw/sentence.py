@@ -20,7 +20,7 @@ from gsat.graphs.words import words_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 _GAP: Final = 0.05  # between words, and around the text of one
 _STEP: Final = 0.15  # between arcs that lie over each other

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat.graphs.sharded import reader
+from gsat.graphs.sharded_array import reader
 from gsat.graphs.store import ranges
 
 if TYPE_CHECKING:
-    from gsat.graphs.sharded import Array, Column
+    from gsat.graphs.sharded_array import Array, Column
     from gsat.graphs.store import GraphStore
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gsat.errors import DataError
 from gsat.graphs.build import as_matrix, as_rows, sort_edges
-from gsat.graphs.sharded import Array, Column, reader
+from gsat.graphs.sharded_array import Array, Column, reader
 from gsat.graphs.texts import decode
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class GraphStore(Sequence["Data"]):
             Per-graph extras are named ``graph.NAME``; texts are bytes there (:meth:`texts`).
             ``graph.split`` or ``node_split`` say where a graph or node belongs: 0 train, 1 valid,
             2 test, −1 nowhere. Of a store in several files, the arrays of nodes and edges are
-            :class:`~gsat.graphs.sharded.ShardedArray`: index them by rows.
+            :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
         meta: plain values that belong to the data (names of classes, of node types, …).
         index: the graphs of this view, as rows of the arrays [len(self)].
     """
@@ -131,7 +131,7 @@ class GraphStore(Sequence["Data"]):
     def __getitem__(self, position: int | slice) -> Data | GraphStore:
         """Graph number ``position`` of this view as a PyG ``Data``, in the caller's edge order; of
         a slice, the view of those graphs."""
-        from gsat.graphs.convert import to_pyg
+        from gsat.graphs.conversions import to_pyg
 
         if isinstance(position, slice):
             return self.select(range(*position.indices(len(self))))
@@ -314,7 +314,7 @@ class GraphStore(Sequence["Data"]):
 
         Large stores are written in shards, a few hundred megabytes at a time.
         """
-        from gsat.graphs.disk import save
+        from gsat.graphs.storage import save
 
         return save(self, folder)
 
@@ -322,7 +322,7 @@ class GraphStore(Sequence["Data"]):
     def load(cls, folder: str | Path) -> GraphStore:
         """Open a folder written by :meth:`save` or :class:`ShardWriter`; the arrays of nodes and
         edges are memory-mapped, not read."""
-        from gsat.graphs.disk import load
+        from gsat.graphs.storage import load
 
         return load(folder)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from gsat.graphs.explanation import Explanation
+    from gsat.explanation import Explanation
     from gsat.graphs.store import GraphStore
 
 FIELD: Final = "words"

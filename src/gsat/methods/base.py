@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
-from gsat.models import Attended, Backbone, InterpretableModel
+from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ class Method(ABC):
         return {}
 
     @abstractmethod
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """Predict and score a batch without updating, with the scalars to log; ``loss``, the
         prediction loss, breaks ties between epochs."""
 

@@ -20,9 +20,9 @@ from torch.optim import Adam, Optimizer
 from gsat.attention import average_directions
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.graphs.part import part_of
+from gsat.graphs.subgraph import part_of
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel, LEConvNet, seeded
+from gsat.models import BACKBONES, Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
 from gsat.ops import Draws, top_of_segments
 
@@ -146,14 +146,14 @@ class DIR(InterpretableModel):
             return z.new_zeros(batch.num_graphs, self.backbone.hidden)
         return self.backbone(part, weight[keep], draws)
 
-    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits from the causal parts. The score of an edge is sigmoid(s), with s averaged over
         both directions on undirected graphs."""
         z, s = self.score(batch)
         weight = torch.sigmoid(s)
         h = self.represent(batch, z, self.causal_edges(s, batch), weight, draws)
         shown = torch.sigmoid(average_directions(s, batch))
-        return Attended(self.causal(h), shown, weight, weight)
+        return ModelOutput(self.causal(h), shown, weight, weight)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> DIR:
@@ -294,7 +294,9 @@ class DIRMethod(Method):
         for buffer, was in zip(kept, before, strict=True):
             buffer.copy_(was)
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """From the causal parts alone, without dropout."""
         assert batch.y is not None
         said = self.model(batch)

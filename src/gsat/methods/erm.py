@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
+from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
 
 
@@ -28,11 +28,11 @@ class Plain(InterpretableModel):
         super().__init__()
         self.backbone, self.task, self.on, self.r = backbone, backbone.task, "edge", None
 
-    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits of a batch; ``draws`` is the source of dropout masks, None for no dropout."""
         logits = self.backbone(batch, draws=draws)
         ones = logits.new_ones(batch.num_edges)
-        return Attended(logits, ones, ones, ones)
+        return ModelOutput(logits, ones, ones, ones)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -114,7 +114,9 @@ class ERMMethod(Method):
         self.optimiser.step()
         return {"loss": loss}
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """Logits without dropout, and scores of 1."""
         assert batch.y is not None
         said = self.model(batch)

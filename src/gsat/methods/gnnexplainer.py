@@ -28,7 +28,7 @@ from gsat.methods.posthoc import (
     graph_mean,
     graph_sum,
 )
-from gsat.models import Attended, Backbone
+from gsat.models import Backbone, ModelOutput
 from gsat.ops import Draws
 
 
@@ -90,7 +90,7 @@ class GNNExplainer(Posthoc):
         self.iterations, self.lr, self.size, self.entropy = iterations, lr, size, entropy
         self.seed = seed
 
-    def forward(self, batch: GraphBatch) -> Attended:
+    def forward(self, batch: GraphBatch) -> ModelOutput:
         """Search for the masks of a batch from the start."""
         search = self.start(batch)
         self.go_on(search, batch, self.iterations)
@@ -126,10 +126,10 @@ class GNNExplainer(Posthoc):
             means = {"loss": loss, **losses}
             search.losses = {name: value.detach().mean() for name, value in means.items()}
 
-    def said(self, search: Search, batch: GraphBatch) -> Attended:
+    def said(self, search: Search, batch: GraphBatch) -> ModelOutput:
         """The network's answers, and the masks so far."""
         mask = search.mask.detach().sigmoid()
-        return Attended(search.logits, average_directions(mask, batch), mask, mask)
+        return ModelOutput(search.logits, average_directions(mask, batch), mask, mask)
 
 
 class GNNExplainerMethod(PosthocMethod):
@@ -183,7 +183,7 @@ class GNNExplainerMethod(PosthocMethod):
         """There are no weights to update."""
         return {}
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
         """The masks after as many iterations as there were epochs."""
         name = batch.graph_row.cpu().numpy().tobytes()
         if name not in self._searches:

@@ -36,7 +36,7 @@ from gsat.methods.posthoc import (
     Target,
     graph_mean,
 )
-from gsat.models import Attended, Backbone, seeded
+from gsat.models import Backbone, ModelOutput, seeded
 from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws, concrete
 
@@ -130,7 +130,7 @@ class GraphMask(Posthoc):
                 LayerGate(backbone.hidden, backbone.message_size) for _ in range(backbone.hops)
             )
 
-    def forward(self, batch: GraphBatch, first: int = 0) -> Attended:
+    def forward(self, batch: GraphBatch, first: int = 0) -> ModelOutput:
         """The network's own answers, and the edges' scores over the layers from ``first`` on.
 
         A layer's score is the gate's probability σ(ω + loc). Stretched and cut off as in training,
@@ -138,11 +138,11 @@ class GraphMask(Posthoc):
         """
         return self.said(batch, *self.look(batch, first))
 
-    def said(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> Attended:
+    def said(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> ModelOutput:
         """The same from what :meth:`look` gave."""
         open_ = omega.sigmoid()
         score = open_.mean(dim=0) if self.across == "mean" else open_.amax(dim=0)
-        return Attended(logits, average_directions(score, batch), score, score)
+        return ModelOutput(logits, average_directions(score, batch), score, score)
 
     def look(self, batch: GraphBatch, first: int = 0) -> tuple[Tensor, Tensor]:
         """The network's own logits [B, num_logits], and ω + loc of the layers from ``first`` on,
@@ -261,7 +261,7 @@ class GraphMaskMethod(PosthocMethod):
         stretched = (torch.stack(soft[::-1]) * (zeta - gamma) + gamma).clamp(0, 1)
         return (stretched > 0.5).to(stretched.dtype) + (stretched - stretched.detach())
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
         """Scores and losses; without noise, a gate is open or closed."""
         first = self.first_layer(context.epoch)
         logits, omega = self.model.look(batch, first)

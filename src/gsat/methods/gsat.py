@@ -14,9 +14,9 @@ from gsat.bottleneck import Schedule, information, sparsity
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import Attended, Backbone
+from gsat.models import Backbone, ModelOutput
 
-# The published code never selects an epoch before the twelfth, however early r settles.
+# The published code never selects an epoch before the twelfth, however early r reaches its final value.
 _FIRST_SELECTABLE = 11
 
 
@@ -88,7 +88,7 @@ class GSATMethod(Method):
 
     def phases(self) -> tuple[Phase, ...]:
         """One phase; the best epoch is chosen once r is final."""
-        first = max(_FIRST_SELECTABLE, self.schedule.settled)
+        first = max(_FIRST_SELECTABLE, self.schedule.epochs_to_final)
         return (Phase("train", self.training.epochs, selectable_from=first),)
 
     def begin(self, phase: str) -> None:
@@ -109,7 +109,9 @@ class GSATMethod(Method):
         self.optimiser.step()
         return parts
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """Deterministic: α = p, no dropout."""
         said = self.model(batch)
         return said, self._losses(batch, said, context)
@@ -118,7 +120,7 @@ class GSATMethod(Method):
         """The one Adam."""
         return {"adam": self.optimiser}
 
-    def _losses(self, batch: GraphBatch, said: Attended, context: Context) -> dict[str, Tensor]:
+    def _losses(self, batch: GraphBatch, said: ModelOutput, context: Context) -> dict[str, Tensor]:
         assert batch.y is not None
         loss = context.sharing.mean(self.model.task.loss(said.logits, batch.y), batch.y)
         alpha = said.attention if self.settings.info_on == "sample" else said.probability

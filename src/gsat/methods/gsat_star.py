@@ -15,7 +15,7 @@ from gsat.methods.base import Context, Phase, TrainingSettings
 from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.methods.pretraining import PRETRAIN, Pretraining
-from gsat.models import Attended
+from gsat.models import ModelOutput
 
 
 class GSATStarSettings(GSATSettings):
@@ -72,7 +72,9 @@ class GSATStarMethod(GSATMethod):
             return self.first.step(batch, context)
         return super().step(batch, context)
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """The backbone alone, then GSAT."""
         if context.phase == PRETRAIN:
             return self.first.evaluate(batch, context)

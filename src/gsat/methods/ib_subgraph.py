@@ -20,7 +20,7 @@ from gsat.attention import lift
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel, seeded
+from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import Draws, pool
 from gsat.ops.mutual import Estimator, donsker_varadhan, raise_estimate
 
@@ -65,11 +65,11 @@ class IBSubgraph(InterpretableModel):
         assert isinstance(head, nn.Module)
         return head(embeddings)
 
-    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> Attended:
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits from the subgraphs; the score of an edge is S_u0 · S_v0."""
         said = self.assign(batch, draws)
         inside = said.assignment[:, 0]
-        return Attended(self.classify(said.subgraph), lift(inside, batch), inside, inside)
+        return ModelOutput(self.classify(said.subgraph), lift(inside, batch), inside, inside)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -208,7 +208,9 @@ class IBSubgraphMethod(Method):
         drawn = draws.uniform(torch.arange(count * graphs, device=device))
         return drawn.view(count, graphs).argsort(dim=1, stable=True)
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """From the subgraphs, without dropout."""
         assert batch.y is not None
         said = self.model(batch)

@@ -28,7 +28,7 @@ from gsat.methods.posthoc import (
     graph_mean,
     graph_sum,
 )
-from gsat.models import Attended, Backbone, seeded
+from gsat.models import Backbone, ModelOutput, seeded
 from gsat.ops import concrete
 
 _HIDDEN = 64
@@ -65,12 +65,12 @@ class PGExplainer(Posthoc):
             self.first = nn.Linear(2 * backbone.hidden, _HIDDEN)
             self.last = nn.Linear(_HIDDEN, 1)
 
-    def forward(self, batch: GraphBatch) -> Attended:
+    def forward(self, batch: GraphBatch) -> ModelOutput:
         """The network's own answers, and the edges' scores without noise."""
         with torch.no_grad():
             logits = self.backbone(batch)
         p = self.edge_logits(batch).sigmoid()
-        return Attended(logits, average_directions(p, batch), p, p)
+        return ModelOutput(logits, average_directions(p, batch), p, p)
 
     def edge_logits(self, batch: GraphBatch) -> Tensor:
         """ω [E]."""
@@ -133,7 +133,7 @@ class PGExplainerMethod(PosthocMethod):
         adam.step()
         return parts
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
         """Scores and losses without noise."""
         said = self.model(batch)
         return said, self._losses(batch, said.logits, said.edge_weight)

@@ -14,7 +14,7 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.methods.pretraining import PRETRAIN, Pretraining
-from gsat.models import BACKBONES, Attended, Backbone, InterpretableModel
+from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
 
 EXPLAIN = "explain"
@@ -143,7 +143,7 @@ class PosthocMethod(Method):
         """Update the explainer on one batch."""
 
     @abstractmethod
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
         """What the explainer says of a batch as it stands, and its losses."""
 
     def phases(self) -> tuple[Phase, ...]:
@@ -165,7 +165,9 @@ class PosthocMethod(Method):
             return self.first.step(batch, context)
         return self.explain_step(batch, context)
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """ERM's, then the explainer's."""
         if context.phase == PRETRAIN:
             return self.first.evaluate(batch, context)

@@ -13,7 +13,7 @@ from gsat import metrics
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Phase, TrainingSettings
 from gsat.methods.erm import ERMMethod, ERMSettings, Plain
-from gsat.models import Attended, Backbone
+from gsat.models import Backbone, ModelOutput
 
 PRETRAIN = "pretrain"
 
@@ -74,7 +74,9 @@ class Pretraining:
         """ERM's step."""
         return self.erm.step(batch, context)
 
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[Attended, dict[str, Tensor]]:
+    def evaluate(
+        self, batch: GraphBatch, context: Context
+    ) -> tuple[ModelOutput, dict[str, Tensor]]:
         """The backbone's answers."""
         return self.erm.evaluate(batch, context)
 

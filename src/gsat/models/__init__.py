@@ -2,10 +2,10 @@
 
 from gsat.models.backbone import Backbone, load_weights, seeded
 from gsat.models.gin import GIN
-from gsat.models.interpretable import Attended, InterpretableModel, Predictions
+from gsat.models.interpretable import InterpretableModel, ModelOutput, Predictions
 from gsat.models.leconv import LEConvNet
 from gsat.models.pna import PNA
-from gsat.models.wrap import Wrapped
+from gsat.models.wrapping.wrap import Wrapped
 
 BACKBONES: dict[str, type[Backbone]] = {
     "gin": GIN,
@@ -18,10 +18,10 @@ __all__ = [
     "BACKBONES",
     "GIN",
     "PNA",
-    "Attended",
     "Backbone",
     "InterpretableModel",
     "LEConvNet",
+    "ModelOutput",
     "Predictions",
     "Wrapped",
     "load_weights",

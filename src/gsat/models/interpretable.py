@@ -12,17 +12,18 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from gsat.errors import DataError
-from gsat.graphs import Explanation, GraphBatch, GraphStore, from_pyg
-from gsat.graphs.convert import as_list
+from gsat.explanation import Explanation
+from gsat.graphs import GraphBatch, GraphStore, from_pyg
+from gsat.graphs.conversions import as_list
 from gsat.models.backbone import Backbone
-from gsat.ops import alone
+from gsat.ops import exclusive_threads
 from gsat.tasks import Task
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
 
 
-class Attended(NamedTuple):
+class ModelOutput(NamedTuple):
     """What a model says of a batch.
 
     Attributes:
@@ -67,7 +68,7 @@ class InterpretableModel(nn.Module, ABC):
     r: float | None
 
     @abstractmethod
-    def forward(self, batch: GraphBatch) -> Attended:
+    def forward(self, batch: GraphBatch) -> ModelOutput:
         """Logits and edge scores of a batch."""
 
     def predict(
@@ -130,8 +131,8 @@ class InterpretableModel(nn.Module, ABC):
                 filled += batch.num_edges
         return logits, scores
 
-    def _say(self, batch: GraphBatch) -> Attended:
-        said: Attended = self(batch)
+    def _say(self, batch: GraphBatch) -> ModelOutput:
+        said: ModelOutput = self(batch)
         wrong = (~said.logits.isfinite()).any(dim=1).nonzero()
         if len(wrong):
             graph = wrong[0, 0]
@@ -186,7 +187,7 @@ class InterpretableModel(nn.Module, ABC):
                 module.training = True
 
     def _threads(self) -> AbstractContextManager[None]:
-        return alone() if self.backbone.in_kernels else nullcontext()
+        return exclusive_threads() if self.backbone.in_kernels else nullcontext()
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
         device = next(self.parameters()).device

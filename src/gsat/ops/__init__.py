@@ -4,7 +4,7 @@ from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate, scalar_term
 from gsat.ops.batchnorm import batch_norm_relu
 from gsat.ops.centre import centre_aggregate, weight_statistics
 from gsat.ops.concrete import bernoulli_kl, concrete
-from gsat.ops.engine import alone, engine, keep_freed_memory
+from gsat.ops.engine import engine, exclusive_threads, keep_freed_memory
 from gsat.ops.extractor import extractor
 from gsat.ops.gin import gin_layer
 from gsat.ops.multi import Aggregator, edge_aggregate, multi_aggregate
@@ -25,13 +25,13 @@ __all__ = [
     "ScalarTerm",
     "add_dropout",
     "aggregate",
-    "alone",
     "batch_norm_relu",
     "bernoulli_kl",
     "centre_aggregate",
     "concrete",
     "edge_aggregate",
     "engine",
+    "exclusive_threads",
     "extractor",
     "gather_normalise_relu_dropout",
     "gin_layer",

@@ -3,7 +3,7 @@
 ``GSAT_OPS=torch`` takes the plain form everywhere, ``GSAT_OPS=numba`` (the default) the compiled
 form where there is one: on the CPU, in float32.
 
-The compiled kernels are single-threaded and release Python's lock; inside :func:`alone`, several
+The compiled kernels are single-threaded and release Python's lock; inside :func:`exclusive_threads`, several
 threads each take a range of graphs or rows. Numba's own thread layers are not used: the default one
 ends the process when two Python threads enter it at once.
 """
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from gsat.errors import GSATError
 from gsat.ops.compiling import compile_once
-from gsat.ops.team import team
+from gsat.ops.thread_pool import thread_pool
 
 CHUNK = 256  # rows whose sum is taken in one go
 _SMALLEST = 1024  # rows per thread below which a second thread costs more than it gives
@@ -117,12 +117,12 @@ def keep_freed_memory() -> None:
 
 
 def num_threads() -> int:
-    """How many threads a kernel may use: one, but inside :func:`alone`."""
+    """How many threads a kernel may use: one, but inside :func:`exclusive_threads`."""
     return _kernel_threads[-1] if _kernel_threads else 1
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def exclusive_threads() -> Iterator[None]:
     """Inside, kernels have torch's threads to themselves and torch has one.
 
     Where all large products are in kernels, what torch does itself is small; its threads would only
@@ -169,7 +169,7 @@ def launch(run: Any, bounds: list[int], *args: Any) -> None:
     if threads == 1:
         run(bounds[0], bounds[1], *args)
         return
-    team(threads).run(run, bounds, args)
+    thread_pool(threads).run(run, bounds, args)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gsat.ops.engine import compiled, inlined, launch, num_threads
-from gsat.ops.team import on_start
+from gsat.ops.thread_pool import on_start
 
 _TRANSPOSED, _AS_IS = np.uint8(ord("T")), np.uint8(ord("N"))
 _BLOCKS, _LEAST = 8, 256  # at most so many blocks, of at least so many rows

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gsat.training.results import IDENTITY, record_once
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 
 DIGITS = 5  # significant ones that are kept
 

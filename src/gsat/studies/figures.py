@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gsat.datasets.load import Dataset
-    from gsat.graphs import Explanation
+    from gsat.explanation import Explanation
 
 TITLES = {"ba2motifs": "BA-2Motifs", "mutag": "Mutag", "mnist75sp": "MNIST-75sp"}
 POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
@@ -124,7 +124,7 @@ def examples(
         truth: put a row with the ground truth first, where it is known.
     """
     from gsat.datasets.load import place_nodes
-    from gsat.training.rundir import RunDirectory
+    from gsat.training.run_directory import RunDirectory
 
     if not runs:
         raise GSATError("there is no run to take examples from: give at least one")

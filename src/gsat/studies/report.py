@@ -20,11 +20,11 @@ from gsat.studies.cells import (
     measure,
     row_name,
 )
-from gsat.studies.others import other_runs, paper_text, seeds_text, spread_text
+from gsat.studies.other_runs import other_runs, paper_text, seeds_text, spread_text
 from gsat.studies.records import Records
+from gsat.studies.renderers import STYLES, Grid, Shown, markdown
 from gsat.studies.statistics import Paired, holm, paired
 from gsat.studies.study import PREDICTION, Table
-from gsat.studies.styles import STYLES, Grid, Shown, markdown
 from gsat.studies.tables import STUDIES
 
 METRICS = {

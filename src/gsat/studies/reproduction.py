@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from gsat.methods import METHODS
 from gsat.studies.cells import NETWORKS, Measured, measure, row_name
-from gsat.studies.others import seeds_text
+from gsat.studies.other_runs import seeds_text
 from gsat.studies.records import Record, Records
 from gsat.studies.study import Row, Table
 from gsat.studies.tables import STUDIES

@@ -16,17 +16,17 @@ from typing import Any, Literal
 
 from gsat.datasets.load import check_here
 from gsat.errors import DiskError, GSATError
+from gsat.io.files import check_folder, check_lines
+from gsat.launch.local import Outcome, train_each
+from gsat.launch.progress import Progress
+from gsat.studies.bench_progress import Watch
 from gsat.studies.cost import Costs, makespan
 from gsat.studies.curves import record_curves
 from gsat.studies.records import counts, graphs_key
 from gsat.studies.study import Experiment, Study
-from gsat.studies.watch import Watch
-from gsat.training.files import check_folder, check_lines
-from gsat.training.parallel import Outcome, train_each
-from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, read_runs, record_once
-from gsat.training.rundir import RunDirectory, environment, run_name
+from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.train import RESULTS_VERSION, load_data
 
 Engine = Literal["local", "ray"]
@@ -88,7 +88,7 @@ class Place:
     record: Path
 
     @property
-    def shelf(self) -> Path:
+    def pretrained_cache(self) -> Path:
         """The folder of backbones trained alone, which several methods begin with."""
         return self.runs / "pretrained"
 
@@ -262,12 +262,12 @@ def run_plan(
         watch.end(name, status)
 
     how: dict[str, Any] = {
-        "record": place.record, "done": done, "deadline": deadline, "shelf": place.shelf
+        "record": place.record, "done": done, "deadline": deadline, "pretrained_cache": place.pretrained_cache
     }  # fmt: skip
     recipes = {name: run.recipe for name, run in named.items()}
     with watch:
         if engine == "ray":
-            from gsat.training.cluster import train_on_ray
+            from gsat.launch.ray import train_on_ray
 
             outcome = train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
         else:

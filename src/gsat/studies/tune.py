@@ -16,18 +16,18 @@ from typing import Any
 from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
+from gsat.io.files import append_line
+from gsat.launch.local import train_each
+from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.posthoc import PosthocMethod
 from gsat.studies.grids import grid_of
-from gsat.training.edit import change_settings
-from gsat.training.files import append_line
 from gsat.training.loop import Interrupted
-from gsat.training.parallel import train_each
-from gsat.training.progress import Progress
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
-from gsat.training.rundir import RunDirectory, environment, run_name
-from gsat.training.train import RESULTS_VERSION, load_data, make_method, settled
+from gsat.training.run_directory import RunDirectory, environment, run_name
+from gsat.training.toml_edit import change_settings
+from gsat.training.train import RESULTS_VERSION, complete_recipe, load_data, make_method
 
 _EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 _LOWER_IS_BETTER = ("loss", "mae")
@@ -107,7 +107,7 @@ def tune(
         raise GSATError(f"there is no grid for {method}; give one with --grid KEY=V1,V2,…")
     values = _full(base, grid if grid is not None else known.values if known else {})
     data = load_data(base)
-    base = settled(base, data)
+    base = complete_recipe(base, data)
     recipes = _points(base, values)
     made = make_method(recipes[0], data)
     # An explainer leaves the network as it is, so the task's metric would tell nothing.
@@ -130,7 +130,11 @@ def tune(
     bar.start(len(runs), len(results))
     try:
         new = train_each(
-            left, folder, jobs=jobs, done=lambda *_: bar.advance(), shelf=folder / "pretrained"
+            left,
+            folder,
+            jobs=jobs,
+            done=lambda *_: bar.advance(),
+            pretrained_cache=folder / "pretrained",
         )
     finally:
         bar.stop()

@@ -14,7 +14,7 @@ from gsat.studies.records import counts
 from gsat.studies.runner import parse_only
 from gsat.training.recipe import from_tables
 from gsat.training.results import read_runs
-from gsat.training.rundir import environment
+from gsat.training.run_directory import environment
 from gsat.training.train import load_data, train
 
 

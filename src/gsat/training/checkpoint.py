@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gsat.errors import CheckpointError
+from gsat.io.files import checksum, sha256, sync_folder, write_durably
 from gsat.methods import Method
-from gsat.training.files import checksum, sha256, sync_folder, write_durably
 
 Tensors = dict[str, Tensor]
 
@@ -110,7 +110,7 @@ def read(folder: Path) -> tuple[State, list[str]]:
     raise CheckpointError(f"no usable checkpoint in {folder}: {detail}")
 
 
-def settle(folder: Path, epoch: int) -> None:
+def discard_newer(folder: Path, epoch: int) -> None:
     """Make the checkpoint of ``epoch`` the last one: newer ones are damaged or unfinished."""
     name = f"epoch-{epoch}"
     if _last_name(folder) != name:

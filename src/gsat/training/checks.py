@@ -13,25 +13,25 @@ from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
 from gsat.models import Wrapped
-from gsat.training.distributed import Team, resume_command
+from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.recipe import Recipe
-from gsat.training.rundir import RunDirectory
+from gsat.training.run_directory import RunDirectory
 
 
 def check_shared(recipe: Recipe) -> None:
     """Raise unless as many processes as there are can train this method."""
     method = METHODS[recipe.method]
-    if Team().size > 1 and not method.shares:
+    if ProcessGroup().size > 1 and not method.shares:
         known = ", ".join(name for name, other in METHODS.items() if other.shares)
         raise GSATError(
-            f"{method.title} is trained by one process, not by {Team().size} (that goes for "
+            f"{method.title} is trained by one process, not by {ProcessGroup().size} (that goes for "
             f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
         )
 
 
 def check_processes(run: RunDirectory) -> None:
     """Raise unless there are as many processes as the run was begun with: results depend on it."""
-    begun, here = run.environment.get("processes", 1), Team().size
+    begun, here = run.environment.get("processes", 1), ProcessGroup().size
     if begun != here:
         raise RunError(
             f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "

@@ -22,17 +22,17 @@ from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import CheckpointError, DataError, GSATError, RunError
 from gsat.graphs import GraphBatch
+from gsat.io.files import disk_errors
+from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
-from gsat.models import Attended
-from gsat.ops import Draws, alone, keep_freed_memory
+from gsat.models import ModelOutput
+from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
-from gsat.training.distributed import Team, resume_command
-from gsat.training.evaluate import evaluate, hops_of
-from gsat.training.files import disk_errors
-from gsat.training.pretrained import Slot
-from gsat.training.progress import Progress
-from gsat.training.rundir import RunDirectory
+from gsat.training.evaluation import evaluate, hops_of
+from gsat.training.pretrained_cache import PretrainedCache
+from gsat.training.process_group import ProcessGroup, resume_command
+from gsat.training.run_directory import RunDirectory
 
 
 class Interrupted(GSATError):
@@ -58,7 +58,7 @@ class Loop:
             together. seed: of all draws. run: only the first process writes to it.
         checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
             passed since the last one, and always at the end.
-        slot: where the first phase is taken from or, when it has been trained, kept.
+        pretrained: where the first phase is taken from or, when it has been trained, kept.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Loop:
         device: str = "cpu",
         progress: Progress | None = None,
         checkpoint_seconds: float = 30.0,
-        slot: Slot | None = None,
+        pretrained: PretrainedCache | None = None,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
-        self.team = Team()
-        self.source, self.run, self.device = run, run if self.team.is_main else None, device
+        self.group = ProcessGroup()
+        self.source, self.run, self.device = run, run if self.group.is_main else None, device
         self.progress = progress or Progress(quiet=True)
-        self.checkpoint_seconds, self.slot = checkpoint_seconds, slot
+        self.checkpoint_seconds, self.pretrained = checkpoint_seconds, pretrained
         self.draws = Draws(seed, "training")
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
@@ -122,7 +122,7 @@ class Loop:
             return
         self.run.clear_partial_files()
         if checkpoint.exists(self.run.checkpoints):
-            checkpoint.settle(self.run.checkpoints, self.done)
+            checkpoint.discard_newer(self.run.checkpoints, self.done)
         self.run.cut_log(self.done)
         if self.best_weights is not None and self.best is not None:
             self.run.write_best(self.best_weights, self._config(), self.best.epoch)
@@ -146,8 +146,8 @@ class Loop:
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
-        threads = alone() if self.method.model.backbone.in_kernels else nullcontext()
-        with disk, threads, self._catch_interrupt(), self.team.watched():
+        threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
+        with disk, threads, self._catch_interrupt(), self.group.watched():
             if self.done == 0:
                 self._take_first_phase()
             self.progress.start(total, self.done)
@@ -159,15 +159,15 @@ class Loop:
                     self._keep_first_phase(self.spent + now - started)
                     due = now - last_saved >= self.checkpoint_seconds
                     finished = self._finished(self.done)
-                    stopping = self.team.any(self._stop)
+                    stopping = self.group.any(self._stop)
                     if self.run and (due or stopping or finished):
                         self._save(self.spent + now - started)
                         last_saved = now
                     if stopping and not finished:
-                        command = resume_command(self.team.size)
+                        command = resume_command(self.group.size)
                         where = f"; go on by: {command} {self.run.path}" if self.run else ""
                         stopped = Interrupted(f"stopped after epoch {self.done} of {total}{where}")
-                        raise self.team.common(stopped)
+                        raise self.group.common(stopped)
             finally:
                 self.progress.stop()
             self.spent += time.monotonic() - started
@@ -175,7 +175,7 @@ class Loop:
 
     def _take_first_phase(self) -> None:
         """Begin after the first phase if another run has trained it."""
-        taken = self.slot.take(self.method) if self.slot and self.run else None
+        taken = self.pretrained.take(self.method) if self.pretrained and self.run else None
         if taken is None:
             return
         log, seconds = taken
@@ -186,10 +186,10 @@ class Loop:
 
     def _keep_first_phase(self, seconds: float) -> None:
         """Leave the first phase to other runs if it has just ended."""
-        if self.slot and self.run and self.method.first and self.method.first.weights:
+        if self.pretrained and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
             if len(log) == self.done:  # nobody has cut it
-                self.slot.put(self.method, log, seconds)
+                self.pretrained.put(self.method, log, seconds)
             self.method.first.weights = {}
 
     def _finished(self, done: int) -> bool:
@@ -245,17 +245,17 @@ class Loop:
         sums: dict[str, Tensor] = {}
         batches = self._in_batches(order, store.node_counts)
         for step, rows in enumerate(batches):
-            batch = store.batch(self.team.part(rows)).to(self.device)
-            context = Context(phase.name, epoch, draws, step, len(batches), self.team)
+            batch = store.batch(self.group.part(rows)).to(self.device)
+            context = Context(phase.name, epoch, draws, step, len(batches), self.group)
             parts = self.method.step(batch, context)
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value.detach()
-        self.team.settle(self.method.networks().values())
+        self.group.synchronise_statistics(self.method.networks().values())
         means = {name: float(value) / len(batches) for name, value in sums.items()}
-        means = self.team.averaged(means)
+        means = self.group.averaged(means)
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
-            raise self.team.common(_breakdown(epoch, bad))
+            raise self.group.common(_breakdown(epoch, bad))
         return means
 
     def _in_batches(
@@ -265,7 +265,7 @@ class Loop:
         last graph of one atom, say) goes with one beside it."""
 
         def is_small(rows: NDArray[np.int64]) -> bool:
-            return min(int(nodes[part].sum()) for part in self.team.parts(rows)) < 2
+            return min(int(nodes[part].sum()) for part in self.group.parts(rows)) < 2
 
         batches: list[NDArray[np.int64]] = []
         for start in range(0, len(order), self.batch_size):
@@ -278,10 +278,10 @@ class Loop:
         return batches
 
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
-        return self.team.by_main(lambda: self._measure(split, context))
+        return self.group.by_main(lambda: self._measure(split, context))
 
     def _measure(self, split: str, context: Context) -> dict[str, Any]:
-        def score(batch: GraphBatch) -> tuple[Attended, dict[str, Tensor]]:
+        def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
             return self.method.evaluate(batch.to(self.device), context)
 
         for network in self.method.networks().values():
@@ -317,7 +317,7 @@ class Loop:
     def _finish(self, line: dict[str, Any]) -> dict[str, Any]:
         selected = "best"
         if self.best is None:
-            # No epoch could be chosen (too few for r to settle), or the method reports the last.
+            # No epoch could be chosen (too few for r to reach its final value), or the method reports the last.
             selected = "last"
             phase, epoch = self._place(self.done - 1)
             context = Context(phase.name, epoch, self.draws.child(phase.name, epoch))

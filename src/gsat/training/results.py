@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gsat.errors import RunError
-from gsat.training.files import append_line
+from gsat.io.files import append_line
 
 # What identifies a run: the same four values mean the same numbers, from one process. A run shared
 # among several has ``processes``, too, and stands apart.

@@ -14,9 +14,11 @@ import torch
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
+from gsat.io.files import write_json
+from gsat.launch.progress import Progress
 from gsat.methods import METHODS, GSATMethod, Method
 from gsat.models import BACKBONES, InterpretableModel
-from gsat.models.wrap import own_module
+from gsat.models.wrapping.wrap import own_module
 from gsat.training.checks import (
     check_config,
     check_data,
@@ -26,13 +28,11 @@ from gsat.training.checks import (
     check_shared,
     describe,
 )
-from gsat.training.distributed import Team, own_device
-from gsat.training.files import write_json
 from gsat.training.loop import Loop
-from gsat.training.pretrained import Slot
-from gsat.training.progress import Progress
+from gsat.training.pretrained_cache import PretrainedCache
+from gsat.training.process_group import ProcessGroup, own_device
 from gsat.training.recipe import Recipe, from_tables, make_recipe
-from gsat.training.rundir import RunDirectory, environment
+from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.settings import WrappedSettings
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
@@ -76,23 +76,32 @@ def train(
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
-    shelf: str | Path | None = None,
+    pretrained_cache: str | Path | None = None,
 ) -> Run:
     """Train a recipe, in the run directory ``out`` if one is given.
 
     Args:
-        shelf: a folder in which backbones trained alone are kept: runs of GSAT* and of the post-hoc
+        pretrained_cache: a folder in which backbones trained alone are kept: runs of GSAT* and of the post-hoc
             explainers that begin with the same one train it once. The results are the same.
     """
-    with Team().agreed():
+    with ProcessGroup().agreed():
         check_shared(recipe)
         device = check_device(own_device(device))
         data = load_data(recipe)
-        recipe = settled(recipe, data)
+        recipe = complete_recipe(recipe, data)
         method = make_method(recipe, data).to_device(device)
-    with Team().agreed():  # only now: what one process can't do, none begins
+    with ProcessGroup().agreed():  # only now: what one process can't do, none begins
         run = _create(out, recipe)
-    return _run(method, data, recipe, run, device, progress, checkpoint_seconds, shelf=shelf)
+    return _run(
+        method,
+        data,
+        recipe,
+        run,
+        device,
+        progress,
+        checkpoint_seconds,
+        pretrained_cache=pretrained_cache,
+    )
 
 
 def fit(
@@ -131,10 +140,10 @@ def fit(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
             f"{recipe.split_seed}"
         )
-    with Team().agreed():
+    with ProcessGroup().agreed():
         device = check_device(own_device(device))
         method = GSATMethod(model, recipe.settings, recipe.training).to_device(device)
-    with Team().agreed():
+    with ProcessGroup().agreed():
         run = _create(out, recipe)
     return _run(method, data, recipe, run, device, progress, checkpoint_seconds, given=True)
 
@@ -147,7 +156,7 @@ def resume(
     device: str = "cpu",
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
-    shelf: str | Path | None = None,
+    pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
     """Go on with a run exactly where its last checkpoint stands; a finished run is just read.
@@ -156,10 +165,10 @@ def resume(
         model: the model that was given to :func:`fit`, made again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
         data: the data that was given to :func:`fit`, loaded again, where it is at no path.
-        shelf: as for :func:`train`.
+        pretrained_cache: as for :func:`train`.
         warn: called with a line for each damaged checkpoint that had to be passed over.
     """
-    with Team().agreed():
+    with ProcessGroup().agreed():
         run = RunDirectory.open(path)
         recipe = run.recipe
         if model is not None:
@@ -188,7 +197,7 @@ def resume(
         device,
         progress,
         checkpoint_seconds,
-        shelf=shelf,
+        pretrained_cache=pretrained_cache,
         resuming=True,
         warn=warn,
     )
@@ -235,19 +244,26 @@ def _run(
     device: str,
     progress: bool,
     checkpoint_seconds: float,
-    shelf: str | Path | None = None,
+    pretrained_cache: str | Path | None = None,
     resuming: bool = False,
     given: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
-    team, problems, slot = Team(), [], None
+    group, problems, pretrained = ProcessGroup(), [], None
     with ExitStack() as locks:
-        with team.agreed():
-            quiet = not (progress and team.is_main)
+        with group.agreed():
+            quiet = not (progress and group.is_main)
             # What is begun on one device may be resumed on another: only the CPU's is shared.
-            if shelf is not None and run is not None and team.size == 1 and device == "cpu":
+            if (
+                pretrained_cache is not None
+                and run is not None
+                and group.size == 1
+                and device == "cpu"
+            ):
                 version = {"results_version": RESULTS_VERSION}
-                slot = Slot.of(shelf, run, recipe, method, data.hash, **version)
+                pretrained = PretrainedCache.of(
+                    pretrained_cache, run, recipe, method, data.hash, **version
+                )
             loop = Loop(
                 method,
                 data,
@@ -257,7 +273,7 @@ def _run(
                 device=device,
                 progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
                 checkpoint_seconds=checkpoint_seconds,
-                slot=slot,
+                pretrained=pretrained,
             )
             if loop.run:
                 locks.enter_context(loop.run.locked())
@@ -265,14 +281,14 @@ def _run(
                 problems = loop.resume()
             elif given and run is not None:
                 loop.keep_start()
-        team.check_same(
+        group.check_same(
             "the recipe, the data or the checkpoint", [recipe.hash(), data.hash, loop.done]
         )
         if resuming:  # now that all processes have read it
             for problem in problems:
-                if warn and team.is_main:
+                if warn and group.is_main:
                     warn(f"{problem}; going on from the checkpoint before it")
-            with team.agreed():
+            with group.agreed():
                 loop.clean()
         result = {
             "dataset": recipe.data.name,
@@ -294,7 +310,7 @@ def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
     """The run directory, if one is wanted; of several processes, the first makes it."""
     if out is None:
         return None
-    return RunDirectory.create(out, recipe) if Team().is_main else RunDirectory(out)
+    return RunDirectory.create(out, recipe) if ProcessGroup().is_main else RunDirectory(out)
 
 
 def load_data(recipe: Recipe) -> Dataset:
@@ -303,7 +319,7 @@ def load_data(recipe: Recipe) -> Dataset:
     return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
 
 
-def settled(recipe: Recipe, data: Dataset) -> Recipe:
+def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
     """The recipe with what was told from data of the user's own: its hash, task, classes, split."""
     told = {**recipe.data.model_dump(exclude_none=True), **data.options}
     tables = recipe.tables()

@@ -1,0 +1,1 @@
+"""Raw files: finding, downloading, unpacking and reading them safely."""

@@ -1,0 +1,1 @@
+"""File formats that graphs can be read from."""

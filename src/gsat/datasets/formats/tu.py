@@ -1,0 +1,248 @@
+"""Graphs in the text tables of the TU collection: a folder, or a zip of one.
+
+``NAME_A.txt`` lists edges, ``NAME_graph_indicator.txt`` the graph of each node; nodes and graphs
+are numbered from 1. Labels, attributes and the truth (``NAME_edge_gt.txt``) stand in tables of
+their own, one row per graph, node or edge.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+import zlib
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.datasets.fetch.archive import LIMIT
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+
+Tables = dict[str, NDArray[Any]]
+
+# What a row of each table is about.
+TABLES: Final = {
+    "A": "edge",
+    "graph_indicator": "node",
+    "graph_labels": "graph",
+    "graph_attributes": "graph",
+    "node_labels": "node",
+    "node_attributes": "node",
+    "edge_labels": "edge",
+    "edge_attributes": "edge",
+    "edge_gt": "edge",
+}
+MOST_KINDS: Final = 10_000  # of labels that become features, one-hot
+_NEEDED: Final = ("A", "graph_indicator")
+
+
+def is_tu(path: Path) -> bool:
+    """Whether a folder holds such tables."""
+    return path.is_dir() and any(path.glob("*_A.txt"))
+
+
+def files(path: Path) -> list[Path]:
+    """The files that make up the graphs: the zip, or the tables of the folder."""
+    if not path.is_dir():
+        return [path]
+    name = _name([file.name for file in path.iterdir()])
+    known = (path / f"{name}_{table}.txt" for table in TABLES)
+    return [file for file in known if file.is_file()]
+
+
+def read(path: Path) -> GraphStore:
+    """The graphs of a folder or zip, edges in the file's order.
+
+    ``x`` is node attributes, then node labels one-hot; ``edge_attr`` the same of edges; ``y`` is
+    graph attributes if there are any, else graph labels.
+    """
+    try:
+        tables = read_tables(path, TABLES)
+        x, edge_attr = _features(tables, "node"), _features(tables, "edge")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    y = tables.get("graph_attributes", tables.get("graph_labels"))
+    truth = tables.get("edge_gt")
+    return GraphStore.from_arrays(
+        node_ptr=tables["node_ptr"],
+        edge_ptr=tables["edge_ptr"],
+        edge_index=tables["edge_index"],
+        x=x,
+        edge_attr=edge_attr,
+        y=None if y is None else (y[:, 0] if y.shape[1] == 1 else y),
+        edge_truth=None if truth is None else truth[:, 0].astype(np.float32),
+    )
+
+
+def read_tables(path: Path, wanted: Collection[str]) -> Tables:
+    """The tables by name, [rows, columns], checked against each other.
+
+    ``A`` and ``graph_indicator`` come as ``edge_index`` [2, E] (numbered from 0 within each graph),
+    ``node_ptr`` and ``edge_ptr`` [G + 1]. Rows of edges are sorted by graph, and within a graph as
+    in the file.
+
+    Args:
+        wanted: the tables to read, where they are there.
+    """
+    tables = _parse(path, wanted)
+    graph_of = _whole(tables.pop("graph_indicator"), "graph_indicator")[:, 0] - 1
+    src, dst = ends = _whole(tables.pop("A"), "A").T - 1
+    nodes, edges = len(graph_of), ends.shape[1]
+    sizes = [len(rows) for name, rows in tables.items() if TABLES[name] == "graph"]
+    graphs = sizes[0] if sizes else int(graph_of.max(initial=-1)) + 1
+    counts = {"node": nodes, "edge": edges, "graph": graphs}
+    for name, rows in tables.items():
+        if len(rows) != counts[TABLES[name]]:
+            raise _unfit(
+                f"{name} has {len(rows)} rows where there are {counts[TABLES[name]]} "
+                f"{TABLES[name]}s"
+            )
+    wrong = np.flatnonzero((graph_of < 0) | (graph_of >= graphs))
+    if len(wrong):
+        row = int(wrong[0])
+        raise _unfit(
+            f"graph_indicator, line {row + 1}: there is no graph {graph_of[row] + 1}, "
+            f"there are 1 to {graphs}"
+        )
+    wrong = np.flatnonzero(np.diff(graph_of) < 0)
+    if len(wrong):
+        raise _unfit(
+            f"graph_indicator, line {int(wrong[0]) + 2}: the nodes of a graph must stand together"
+        )
+    wrong = np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=0))
+    if len(wrong):
+        row = int(wrong[0])
+        raise _unfit(
+            f"A, line {row + 1}: edge {src[row] + 1}, {dst[row] + 1}, but nodes are 1 to {nodes}"
+        )
+    wrong = np.flatnonzero(graph_of[src] != graph_of[dst])
+    if len(wrong):
+        row = int(wrong[0])
+        raise _unfit(
+            f"A, line {row + 1}: an edge joins graph {graph_of[src[row]] + 1} "
+            f"and graph {graph_of[dst[row]] + 1}"
+        )
+    edge_graph = graph_of[src]
+    order = np.argsort(edge_graph, kind="stable")
+    node_ptr = _pointer(graph_of, graphs)
+    return {
+        **{n: rows[order] if TABLES[n] == "edge" else rows for n, rows in tables.items()},
+        "node_ptr": node_ptr,
+        "edge_ptr": _pointer(edge_graph, graphs),
+        "edge_index": ends[:, order] - node_ptr[edge_graph[order]],
+    }
+
+
+def _parse(path: Path, wanted: Collection[str]) -> Tables:
+    tables: Tables = {}
+    with ExitStack() as stack:
+        try:
+            archive = None if path.is_dir() else stack.enter_context(zipfile.ZipFile(path))
+            members = archive.namelist() if archive else [file.name for file in path.iterdir()]
+            name = _name([Path(member).name for member in members])
+            for table in wanted:
+                file = f"{name}_{table}.txt"
+                member = next((m for m in members if Path(m).name == file), None)
+                if member is not None:
+                    if archive and archive.getinfo(member).file_size > LIMIT:
+                        raise DataError(f"{file} unpacks to more than {LIMIT} bytes; unpack it")
+                    raw = archive.read(member) if archive else (path / member).read_bytes()
+                    tables[table] = _table(raw, file)
+        except (
+            OSError, EOFError, KeyError, RuntimeError, NotImplementedError, UnicodeDecodeError,
+            zipfile.BadZipFile, zlib.error,
+        ) as error:  # fmt: skip
+            why = " ".join(str(error).split())
+            raise DataError(f"it can't be read ({why})") from error
+    for table in _NEEDED:
+        if table not in tables:
+            raise DataError(f"there is no {name}_{table}.txt in it")
+    if tables["A"].shape[1] != 2:
+        raise _unfit(f"A has {tables['A'].shape[1]} columns, not 2")
+    for table in ("graph_indicator", "graph_labels", "edge_gt"):
+        if table in tables and tables[table].shape[1] != 1:
+            raise _unfit(f"{table} has {tables[table].shape[1]} columns, not 1")
+    return tables
+
+
+def _table(raw: bytes, file: str) -> NDArray[Any]:
+    """[rows, columns]: int64, or float64 where a number has a fraction."""
+    text = raw.decode("ascii")
+    if not text.strip():
+        return np.zeros((0, 2 if file.endswith("_A.txt") else 1), dtype=np.int64)
+    for kind in (np.int64, np.float64):
+        try:
+            with warnings.catch_warnings():
+                # Some versions of numpy cut 0.5 down to a whole 0, and warn.
+                warnings.simplefilter("error")
+                return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", ndmin=2)
+        except (ValueError, Warning):
+            continue
+    raise _first_bad_line(text, file)
+
+
+def _first_bad_line(text: str, file: str) -> DataError:
+    columns = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        values = line.split(",")
+        columns = columns or len(values)
+        if len(values) != columns:
+            return DataError(f"{file}, line {number}: {len(values)} columns, before {columns}")
+        for value in values:
+            try:
+                float(value)
+            except ValueError:
+                return DataError(f"{file}, line {number}: {value.strip()!r} is not a number")
+    return DataError(f"{file} is not a table of numbers")
+
+
+def _name(members: list[str]) -> str:
+    # macOS puts a ._NAME_A.txt beside, which is no table.
+    tables = [m for m in members if m.endswith("_A.txt") and not m.startswith("._")]
+    names = sorted({m.removesuffix("_A.txt") for m in tables})
+    if len(names) != 1:
+        found = f"those of {', '.join(names)}" if names else "none (no NAME_A.txt)"
+        raise DataError(f"it must hold the tables of one data set, and holds {found}")
+    return names[0]
+
+
+def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
+    parts = []
+    if f"{of}_attributes" in tables:
+        parts.append(tables[f"{of}_attributes"].astype(np.float32))
+    if f"{of}_labels" in tables:
+        labels = _whole(tables[f"{of}_labels"], f"{of}_labels")
+        for column in labels.T:
+            place = column - column.min(initial=column[0] if len(column) else 0)
+            kinds = int(place.max(initial=0)) + 1
+            if kinds > MOST_KINDS:
+                raise _unfit(
+                    f"{of}_labels run over {kinds} numbers, and each would be a feature; at most "
+                    f"{MOST_KINDS}, or give them as {of}_attributes"
+                )
+            one_hot = np.zeros((len(column), kinds), dtype=np.float32)
+            one_hot[np.arange(len(column)), place] = 1
+            parts.append(one_hot)
+    return np.concatenate(parts, axis=1) if parts else None
+
+
+def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
+    wrong = np.flatnonzero(~(np.isfinite(rows) & (rows == np.floor(rows))).all(axis=1))
+    if len(wrong):
+        raise _unfit(f"{table}, line {int(wrong[0]) + 1}: a whole number was needed")
+    return rows.astype(np.int64)
+
+
+def _pointer(owner: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def _unfit(why: str) -> DataError:
+    return DataError(f"the tables do not fit: {why}")

@@ -1,0 +1,307 @@
+"""Data of the user's own: graphs in memory, or at a path; their task, their splits.
+
+A path is a TU folder or a zip of one, a folder written by ``GraphStore.save``, or a JSON-lines
+file. What is read from text is kept in the cache, under a name made of the files' bytes.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gsat.datasets import splits
+from gsat.datasets.fetch.raw_files import cache_folder
+from gsat.datasets.formats import jsonl, tu
+from gsat.datasets.labels import find_level, known_rows, read_labels, tell_kind, with_task
+from gsat.datasets.load import Dataset, cached, content_hash, save
+from gsat.datasets.registry import IN_MEMORY
+from gsat.errors import DataError, DataNotFoundError
+from gsat.graphs import GraphStore, from_pyg
+from gsat.graphs.conversions import as_list
+from gsat.graphs.validation import admit
+from gsat.tasks import Kind, Level, Task
+
+VERSION: Final = 1  # raised when what is read from a file changes
+KINDS: Final = (
+    "a TU folder (NAME_A.txt, …) or a zip of one, a folder of saved graphs, .jsonl or .jsonl.gz"
+)
+
+
+def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Dataset:
+    """The data set of a path or of graphs, split.
+
+    Args:
+        source: an absolute path or what :func:`from_graphs` takes. name: of the data set.
+        options: those of ``OWN_DATA``; ``auto`` is replaced by what was found.
+    """
+    store = read(Path(source)) if name != IN_MEMORY else from_graphs(source, options["level"])
+    if not len(store):
+        raise DataError("there are no graphs in the data")
+    found = store.meta.get("content") or content_hash(store)
+    if options["content"] not in ("", found):
+        raise DataError(
+            f"the data has changed since the training: the graphs of {name} now have the hash "
+            f"{found}, not {options['content']}; bring the old ones back, or train again"
+        )
+    level = find_level(store, options["level"])
+    classes = [str(name) for name in options["classes"]]
+    if len(set(classes)) < len(classes):
+        raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
+    values = read_labels(store, level)
+    kind = options["task"]
+    if kind == "auto":
+        kind = tell_kind(values, classes or store.meta.get("classes") or ())
+    store, task = with_task(store, level, cast(Kind, kind), options["metric"], classes)
+    how, parts = split(store, task, known_rows(values), seed, options)
+    admit(store, task, parts, name=name)
+    if kind == "regression":
+        task = _standardised(task, values[parts["train"], 0])
+    return Dataset(
+        name=name,
+        store=store,
+        task=task,
+        splits=parts,
+        hash=found,
+        options={
+            **options,
+            "task": kind,
+            "level": level,
+            "metric": task.metric,
+            "split": how,
+            "classes": list(store.meta.get("classes") or []) if _has_classes(task) else [],
+            "content": found,
+        },
+        seed=seed,
+    )
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> GraphStore:
+    """The graphs at a path, labels as they stand there; ``meta["content"]`` is their hash."""
+    if not path.exists():
+        raise DataNotFoundError(f"there is no file or folder {path}")
+    if path.is_dir() and not tu.is_tu(path):
+        try:
+            store = GraphStore.load(path)
+        except DataError as error:
+            raise DataError(f"{error}; data at a path is {KINDS}") from None
+        store = from_graphs(store)
+        store.meta["content"] = content_hash(store)
+        return store
+    if path.is_dir() or path.suffix == ".zip":
+        reader, files = tu.read, tu.files(path)
+    elif path.name.endswith((".jsonl", ".jsonl.gz")):
+        reader, files = jsonl.read, [path]
+    else:
+        raise DataError(f"{path} is of no kind that can be read; data at a path is {KINDS}")
+    folder = cache_folder() / "datasets" / f"own-{_key(files, reader.__module__)}"
+    kept = cached(folder)
+    if kept is None:
+        kept = reader(path)
+        kept.meta["content"] = content_hash(kept)
+        kept = save(kept, folder)
+    return kept
+
+
+def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
+    """A store of PyG graphs (a sequence of ``Data``, a PyG data set, a ``Batch``), or of a store's
+    view.
+
+    Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
+    test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
+    ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y`` is of the nodes when it has a row for
+    each.
+    """
+    from torch_geometric.data import Batch, Data
+
+    if isinstance(graphs, GraphStore):
+        # What it was saved as may be a larger set, of which this is a part.
+        meta = {key: value for key, value in graphs.meta.items() if key != "content"}
+        return GraphStore(graphs.at_nodes(None).whole().arrays, meta)
+    single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
+    several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
+    if single or isinstance(graphs, Mapping) or not several:
+        raise DataError(
+            f"data is a name, a path, a GraphStore or a list of PyG Data, "
+            f"not a {type(graphs).__name__}"
+        )
+    listed = as_list(graphs)
+    if level != "graph" and _are_node_labels(listed, level):
+        listed = [_with_node_labels(graph) for graph in listed]
+    store = from_pyg(listed)
+    arrays: dict[str, NDArray[Any]] = {}
+    if any(graph.get("split") is not None for graph in listed):
+        marks = [_mark(graph.get("split"), number) for number, graph in enumerate(listed)]
+        arrays["graph.split"] = np.array(marks, dtype=np.int64)
+    if any(graph.get("annotated") is not None for graph in listed):
+        known = [bool(graph.get("annotated", True)) for graph in listed]
+        arrays["graph.annotated"] = np.array(known)
+    if any(graph.get("train_mask") is not None for graph in listed):
+        arrays["node_split"] = np.concatenate([_node_marks(g, n) for n, g in enumerate(listed)])
+    if any(isinstance(graph.get("smiles"), str) for graph in listed):
+        from gsat.graphs.texts import encode
+
+        arrays["graph.smiles"] = encode([str(graph.get("smiles") or "") for graph in listed])
+    return GraphStore({**store.arrays, **arrays}, store.meta)
+
+
+def _are_node_labels(graphs: list[Any], level: str) -> bool:
+    if any(g.get("y") is None or g.get("node_y") is not None for g in graphs):
+        return False
+    if level == "node":
+        return True
+    sizes = [(np.shape(g.y)[:1], g.num_nodes) for g in graphs]
+    return any(n != 1 for _, n in sizes) and all(tuple(rows) == (n,) for rows, n in sizes)
+
+
+def _with_node_labels(graph: Any) -> Any:
+    changed = copy.copy(graph)
+    changed.node_y = changed.y
+    del changed.y
+    return changed
+
+
+def _mark(value: Any, number: int) -> int:
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    known = {**splits.MARKS, -1: -1, 0: 0, 1: 1, 2: 2}
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        shown = " ".join(repr(value).split())[:40]
+        raise DataError(
+            f"graph {number} has the split {shown}; it is train, valid or test, for the graph as "
+            "a whole (nodes: train_mask, val_mask, test_mask)"
+        ) from None
+
+
+def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
+    marks = np.full(int(graph.num_nodes), -1, dtype=np.int64)
+    for at, name in enumerate(("train_mask", "val_mask", "test_mask")):
+        mask = graph.get(name)
+        if mask is None:
+            continue
+        mask = torch.as_tensor(mask).numpy(force=True)
+        if mask.shape != marks.shape or mask.dtype != bool:
+            raise DataError(
+                f"graph {number}: {name} has the shape {list(mask.shape)} and the type "
+                f"{mask.dtype}; one bool for each of {len(marks)} nodes was needed"
+            )
+        if (twice := np.flatnonzero(mask & (marks >= 0))).size:
+            raise DataError(f"graph {number}: node {twice[0]} is in {name} and in another mask")
+        marks[mask] = at
+    return marks
+
+
+def _key(files: list[Path], reader: str) -> str:
+    digest = hashlib.sha256(f"{reader} {VERSION}".encode())
+    for file in files:
+        with file.open("rb") as handle:
+            digest.update(f"{file.name} ".encode() + hashlib.file_digest(handle, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+# -- splitting ------------------------------------------------------------------------------------
+
+
+def split(
+    store: GraphStore,
+    task: Task,
+    known: NDArray[np.bool_],
+    seed: int,
+    options: Mapping[str, Any],
+) -> tuple[str, splits.Splits]:
+    """How the data was split, and the split: rows of graphs or nodes, only such with labels.
+
+    Nodes of one graph are split themselves; nodes of several go with their graphs.
+
+    Args:
+        known: which rows have labels [R].
+    """
+    rows = np.flatnonzero(known)
+    together = task.level == "node" and len(store) > 1
+    owner = (
+        np.repeat(np.arange(len(store)), store.node_counts) if together else np.arange(len(known))
+    )
+    units = np.unique(owner[rows])
+    marks = _marks(store, task.level)
+    label = None
+    if _has_classes(task) and not together:
+        label = store.labels(task.level).reshape(-1)[units]
+    how = options["split"]
+    if how == "auto":
+        how = "given" if marks is not None else "random" if label is None else "stratified"
+    shares = splits.check_shares(options)
+    if how == "given":
+        if marks is None:
+            raise DataError("split is 'given', but the graphs carry no split; choose another")
+        parts = {name: part[known[part]] for name, part in splits.given(marks).items()}
+        return how, _none_empty(parts, task.level)
+    if how == "stratified":
+        if label is None:
+            raise DataError(
+                "split is 'stratified', which needs one class per graph, or nodes of one graph; "
+                "take 'random'"
+            )
+        parts = splits.stratified(label, seed, shares)
+    elif how == "kfold":
+        every = len(units) if label is None else label
+        parts = splits.kfold(every, options["folds"], options["fold"], seed)
+    elif how == "scaffold":
+        if not store.has("smiles") or (task.level == "node" and not together):
+            raise DataError("split is 'scaffold', but the graphs carry no 'smiles'; choose another")
+        found = splits.murcko_scaffolds(store.texts("smiles"))
+        parts = splits.by_scaffold([found[unit] for unit in units], shares)
+    else:
+        parts = splits.shuffled(len(units), seed, shares)
+    parts = {name: units[part] for name, part in parts.items()}
+    if together:
+        parts = {name: rows[np.isin(owner[rows], part)] for name, part in parts.items()}
+    return how, _none_empty(parts, task.level)
+
+
+def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
+    """The split the data itself says, for each row; None where it says nothing."""
+    if level == "node" and store.has("node_split"):
+        return store.arrays["node_split"][store.target_nodes()]
+    if not store.has("split") or (level == "node" and len(store) == 1):
+        return None
+    marks = store.per_graph("split").reshape(-1)
+    return np.repeat(marks, store.node_counts) if level == "node" else marks
+
+
+def _none_empty(parts: splits.Splits, level: str) -> splits.Splits:
+    for name, part in parts.items():
+        if not len(part):
+            sizes = ", ".join(f"{n} {len(p)}" for n, p in parts.items())
+            raise DataError(
+                f"the split '{name}' has no {level}s with labels ({sizes}); "
+                "more data or other shares are needed"
+            )
+    return parts
+
+
+def _has_classes(task: Task) -> bool:
+    return task.kind in ("binary", "multiclass")
+
+
+def _standardised(task: Task, values: NDArray[np.float64]) -> Task:
+    """The regression in units of the spread of its training labels."""
+    spread = float(np.std(values))
+    return Task(
+        "regression",
+        1,
+        task.metric,
+        task.level,
+        centre=float(np.mean(values)),
+        scale=spread if spread > 0 else 1.0,
+    )

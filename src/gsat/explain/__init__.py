@@ -1,0 +1,1 @@
+"""Explanations by and for torch_geometric.explain, and post-hoc explainers."""

@@ -1,0 +1,94 @@
+"""`explain_with`: the post-hoc explainers on a network that is trained already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+from torch import nn
+from torch_geometric.data import Data
+
+from gsat.errors import GSATError
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
+from gsat.graphs.conversions import as_list
+from gsat.methods.base import TrainingSettings
+from gsat.methods.erm import Plain
+from gsat.methods.gnnexplainer import GNNExplainerMethod
+from gsat.methods.graphmask import GraphMaskMethod
+from gsat.methods.pgexplainer import PGExplainerMethod
+from gsat.methods.posthoc import Posthoc, PosthocMethod
+from gsat.models import Backbone, InterpretableModel, Wrapped
+from gsat.models.interpretable import as_store
+from gsat.tasks import Task
+
+POSTHOC: dict[str, type[PosthocMethod]] = {
+    method.name: method for method in (GNNExplainerMethod, PGExplainerMethod, GraphMaskMethod)
+}
+
+# How a network is trained; these are.
+_UNUSED = TrainingSettings.model_validate({})
+
+
+def explain_with(
+    method: str,
+    network: nn.Module,
+    graphs: Data | GraphStore | Iterable[Data],
+    *,
+    task: Task | None = None,
+    train: GraphStore | Iterable[Data] | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    **settings: Any,
+) -> list[Explanation]:
+    """Explain a trained network by ``gnnexplainer``, ``pgexplainer`` or ``graphmask``.
+
+    ``gsat.explain_with("gnnexplainer", my_pyg_model, graphs, task=data.task)``. The network is the
+    same afterwards, with its flags and statistics.
+
+    Args:
+        network: a PyG network that gives logits of graphs, with its ``task``; a backbone or a
+            network wrapped by :func:`gsat.wrap`; or the model of a run of ``erm``.
+        graphs: what is explained, one ``Data`` or several.
+        train: graphs to learn from; pgexplainer and graphmask need them.
+        batch_size: graphs per step of that. seed: decides all that is random.
+        settings: those of the method, as in a recipe, such as ``size=0.1``.
+    """
+    if method not in POSTHOC:
+        raise GSATError(f"there is no explainer '{method}': there are {', '.join(POSTHOC)}")
+    kind = POSTHOC[method]
+    if kind.learns and train is None:
+        raise GSATError(f"{method} learns from graphs: give some, as train=…")
+    given = graphs if isinstance(graphs, GraphStore) else as_list(graphs)
+    try:
+        chosen = kind.Settings(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise GSATError(f"{method}: setting '{where}': {first['msg'].lower()}") from None
+    made = kind.create(_backbone(network, task, given), chosen, _UNUSED, seed)
+    made.to_device(str(next(network.parameters()).device))
+    if train is not None and kind.learns:
+        store = as_store(train)
+        made.model.check_fits(store)
+        made.learn(store, seed, batch_size)
+    return made.model.explain(given)
+
+
+def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:
+    if isinstance(network, Plain | Posthoc):
+        return network.backbone
+    if isinstance(network, InterpretableModel):
+        raise GSATError(f"a {type(network).__name__} explains itself: call its own explain()")
+    if isinstance(network, Backbone):
+        return network
+    if task is None:
+        raise GSATError("what the network predicts was needed: give task=gsat.Task(…)")
+    wrapped = Wrapped(network, task, example=graphs[:1] if isinstance(graphs, list) else graphs)
+    if wrapped.gives == "nodes":
+        raise GSATError(
+            f"a network that gives logits [graphs, {task.num_logits}] was needed, and this one "
+            f"gives a row per node; let it pool, or train a head by gsat.fit first"
+        )
+    return wrapped

@@ -1,0 +1,269 @@
+"""From and to PyG ``Data`` and networkx graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from gsat.errors import DataError
+from gsat.graphs.store import GraphStore
+from gsat.graphs.texts import decode
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Batch, Data
+
+    from gsat.graphs.sharded_array import Array
+
+_NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
+
+
+def as_list(graphs: Any) -> list[Data]:
+    """PyG graphs one by one: of a ``Data``, of several, of a ``Batch`` or a loader of batches."""
+    from torch_geometric.data import Batch, Data, HeteroData
+
+    one = isinstance(graphs, Data | HeteroData)
+    # torch's Subset can be indexed and no more.
+    several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
+    if not one and (isinstance(graphs, Mapping | str | type) or not several):
+        raise DataError(
+            f"graphs are a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
+            f"not a {type(graphs).__name__}"
+        )
+    found: list[Data] = []
+    for graph in [graphs] if one else graphs:
+        if isinstance(graph, HeteroData):
+            raise DataError(
+                "graphs have nodes of one kind (PyG Data), not of several (HeteroData): see its "
+                "to_homogeneous()"
+            )
+        if not isinstance(graph, Data):
+            raise DataError(
+                f"graph {len(found)} is a {type(graph).__name__}; a PyG Data was needed"
+            )
+        if isinstance(graph, Batch):
+            found += _taken_apart(graph)
+        else:
+            found.append(graph)
+    return found
+
+
+def _taken_apart(batch: Batch) -> list[Data]:
+    try:
+        parts: list[Data] = batch.to_data_list()
+    except RuntimeError as error:
+        raise DataError(f"a batch can't be taken apart: {error}") from None
+    for name in _NAMES:
+        if _given(batch, name) and not all(_given(part, name) for part in parts):
+            raise DataError(
+                f"'{name}' was set on a batch and is not on each of its graphs; set it before "
+                "they are batched"
+            )
+    return parts
+
+
+def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
+    """A store of PyG graphs; batches of them are taken apart.
+
+    ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or ``node_y``
+    (labels of nodes), ``node_truth`` and ``edge_truth`` are taken; each must be on all graphs or on
+    none.
+    """
+    graphs = as_list(graphs)
+    for number, graph in enumerate(graphs):
+        if graph.edge_index is None or graph.num_nodes is None:
+            raise DataError(f"graph {number} has no edge_index or no nodes; PyG Data needs both")
+        _check_edge_index(graph.edge_index, number)
+    columns = {
+        name: _column(graphs, name) for name in _NAMES if any(_given(g, name) for g in graphs)
+    }
+    nodes = [int(g.num_nodes) for g in graphs]
+    edges = [int(g.edge_index.size(1)) for g in graphs]
+    index = [g.edge_index.numpy(force=True).astype(np.int64) for g in graphs]
+    return GraphStore.from_arrays(
+        node_ptr=np.concatenate([[0], np.cumsum(nodes, dtype=np.int64)]),
+        edge_ptr=np.concatenate([[0], np.cumsum(edges, dtype=np.int64)]),
+        edge_index=np.concatenate(index, axis=1) if index else np.zeros((2, 0), np.int64),
+        meta=meta,
+        **columns,  # type: ignore[arg-type]
+    )
+
+
+def to_pyg(store: GraphStore, position: int) -> Data:
+    """Graph number ``position`` of the store's view, edges in the caller's order."""
+    from torch_geometric.data import Data
+
+    view = store.select([position]).at_nodes(None)
+    batch = view.batch()
+    order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
+    data = Data(edge_index=batch.edge_index[:, order], num_nodes=batch.num_nodes)
+    if store.has("x"):
+        data.x = batch.x
+    for name in ("edge_attr", "edge_weight", "edge_truth"):
+        values = getattr(batch, name)
+        if values is not None:
+            data[name] = values[order]
+    if batch.node_truth is not None:
+        data.node_truth = batch.node_truth
+    if store.has("node_y"):
+        data.node_y = batch.y
+    elif batch.y is not None:
+        data.y = batch.y
+    for name in store.arrays:
+        if name.startswith("graph."):
+            rows = view.per_graph(name)
+            text = rows.dtype == np.uint8
+            data[name.removeprefix("graph.")] = decode(rows)[0] if text else torch.from_numpy(rows)
+    return data
+
+
+def from_networkx(
+    graphs: Sequence[nx.Graph], y: Any = None, meta: Mapping[str, Any] | None = None
+) -> GraphStore:
+    """A store of networkx graphs.
+
+    Node attributes ``x``, ``y`` and ``truth``, edge attributes ``attr``, ``weight`` and ``truth``
+    and the graph attribute ``y`` are taken; each must be on all or on none. Nodes are numbered in
+    the graph's own order. An undirected graph gives both directions of each edge (a self-loop
+    once); a directed one each edge as it is; a multigraph keeps its duplicates.
+    """
+    from torch_geometric.data import Data
+
+    if y is not None and len(y) != len(graphs):
+        raise DataError(f"y has {len(y)} values for {len(graphs)} graphs")
+    listed = []
+    for number, graph in enumerate(graphs):
+        place = {node: i for i, node in enumerate(graph.nodes)}
+        pairs, attributes = [], []
+        for u, v, values in _edges_in_order(graph):
+            pairs.append((place[u], place[v]))
+            attributes.append(values)
+            if not graph.is_directed() and u != v:
+                pairs.append((place[v], place[u]))
+                attributes.append(values)
+        index = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+        data = Data(edge_index=index, num_nodes=len(place))
+        nodes = [graph.nodes[node] for node in graph.nodes]
+        for name, records, key in (
+            ("x", nodes, "x"),
+            ("node_y", nodes, "y"),
+            ("node_truth", nodes, "truth"),
+            ("edge_attr", attributes, "attr"),
+            ("edge_weight", attributes, "weight"),
+            ("edge_truth", attributes, "truth"),
+        ):
+            if any(key in record for record in records):
+                try:
+                    data[name] = torch.from_numpy(np.asarray([r[key] for r in records]))
+                except KeyError:
+                    raise DataError(
+                        f"graph {number}: '{key}' stands on some nodes or edges but not on all"
+                    ) from None
+        if y is not None:
+            data.y = torch.as_tensor(np.asarray([y[number]]))
+        elif "y" in graph.graph:
+            data.y = torch.as_tensor(np.asarray([graph.graph["y"]]))
+        listed.append(data)
+    return from_pyg(listed, meta=meta)
+
+
+def to_networkx(data: Data) -> nx.MultiDiGraph:
+    """A graph with one networkx edge per stored edge, in the caller's order (key: position).
+
+    Attributes are those :func:`from_networkx` reads.
+    """
+    import networkx as nx
+
+    out = nx.MultiDiGraph()
+    for node in range(int(data.num_nodes or 0)):
+        out.add_node(node)
+        if _given(data, "x"):
+            out.nodes[node]["x"] = data.x[node].tolist()
+        if _given(data, "node_y"):
+            out.nodes[node]["y"] = data.node_y[node].tolist()
+        if _given(data, "node_truth"):
+            out.nodes[node]["truth"] = data.node_truth[node].item()
+    for position, (u, v) in enumerate(data.edge_index.T.tolist()):
+        values = {}
+        if _given(data, "edge_attr"):
+            values["attr"] = data.edge_attr[position].tolist()
+        if _given(data, "edge_weight"):
+            values["weight"] = data.edge_weight[position].item()
+        if _given(data, "edge_truth"):
+            values["truth"] = data.edge_truth[position].item()
+        out.add_edge(u, v, key=position, **values)
+    if _given(data, "y"):
+        out.graph["y"] = data.y.squeeze(0).tolist()
+    return out
+
+
+def _edges_in_order(graph: nx.Graph) -> Iterable[tuple[Any, Any, dict[str, Any]]]:
+    # to_networkx numbers the edges by their keys; any other graph comes in networkx's own order.
+    if not graph.is_multigraph():
+        return graph.edges(data=True)
+    keyed = list(graph.edges(keys=True, data=True))
+    if {key for _, _, key, _ in keyed} == set(range(len(keyed))):
+        keyed.sort(key=lambda edge: edge[2])
+    return [(u, v, values) for u, v, _, values in keyed]
+
+
+def _given(data: Data, name: str) -> bool:
+    return data.get(name) is not None
+
+
+def _check_edge_index(index: Any, number: int) -> None:
+    tensor = isinstance(index, torch.Tensor)
+    whole = tensor and (index.numel() == 0 or not (index.is_floating_point() or index.is_complex()))
+    if not whole or index.ndim != 2 or len(index) != 2:
+        came = f"{index.dtype} {list(index.shape)}" if tensor else type(index).__name__
+        raise DataError(
+            f"graph {number}: edge_index is a tensor of whole numbers [2, E], not {came}"
+        )
+
+
+def _array(value: Any, name: str, number: int) -> Array:
+    try:
+        return torch.as_tensor(value).numpy(force=True)
+    except (TypeError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(
+            f"graph {number}: '{name}' is no dense tensor of numbers that NumPy knows ({why})"
+        ) from None
+
+
+def _column(graphs: list[Data], name: str) -> Array:
+    parts = []
+    for number, graph in enumerate(graphs):
+        per = _per(name)
+        rows = {"node": graph.num_nodes, "edge": graph.edge_index.size(1), "graph": 1}[per]
+        if rows == 0:
+            continue  # nothing to give, whatever its width and type
+        if not _given(graph, name):
+            raise DataError(
+                f"graph {number} has no '{name}' although others have; give all or none"
+            )
+        value = _array(graph[name], name, number)
+        if name == "y":
+            value = value.reshape(1, -1) if value.ndim > 1 or value.size > 1 else value.reshape(1)
+        elif value.ndim == 0 or len(value) != rows:
+            raise DataError(
+                f"graph {number}: '{name}' has shape {list(value.shape)} "
+                f"where the graph has {rows} {per}s"
+            )
+        parts.append(value)
+    if not parts:  # no graph has a node or an edge: the first that was given shows the width
+        first = next(torch.as_tensor(g[name]) for g in graphs if _given(g, name))
+        return first.numpy(force=True)
+    try:
+        return np.concatenate(parts)
+    except ValueError as error:
+        raise DataError(f"'{name}' has different widths on different graphs: {error}") from None
+
+
+def _per(name: str) -> str:
+    if name == "y":
+        return "graph"
+    return "edge" if name.startswith("edge_") else "node"

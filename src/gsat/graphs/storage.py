@@ -1,0 +1,316 @@
+"""Graphs on disk: one safetensors file, or, where they are many, shards and an index.
+
+A shard is a file of the same kind as a whole store. The index names the shards and is written last;
+a shard's name holds a checksum of its arrays, so a new store never writes over the files of the one
+it replaces. Whenever a writer is killed, the folder holds the store from before, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from gsat.errors import DataError
+from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
+from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
+from gsat.graphs.texts import pad
+
+FILE: Final = "graphs.safetensors"
+FORMAT: Final = "gsat-graphs-1"
+INDEX: Final = "index.json"
+INDEX_FORMAT: Final = "gsat-shards-1"
+SHARD_BYTES: Final = 256 << 20
+ALWAYS: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
+_SHARD_NAME: Final = re.compile(r"graphs-\d{5,}-[0-9a-f]{16}\.safetensors")
+
+
+def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) -> Path:
+    """Write the graphs of a view to ``folder``, in one file if they fit into ``shard_bytes``."""
+    folder = Path(folder)
+    if graph_bytes(store).sum() > shard_bytes:
+        with ShardWriter(folder, store.meta, shard_bytes) as writer:
+            writer.add(store)
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    replaced = _shards_in(folder)
+    _write(folder, FILE, store.whole().arrays, store.meta)
+    for name in (INDEX, *replaced):
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
+def load(folder: str | Path) -> GraphStore:
+    """Open a folder written by :func:`save` or :class:`ShardWriter`.
+
+    What belongs to nodes and edges is memory-mapped, not read. Of shards, what belongs to graphs is
+    read: it is little, and every batch needs it.
+    """
+    folder = Path(folder)
+    if not (folder / INDEX).is_file():
+        if not (folder / FILE).is_file():
+            raise DataError(f"{folder} holds no saved graphs: {FILE} is missing there")
+        return GraphStore(*_read(folder / FILE))
+    index = _read_index(folder)
+    pieces = [_read_shard(folder, shard) for shard in index["shards"]]
+    if len(pieces) == 1:
+        return GraphStore(pieces[0], index["meta"])
+    if any(_kinds(piece) != _kinds(pieces[0]) for piece in pieces):
+        raise DataError(f"{folder / INDEX} is damaged: its shards hold different arrays")
+    arrays: dict[str, Column] = {}
+    for name in pieces[0]:
+        parts = [piece[name] for piece in pieces]
+        mapped = name in EDGE_ARRAYS or name in NODE_ARRAYS
+        arrays[name] = ShardedArray(parts) if mapped else _concatenate(name, parts)
+    return GraphStore(arrays, index["meta"])
+
+
+class ShardWriter:
+    """Writes more graphs than fit into memory, some at a time.
+
+    ::
+
+        with ShardWriter("folder", meta={"classes": ["no", "yes"]}) as writer:
+            for graphs in pieces:  # stores of some thousand graphs each
+                writer.add(graphs)
+        store = GraphStore.load("folder")
+
+    There is nothing to load before :meth:`close`; leaving the block by an error removes what was
+    written.
+
+    Args:
+        folder: made if missing; a store that lies there is replaced when this one is complete.
+        meta: plain values that belong to the data.
+        shard_bytes: how much is gathered in memory and goes into one file.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        meta: Mapping[str, Any] | None = None,
+        shard_bytes: int = SHARD_BYTES,
+    ) -> None:
+        self.folder = Path(folder)
+        self.meta = dict(meta or {})
+        self.shard_bytes = shard_bytes
+        self._pending: list[dict[str, Column]] = []
+        self._pending_bytes = 0
+        self._shards: list[dict[str, Any]] = []
+        self._kinds: dict[str, str] = {}
+        self._open = True
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, graphs: GraphStore) -> None:
+        """Append the graphs of a store or view; all that are added carry the same arrays."""
+        if not self._open:
+            raise DataError(f"the store in {self.folder} is complete: nothing can be added to it")
+        self._check_kinds(_kinds(graphs.arrays))
+        ends = np.cumsum(graph_bytes(graphs))
+        first = 0
+        # Graph by graph into what room is left: however they come, the same graphs give the same
+        # files.
+        while first < len(graphs):
+            before = int(ends[first - 1]) if first else 0
+            room = self.shard_bytes - self._pending_bytes
+            last = int(np.searchsorted(ends, before + room, side="right"))
+            if last <= first and self._pending:
+                self._flush()
+                continue
+            last = max(last, first + 1)
+            self._pending.append(graphs.select(np.arange(first, last)).compact().arrays)
+            self._pending_bytes += int(ends[last - 1]) - before
+            first = last
+
+    def close(self) -> Path:
+        """Write what is left and the index: from now on the folder can be loaded."""
+        if not self._open:
+            return self.folder
+        if not self._pending and not self._shards:
+            nothing = GraphStore.from_arrays(node_ptr=[0], edge_ptr=[0], edge_index=[])
+            self._pending.append(nothing.arrays)
+        if self._pending:
+            self._flush()
+        replaced = _shards_in(self.folder) - {shard["file"] for shard in self._shards}
+        index = {"format": INDEX_FORMAT, "meta": self.meta, "shards": self._shards}
+        with _complete(self.folder / INDEX) as partial:
+            partial.write_text(json.dumps(index), encoding="utf-8")
+        self._open = False
+        for name in (FILE, *replaced):
+            (self.folder / name).unlink(missing_ok=True)
+        return self.folder
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            if self._open:
+                self._open = False
+                for name in {shard["file"] for shard in self._shards} - _shards_in(self.folder):
+                    (self.folder / name).unlink(missing_ok=True)
+
+    def _check_kinds(self, kinds: dict[str, str]) -> None:
+        self._kinds = self._kinds or kinds
+        if kinds != self._kinds:
+            odd = min(n for n in kinds | self._kinds if kinds.get(n) != self._kinds.get(n))
+            raise DataError(
+                f"'{odd}' is {kinds.get(odd, 'missing')} in these graphs but "
+                f"{self._kinds.get(odd, 'missing')} in those before: all need the same arrays"
+            )
+
+    def _flush(self) -> None:
+        pieces, self._pending, self._pending_bytes = self._pending, [], 0
+        # A piece's array is let go as soon as it is joined to the others.
+        arrays = {n: _concatenate(n, [piece.pop(n) for piece in pieces]) for n in [*pieces[0]]}
+        name = f"graphs-{len(self._shards):05d}-{content_digest(arrays)}.safetensors"
+        _write(self.folder, name, arrays, {})
+        size = (self.folder / name).stat().st_size
+        graphs = len(arrays["node_ptr"]) - 1
+        self._shards.append({"file": name, "graphs": graphs, "bytes": size})
+
+
+def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
+    """What each graph of the view takes on disk."""
+    node = edge = graph = 0
+    for name, values in store.arrays.items():
+        size = values.dtype.itemsize * math.prod(values.shape[1:])
+        if name in NODE_ARRAYS:
+            node += size
+        elif name in EDGE_ARRAYS:
+            edge += size
+        else:
+            graph += size
+    return node * store.node_counts + edge * store.edge_counts + graph
+
+
+def _concatenate(name: str, parts: Sequence[Column]) -> Array:
+    if name not in ("node_ptr", "edge_ptr"):
+        return np.concatenate(pad([*map(np.asarray, parts)]) if _is_text(name, parts[0]) else parts)
+    before = np.cumsum([0, *(part[-1] for part in parts)])
+    return np.concatenate([[0], *(part[1:] + n for part, n in zip(parts, before, strict=False))])
+
+
+def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
+    """Type and width of every array, in words; texts may be of any length."""
+    widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
+    kinds = {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
+    return {name: "text" if _is_text(name, arrays[name]) else kind for name, kind in kinds.items()}
+
+
+def _is_text(name: str, values: Column) -> bool:
+    return name.startswith("graph.") and values.dtype == np.uint8
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[Path]:
+    """Where to write what gets its name when it is whole: nobody ever sees half a file."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write(folder: Path, name: str, arrays: Mapping[str, Column], meta: Mapping[str, Any]) -> None:
+    tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}
+    with _complete(folder / name) as partial:
+        save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(meta)})
+
+
+def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            if header.get("format") != FORMAT:
+                raise DataError(
+                    f"{path} is not a graph store of this version: its format is "
+                    f"{header.get('format')!r}, not {FORMAT!r}"
+                )
+            arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
+        meta = json.loads(header["meta"])
+        if not isinstance(meta, dict):
+            raise ValueError("its meta is no table")
+        _check_arrays(arrays)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it and make it again") from error
+    return arrays, meta
+
+
+def _check_arrays(arrays: Mapping[str, Array]) -> None:
+    """Raise unless every array has a row for each of what its pointers count."""
+    if missing := [name for name in ALWAYS if name not in arrays]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    rows = {}
+    for name in ("node_ptr", "edge_ptr"):
+        ptr = arrays[name]
+        sound = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
+        if not sound or (np.diff(ptr) < 0).any():
+            raise ValueError(f"{name} does not start at 0, or falls")
+        rows[name] = int(ptr[-1])
+    graphs = len(arrays["node_ptr"]) - 1
+    for name, values in arrays.items():
+        if name in NODE_ARRAYS:
+            wanted = rows["node_ptr"]
+        elif name in EDGE_ARRAYS:
+            wanted = rows["edge_ptr"]
+        else:
+            wanted = graphs + name.endswith("_ptr")
+        if values.ndim == 0 or len(values) != wanted:
+            raise ValueError(f"{name} has the shape {list(values.shape)}, not {wanted} rows")
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        if index["format"] != INDEX_FORMAT:
+            raise DataError(
+                f"{path} is not an index of this version: its format is "
+                f"{index['format']!r}, not {INDEX_FORMAT!r}"
+            )
+        sound = bool(index["shards"]) and isinstance(index["meta"], dict)
+        if sound and all(_SHARD_NAME.fullmatch(shard["file"]) for shard in index["shards"]):
+            return index
+        reason = "it names no shards"
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    raise DataError(f"{path} is damaged ({reason}); remove it and make it again")
+
+
+def _read_shard(folder: Path, shard: Mapping[str, Any]) -> dict[str, Array]:
+    path = folder / shard["file"]
+    size = path.stat().st_size if path.is_file() else 0
+    if size != shard.get("bytes"):
+        raise DataError(
+            f"{path} is damaged: it has {size} bytes, not {shard.get('bytes')}; make {folder} again"
+        )
+    return _read(path)[0]
+
+
+def _shards_in(folder: Path) -> set[str]:
+    """The files of the sharded store that lies there, if one does."""
+    try:
+        return {shard["file"] for shard in _read_index(folder)["shards"]}
+    except (DataError, OSError):
+        return set()

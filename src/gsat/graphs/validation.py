@@ -1,0 +1,271 @@
+"""Checks at the door: what can't be trained on, and what is worth knowing, by number of the graph.
+
+An error says that a training would fail or mean nothing; a note goes on the data card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.errors import DataError
+from gsat.graphs.scan import Survey, survey
+from gsat.graphs.store import GraphStore
+from gsat.tasks import Task
+
+Severity = Literal["error", "note"]
+Splits = Mapping[str, NDArray[np.int64]]
+
+SHOWN: Final = 5  # numbers of graphs that a finding lists
+_BAD: Final = {
+    "edges": "edges to nodes that are not in the graph",
+    "order": "edges that are not in the order of a store (save the graphs again)",
+    "x": "features (x) that are NaN or infinite",
+    "edge_attr": "edge attributes (edge_attr) that are NaN or infinite",
+    "edge_weight": "edge weights (edge_weight) that are NaN or infinite",
+    "node_truth": "node truth other than 0 and 1",
+    "edge_truth": "edge truth other than 0 and 1",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a check found.
+
+    Attributes:
+        severity: ``error`` or ``note``. kind: in a word, for programs. message: one line.
+        graphs: numbers of the first few graphs concerned, if single graphs are.
+        count: how many graphs are concerned; in a node-level split, how many nodes.
+    """
+
+    severity: Severity
+    kind: str
+    message: str
+    graphs: tuple[int, ...] = ()
+    count: int = 0
+
+
+def check(
+    store: GraphStore,
+    task: Task,
+    splits: Splits,
+    *,
+    overlap: str = "",
+    surveyed: Survey | None = None,
+) -> list[Finding]:
+    """Everything that is wrong with a data set or worth knowing, errors first.
+
+    Args:
+        store: all graphs. task: what is predicted.
+        splits: positions of graphs in ``store`` or, at node level, rows of nodes.
+        overlap: why splits share graphs on purpose; sharing is an error where nothing is said.
+        surveyed: a survey of ``store``, if there is one already; without digests, graphs that are
+            the same in two splits are not looked for.
+    """
+    seen = surveyed or survey(store)
+    found = [
+        *_graphs(store, seen),
+        *_positions(store, task, splits, overlap),
+        *_labels(store, task, splits),
+    ]
+    if not any(finding.kind == "positions" for finding in found):
+        found += [*_classes(store, task, splits), *_same(task, splits, seen)]
+    return sorted(found, key=lambda finding: finding.severity)
+
+
+def admit(store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = "") -> None:
+    """Raise a :class:`DataError` of one line if something is wrong with a data set."""
+    quick = survey(store, digests=False)
+    _refuse(check(store, task, splits, overlap=overlap, surveyed=quick), name)
+
+
+def admit_graphs(store: GraphStore, *, name: str) -> None:
+    """The same for graphs to predict: what they hold must be sound, labels and splits are not
+    asked for."""
+    _refuse(_values(survey(store, digests=False)), name)
+
+
+def _refuse(found: Iterable[Finding], name: str) -> None:
+    wrong = [finding.message for finding in found if finding.severity == "error"]
+    if wrong:
+        raise DataError(f"{name} can't be used: {'; '.join(wrong)}")
+
+
+# -- graphs ---------------------------------------------------------------------------------------
+
+
+def _graphs(store: GraphStore, seen: Survey) -> Iterator[Finding]:
+    if not len(store):
+        yield Finding("error", "graphs", "there are no graphs")
+    yield from _values(seen)
+    yield from _numbered("error", "empty", store.node_counts == 0, "no nodes")
+    yield from _numbered(
+        "note", "no-edges", (store.edge_counts == 0) & (store.node_counts > 0), "no edges"
+    )
+    some = (seen.isolated > 0) & (store.edge_counts > 0)
+    what = f"nodes without an edge ({seen.isolated[some].sum()} in all)"
+    yield from _numbered("note", "isolated", some, what)
+
+
+def _values(seen: Survey) -> Iterator[Finding]:
+    """Numbers that can't be."""
+    for name, bad in seen.bad.items():
+        yield from _numbered("error", name, bad > 0, _BAD[name])
+
+
+def _numbered(
+    severity: Severity, kind: str, concerned: NDArray[np.bool_], what: str
+) -> Iterator[Finding]:
+    numbers = np.flatnonzero(concerned)
+    if len(numbers):
+        have = "graph has" if len(numbers) == 1 else "graphs have"
+        message = f"{len(numbers)} {have} {what}: {_listed(numbers, 'graph')}"
+        yield Finding(severity, kind, message, _first(numbers), len(numbers))
+
+
+def _first(numbers: NDArray[np.int64]) -> tuple[int, ...]:
+    return tuple(numbers[:SHOWN].tolist())
+
+
+def _listed(numbers: NDArray[np.int64], of: str) -> str:
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+    return f"{of}{'s' * (len(numbers) > 1)} {', '.join(map(str, _first(numbers)))}{more}"
+
+
+# -- splits ---------------------------------------------------------------------------------------
+
+
+def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> Iterator[Finding]:
+    """Positions that are none, splits without any, and positions in two splits."""
+    total = int(store.arrays["node_ptr"][-1]) if task.level == "node" else len(store)
+    for name, part in splits.items():
+        outside = part[(part < 0) | (part >= total)]
+        if len(outside):
+            message = (
+                f"the split {name} asks for {_listed(outside, task.level)}, "
+                f"but there are {total}, numbered from 0"
+            )
+            yield Finding("error", "positions", message, count=len(outside))
+        if not len(part):
+            severity: Severity = "error" if name == "train" else "note"
+            yield Finding(severity, "empty-split", f"the split {name} is empty")
+    for one, other in combinations(splits, 2):
+        shared = np.intersect1d(splits[one], splits[other])
+        if len(shared):
+            message = f"{one} and {other} share {_listed(shared, task.level)}"
+            message += f" (on purpose: {overlap})" if overlap else ""
+            graphs = () if task.level == "node" else _first(shared)
+            severity = "note" if overlap else "error"
+            yield Finding(severity, "shared", message, graphs, len(shared))
+
+
+def _same(task: Task, splits: Splits, seen: Survey) -> Iterator[Finding]:
+    """Graphs of a split that stand in an earlier one, too, under another number."""
+    if task.level == "node" or seen.digest is None:
+        return
+    for one, other in combinations(splits, 2):
+        rest = np.setdiff1d(splits[other], splits[one])
+        same = rest[np.isin(seen.digest[rest], seen.digest[splits[one]])]
+        if len(same):
+            have = "has" if len(same) == 1 else "have"
+            message = (
+                f"{_listed(same, 'graph')} of {other} {have} the same features and edges "
+                f"as one of {one}"
+            )
+            yield Finding("note", "same", message, _first(same), len(same))
+
+
+# -- labels ---------------------------------------------------------------------------------------
+
+
+def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]:
+    """Labels of the wrong shape, type or value, and missing ones; only those splits ask for."""
+    name = "node_y" if task.level == "node" else "y"
+    if name not in store.arrays:
+        yield Finding("error", "labels", f"there are no labels '{name}', one per {task.level}")
+        return
+    y = store.arrays[name]
+    wanted = (len(y),) if task.kind == "multiclass" else (len(y), task.num_logits)
+    if y.shape != wanted:
+        shape = "[G]" if task.kind == "multiclass" else f"[G, {task.num_logits}]"
+        message = f"labels of a {task.kind} task have the shape {shape}, not {list(y.shape)}"
+        yield Finding("error", "labels", message)
+        return
+    total = len(y) if task.level == "node" else len(store)
+    asked = np.unique(np.concatenate([np.zeros(0, np.int64), *splits.values()]))
+    asked = asked[(asked >= 0) & (asked < total)]
+    y = labels_at(store, task, asked)
+    fine, allowed = _possible(task, y)
+    bad = asked[~fine]
+    if len(bad):
+        value, graphs = y[~fine][0].tolist(), bad
+        if task.level == "node":
+            graphs = np.unique(np.searchsorted(store.arrays["node_ptr"], bad, side="right") - 1)
+        message = (
+            f"{len(bad)} labels are not {allowed}: that of {task.level} {bad[0]} is {value} "
+            f"({_listed(graphs, 'graph')})"
+        )
+        yield Finding("error", "labels", message, _first(graphs), len(bad))
+    elif task.kind == "multiclass" and y.dtype.kind == "f":
+        message = f"labels of a multiclass task are stored as whole numbers, not as {y.dtype}"
+        yield Finding("error", "labels", message)
+    missing = np.isnan(y).sum() if y.dtype.kind == "f" else 0
+    if missing:
+        severity: Severity = "error" if missing == y.size else "note"
+        yield Finding(
+            severity, "missing", f"{missing} of {y.size} labels are missing", count=int(missing)
+        )
+
+
+def labels_at(store: GraphStore, task: Task, positions: NDArray[np.int64]) -> NDArray[Any]:
+    """The labels of some graphs of the store or, at node level, of some rows of nodes."""
+    if task.level == "node":
+        return np.asarray(store.arrays["node_y"][positions])
+    return np.asarray(store.arrays["y"][store.index[positions]])
+
+
+def _possible(task: Task, y: NDArray[Any]) -> tuple[NDArray[np.bool_], str]:
+    """Which labels can be, and what they have to be."""
+    if task.kind == "multiclass":
+        fine = (y >= 0) & (y < task.classes) & (y == np.floor(y))
+        return fine, f"whole numbers from 0 to {task.classes - 1}"
+    if task.kind == "regression":
+        return ~np.isinf(y).any(axis=1), "finite numbers or (missing) NaN"
+    return ((y == 0) | (y == 1) | np.isnan(y)).all(axis=1), "0, 1 or (missing) NaN"
+
+
+def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]:
+    """Splits with one class only: nothing to learn in train, undefined metrics elsewhere."""
+    if not store.has("node_y" if task.level == "node" else "y"):
+        return
+    for name, part in splits.items():
+        y = labels_at(store, task, part)
+        columns = y.T if y.ndim > 1 else y[None]
+        constant = [_constant(column) for column in columns]
+        if not len(part) or not any(constant):
+            continue
+        useless = name == "train" and task.kind != "regression" and all(constant)
+        what = "one class only" if task.kind != "regression" else "one value only"
+        if len(columns) > 1:
+            what = f"{what} in {sum(constant)} of {len(columns)} labels"
+        elif len(present := columns[0][columns[0] == columns[0]]):
+            what = f"{what}: {_class_name(store, task, float(present[0]))}"
+        else:
+            what = "no label"
+        yield Finding("error" if useless else "note", "one-class", f"{name} has {what}")
+
+
+def _constant(column: NDArray[Any]) -> bool:
+    present = column[column == column]  # without NaN
+    return len(present) == 0 or bool((present == present[0]).all())
+
+
+def _class_name(store: GraphStore, task: Task, value: float) -> str:
+    names = store.meta.get("classes") or ()
+    known = task.kind != "regression" and value == int(value) and 0 <= value < len(names)
+    return str(names[int(value)]) if known else f"{value:g}"

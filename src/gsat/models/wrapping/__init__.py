@@ -1,0 +1,1 @@
+"""Any PyTorch Geometric network as a backbone."""

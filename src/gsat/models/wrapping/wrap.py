@@ -1,0 +1,305 @@
+"""`wrap`: any PyTorch Geometric network as a backbone, without a change to it."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.models.backbone import Backbone, seeded
+from gsat.models.wrapping.examine import (
+    check_embeddings,
+    examples,
+    message_passing,
+    parameters,
+    shorten,
+)
+from gsat.models.wrapping.message_weights import Pass
+from gsat.ops import Draws
+from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
+
+# torch's generator is one for the whole process: two trainings in two threads take turns.
+_GENERATOR = threading.Lock()
+
+
+def wrap(
+    module: nn.Module,
+    task: Task,
+    *,
+    embed: str | None = None,
+    example: Data | GraphStore | Iterable[Data] | None = None,
+    seed: int = 0,
+) -> Wrapped:
+    """Make a backbone of any PyG network: ``gsat.GSAT(gsat.wrap(module, task=data.task))``.
+
+    The network's ``forward`` takes ``x`` and ``edge_index`` and, if it names them, ``edge_attr``,
+    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the caller's graphs.
+    It returns node embeddings [N, hidden] (then they are summed over each graph and a linear layer
+    follows) or the logits of graphs [B, num_logits]. Without a source of random draws it runs in
+    evaluation mode. Its weights are shared, not copied: training the model trains the module. What
+    its forward keeps on itself, other than in buffers, is forgotten after each run.
+
+    Attention multiplies the messages of every message-passing layer; a layer with an optional
+    ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours weighs its
+    terms by it. A network that lets nodes know of each other in another way (a norm over the
+    graph, a virtual node, attention between all nodes) gives a warning.
+
+    Args:
+        module: the network. task: what the logits are for.
+        embed: the name of the submodule whose output is the node embeddings, where the network
+            returns logits (the message-passing layer that runs last).
+        example: a graph or some, to try the network on; without it, random ones with as many
+            features as one of its parts takes.
+        seed: decides the initial weights of the linear layer, if there is one.
+    """
+    return Wrapped(module, task, embed=embed, example=example, seed=seed)
+
+
+class Wrapped(Backbone):
+    """A foreign network as a backbone; see :func:`wrap`.
+
+    Attributes:
+        module: the network. gives: ``nodes`` or ``graphs``, what a row of its output belongs to.
+    """
+
+    name = "wrapped"
+
+    def __init__(
+        self,
+        module: nn.Module,
+        task: Task,
+        *,
+        embed: str | None = None,
+        example: Data | GraphStore | Iterable[Data] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(task, Task):
+            raise GSATError(f"task= is what the network predicts, data.task say, not {task!r}")
+        self.module, self.task, self.embed_name = module, task, embed
+        self.takes = parameters(module)
+        layers = message_passing(module)
+        if embed is not None and embed not in dict(module.named_modules()):
+            known = ", ".join(name for name, _ in module.named_children())
+            raise GSATError(
+                f"the network has no submodule '{embed}' to embed with; it has: {known}"
+            )
+        # PyG's ready-made networks hand edge attributes to layers that were not built for them.
+        ready = [x for x in layers if "edge_attr" in inspect.signature(x.forward).parameters]
+        refused = ready and all(getattr(layer, "edge_dim", 0) is None for layer in ready)
+        self.edge_attr = "edge_attr" in self.takes and not refused
+        self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
+
+        batch = self._try(examples(module, layers, self.edge_attr, example))
+        if self.gives == "nodes":
+            with seeded(seed, "wrapped"):
+                self.head = nn.Linear(self.hidden, task.num_logits)
+            self.head.to(self._like.device, self._like.dtype)
+        self.config = {
+            "module": " ".join(repr(module).split()),
+            "task": task.as_dict(),
+            "embed": embed,
+            "gives": self.gives,
+            "hidden": self.hidden,
+            "in_features": batch.x.shape[1],
+            "edge_features": batch.edge_attr.shape[1]
+            if self.edge_attr and batch.edge_attr is not None
+            else 0,
+        }
+
+    @classmethod
+    def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
+        """Not possible: only the caller can make the network."""
+        raise GSATError(
+            "the backbone 'wrapped' is a network of your own; train it in Python: "
+            "gsat.fit(gsat.GSAT(gsat.wrap(module, task=data.task)), data)"
+        )
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Not possible: only the caller can make the network."""
+        raise own_module(config["module"])
+
+    def embed(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        out, run = self._run(batch, attention, draws)
+        return self._embeddings(out, run.kept, batch)
+
+    def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
+        """Logits by one linear layer, after sum pooling or of single nodes, where the network
+        itself gives node embeddings."""
+        if self.gives == "graphs":
+            raise GSATError("this network gives logits of graphs; it has no read-out of its own")
+        return self.head(self.pooled(embeddings, batch, "sum"))
+
+    @property
+    def hops(self) -> int:
+        """How many times messages were passed on when the network was tried."""
+        return self._hops
+
+    def forward(
+        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+    ) -> Tensor:
+        """Logits [B, num_logits]; see :meth:`Backbone.forward`."""
+        if self.gives == "nodes":
+            return super().forward(batch, attention, draws)
+        out, _ = self._run(batch, attention, draws)
+        if len(out) != batch.num_graphs:
+            raise DataError(
+                f"the network gave {len(out)} rows for {batch.num_graphs} graphs; leave graphs "
+                f"without nodes out, or let it pool with batch_size"
+            )
+        return out
+
+    # -- running it -----------------------------------------------------------------------------
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor of the device and the precision the network works in."""
+        found = (p for p in self.module.parameters() if p.is_floating_point())
+        return next(found, torch.zeros(()))
+
+    def _run(
+        self, batch: GraphBatch, attention: Tensor | None, draws: Draws | None
+    ) -> tuple[Any, Pass]:
+        inputs, attention = self._inputs(batch), batch.weighted(attention)
+        keep = self.module.get_submodule(self.embed_name) if self.embed_name is not None else None
+        weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
+        run = Pass(inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None)
+        twin = run.twin(self.module)
+        with _seeded_generator(draws, batch):
+            out = twin(**{name: inputs[name] for name in self.takes if name in inputs})
+        if not run.rounds:
+            raise GSATError(
+                f"no message-passing layer of {type(self.module).__name__} was used in its "
+                f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
+            )
+        if not run.kept:
+            raise GSATError(f"embed='{self.embed_name}' was not used in the network's forward")
+        return out, run
+
+    def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
+        def cast(values: Tensor) -> Tensor:
+            whole = self.whole_numbers and not values.is_floating_point()
+            return values if whole else values.to(self._like.dtype)
+
+        edges = batch.edge_index[:, batch.by_caller]
+        inputs = {
+            "x": cast(batch.x),
+            "edge_index": edges,
+            "batch": batch.node_graph,
+            "batch_size": batch.num_graphs,
+        }
+        if self.edge_attr and batch.edge_attr is not None:
+            inputs["edge_attr"] = cast(batch.edge_attr[batch.by_caller])
+        elif self.takes.get("edge_attr"):
+            raise DataError("this network needs edge features and the graphs have none")
+        if self.takes.get("edge_weight"):
+            inputs["edge_weight"] = torch.ones_like(edges[0], dtype=self._like.dtype)
+        return inputs
+
+    def _embeddings(self, out: Any, kept: list[Any], batch: GraphBatch) -> Tensor:
+        found = out if self.gives == "nodes" and self.embed_name is None else kept[-1]
+        return check_embeddings(found, batch, self.embed_name)
+
+    # -- trying it ------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _try(self, examples: list[GraphBatch]) -> GraphBatch:
+        """Find out what the network gives, and how wide its embeddings are, from a run on the first
+        of the examples that it takes."""
+        problems: list[Exception] = []
+        for example in examples:
+            batch = example.to(self._like.device)
+            zeros = torch.zeros(batch.num_edges, device=batch.x.device)
+            try:
+                out, run = self._run(batch, zeros, None)
+            except GSATError:
+                raise
+            except Exception as error:
+                problems.append(error)
+                continue
+            self.gives = self._kind(out, batch)
+            embeddings = self._embeddings(out, run.kept, batch)
+            self._hops = run.rounds
+            self.hidden = embeddings.shape[1]
+            self._warn_of_leaks(batch, zeros, embeddings)
+            return example
+        reason = " ".join(f"{type(problems[0]).__name__}: {problems[0]}".split())
+        shapes = f"x {list(examples[0].x.shape)}, edge_index {[2, examples[0].num_edges]}"
+        raise GSATError(
+            f"the network could not be run on {shapes} ({shorten(reason)}); give wrap() a graph it "
+            f"is made for: example=data.train[0]"
+        ) from problems[0]
+
+    def _kind(self, out: Any, batch: GraphBatch) -> str:
+        shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        if isinstance(out, Tensor) and out.dim() == 2:
+            if len(out) == batch.num_nodes:
+                return "nodes"
+            of_graphs = len(out) == batch.num_graphs and out.shape[1] == self.task.num_logits
+            if of_graphs and self.task.level == "graph":
+                return "graphs"
+            if len(out) == 1 and "batch" not in self.takes:
+                raise GSATError(
+                    "the network gives one row for a batch of 2 graphs; let its forward take "
+                    "'batch' and pool with it"
+                )
+        raise GSATError(
+            f"the network must give node embeddings [{batch.num_nodes}, hidden] or logits "
+            f"[{batch.num_graphs}, {self.task.num_logits}] for a batch of {batch.num_graphs} "
+            f"graphs with {batch.num_nodes} nodes, not {shape}"
+        )
+
+    def _warn_of_leaks(self, batch: GraphBatch, zeros: Tensor, before: Tensor) -> None:
+        """With all edges at 0 a node must know nothing of the others; say so if it does."""
+        noise = torch.randn(batch.x.shape, generator=torch.Generator().manual_seed(0))
+        if batch.x.is_floating_point():
+            changed = batch.x + noise.to(batch.x)
+        else:
+            changed = batch.x.roll(1, 0)
+        changed[0] = batch.x[0]
+        after = self.embed(replace(batch, x=changed), zeros)
+        if not torch.equal(before[0], after[0]):
+            warnings.warn(
+                f"{type(self.module).__name__} lets a node know of others even when attention is 0 "
+                f"on every edge (by a norm over the graph, a softmax out of reach, attention "
+                f"between all nodes, …): its explanations may miss what passes there",
+                stacklevel=5,
+            )
+
+
+def own_module(described: str | None) -> GSATError:
+    """The error that asks for the network of a run."""
+    return GSATError(
+        f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
+        f"model again and pass model= to gsat.load or gsat.resume in Python"
+    )
+
+
+@contextmanager
+def _seeded_generator(draws: Draws | None, batch: GraphBatch) -> Iterator[None]:
+    """Foreign dropout draws from torch's own generator: seeded by the step's draws and its graphs,
+    and left as it was."""
+    if draws is None:
+        yield
+        return
+    devices = [batch.x.device] if batch.x.is_cuda else []
+    with _GENERATOR, torch.random.fork_rng(devices=devices):
+        torch.manual_seed(draws.child("torch", batch.graph_row.tolist()).torch_seed())
+        yield

@@ -1,0 +1,159 @@
+"""Metrics of a model on a split: prediction, and explanation where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat import metrics
+from gsat.errors import DataError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs.neighbourhood import edges_within
+from gsat.models import InterpretableModel, ModelOutput
+from gsat.tasks import Task
+
+_EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+_PAIRS = 1 << 24  # of a node and an edge, looked at in one piece
+
+Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
+
+
+def evaluate(
+    store: GraphStore,
+    task: Task,
+    score: Score,
+    batch_size: int,
+    hops: int | None = None,
+    explains: bool = True,
+) -> dict[str, Any]:
+    """All metrics of a split, as fractions; None where one is undefined.
+
+    Args:
+        score: gives what the model says of a batch and the losses to average over batches.
+        hops: how far away an answer looks; needed at node level.
+        explains: whether its edge scores mean anything.
+
+    Raises:
+        FloatingPointError: the model says something that is not a finite number.
+    """
+    if not len(store):
+        raise DataError("the split has no graphs to evaluate")
+    y = torch.from_numpy(store.labels(task.level))
+    task.check_labels(y)
+    logits, weights, losses = [], [], []
+    for batch in store.batches(batch_size):
+        said, parts = score(batch)
+        logits.append(said.logits.cpu())
+        weights.append(said.edge_weight.cpu())
+        losses.append({name: float(value) for name, value in parts.items()})
+    for name, found in (("predictions", logits), ("edge scores", weights)):
+        if not all(bool(part.isfinite().all()) for part in found):
+            raise FloatingPointError(f"{name} are NaN or infinite")
+    if not np.isfinite([value for loss in losses for value in loss.values()]).all():
+        raise FloatingPointError("losses are NaN or infinite")
+    out: dict[str, Any] = {
+        # Unweighted over batches, as published; it breaks ties between epochs.
+        name: float(np.mean([loss[name] for loss in losses]))
+        for name in losses[0]
+    }
+    out.update(task.scores(torch.cat(logits), y))
+    edge_scores = torch.cat(weights).numpy()
+    if not explains:
+        out.update(dict.fromkeys(_EXPLANATION))
+    elif task.level == "node":
+        assert hops is not None
+        out.update(node_explanation_metrics(store, edge_scores, hops))
+    else:
+        out.update(explanation_metrics(store, edge_scores))
+    return out
+
+
+def node_explanation_metrics(
+    store: GraphStore, scores: NDArray[Any], hops: int
+) -> dict[str, float | None]:
+    """How well edge scores [E] (stored order) find the true edges, node by node.
+
+    The protocol of GNNExplainer and PGExplainer: every node of a motif (``node_truth``) that the
+    view asks for is explained within its own computation graph; the edges of all these graphs are
+    pooled, so an edge counts once for each node that sees it.
+    """
+    if not store.has("edge_truth") or not store.has("node_truth"):
+        return dict.fromkeys(_EXPLANATION)
+    seen, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    first = 0
+    for position, edges in enumerate(store.edge_counts):
+        batch = store.batch([position])
+        assert batch.node_truth is not None
+        nodes = batch.at_targets(torch.arange(batch.num_nodes))
+        nodes = nodes[batch.node_truth[nodes] > 0]
+        for some in nodes.split(max(1, _PAIRS // max(1, int(edges)))):
+            inside = edges_within(batch.edge_index, some, hops, batch.num_nodes)
+            seen.append(inside.nonzero()[:, 1].numpy() + first)
+            counts.append(inside.sum(dim=1).numpy())
+        first += edges
+    rows = np.concatenate(seen)
+    truth = store.arrays["edge_truth"][_edges(store)]
+    return _explanation(scores[rows], truth[rows], np.concatenate(counts))
+
+
+def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
+    """How well edge scores [E] (stored order) find the true edges of a split.
+
+    Where graphs say whether they are ``annotated``, only those that are count.
+    """
+    if not store.has("edge_truth"):
+        return dict.fromkeys(_EXPLANATION)
+    counts = store.edge_counts
+    used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
+    view = store
+    if used is not None and not used.all():
+        scores = scores[np.repeat(used, counts)]
+        view = store.select(used)
+        counts = counts[used]
+    return _explanation(scores, view.arrays["edge_truth"][_edges(view)], counts)
+
+
+def _explanation(
+    scores: NDArray[Any], truth: NDArray[Any], counts: NDArray[Any]
+) -> dict[str, float | None]:
+    """The metrics of scores and truth [E], where what is explained has ``counts`` edges each."""
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    auc = metrics.explanation_auc(scores, truth)
+    precision = metrics.precision_at_k(scores, truth, ptr, k=5) if truth.any() else None
+    mean = metrics.mean_graph_auc(scores, truth, ptr)
+    return dict(zip(_EXPLANATION, (auc, mean, precision), strict=True))
+
+
+def evaluate_model(
+    model: InterpretableModel, store: GraphStore, batch_size: int = 256
+) -> dict[str, Any]:
+    """Metrics of a trained model on a split, without losses of training."""
+
+    def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
+        said = model(batch)
+        assert batch.y is not None
+        return said, {"loss": model.task.loss(said.logits, batch.y)}
+
+    model.check_fits(store)
+    with model.evaluating():
+        try:
+            hops, explains = hops_of(model), model.explains
+            return evaluate(store, model.task, score, batch_size, hops, explains)
+        except FloatingPointError as error:
+            raise DataError(f"the model's {error}; look for NaN in the features") from None
+
+
+def hops_of(model: InterpretableModel) -> int | None:
+    """How far away the answers look; None at graph level, where it is not asked."""
+    return model.backbone.hops if model.task.level == "node" else None
+
+
+def _edges(store: GraphStore) -> NDArray[np.int64]:
+    from gsat.graphs.store import ranges
+
+    return ranges(store.arrays["edge_ptr"][store.index], store.edge_counts)

@@ -1,0 +1,77 @@
+"""Parts of graphs, against PyG's own subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import remove_isolated_nodes, to_undirected
+
+from gsat.graphs import GraphBatch, from_pyg
+from gsat.graphs.subgraph import part_of
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
+def test_a_part_is_what_pyg_leaves_of_the_edges(
+    share: float, random_graphs: Callable[..., list[Data]]
+) -> None:
+    batch: GraphBatch = from_pyg(random_graphs(3, 20)).batch()
+    keep = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1)) < share
+    part, nodes = part_of(batch, keep)
+    assert batch.edge_attr is not None
+    left = batch.edge_index[:, keep]
+    # PyG looks for nodes without a loop as their only edge; here a loop touches its node, too.
+    touched = torch.isin(torch.arange(batch.num_nodes), left)
+    assert torch.equal(nodes, touched.nonzero()[:, 0])
+    index, attributes, mask = remove_isolated_nodes(left, batch.edge_attr[keep], batch.num_nodes)
+    loops_only = touched & ~mask
+    if not loops_only.any():
+        assert torch.equal(part.edge_index, index)
+        assert torch.equal(part.edge_attr, attributes)
+    assert torch.equal(nodes[part.edge_index], left)
+    assert torch.equal(part.edge_attr, batch.edge_attr[keep])
+    assert torch.equal(part.x, batch.x[nodes])
+    assert torch.equal(part.node_id, batch.node_id[nodes])
+    assert torch.equal(part.edge_id, batch.edge_id[keep])
+    assert part.y is batch.y
+    assert part.num_graphs == batch.num_graphs
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_what_is_known_of_a_batch_holds_of_a_part(
+    share: float, random_graphs: Callable[..., list[Data]]
+) -> None:
+    batch: GraphBatch = from_pyg(random_graphs(5, 20)).batch()
+    keep = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(2)) < share
+    part, nodes = part_of(batch, keep)
+    n, e, graphs = part.num_nodes, part.num_edges, part.num_graphs
+    assert torch.equal(part.node_graph, batch.node_graph[nodes])
+    for ptr, group, groups in (
+        (part.node_ptr, part.node_graph, graphs),
+        (part.edge_ptr, part.edge_graph, graphs),
+        (part.dst_ptr, part.dst, n),
+        (part.src_ptr, part.src, n),
+    ):
+        counts = np.bincount(group.numpy(), minlength=groups)
+        assert ptr.tolist() == [0, *np.cumsum(counts).tolist()]
+    assert part.dst.diff().min() >= 0 if e > 1 else True
+    assert sorted(part.by_src.tolist()) == sorted(part.by_caller.tolist()) == list(range(e))
+    assert part.src[part.by_src].diff().min() >= 0 if e > 1 else True
+    original = keep.nonzero()[:, 0]
+    kept_order = [edge for edge in batch.by_caller.tolist() if keep[edge]]
+    assert original[part.by_caller].tolist() == kept_order
+    for edge, pair in enumerate(part.pair.tolist()):
+        old = int(batch.pair[original[edge]])
+        assert int(original[pair]) == (old if keep[old] else int(original[edge]))
+
+
+def test_all_edges_leave_a_connected_graph_as_it_is() -> None:
+    ring = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
+    batch = from_pyg([Data(x=torch.rand(5, 2), edge_index=to_undirected(ring))]).batch()
+    part, nodes = part_of(batch, torch.ones(10, dtype=torch.bool))
+    assert nodes.tolist() == list(range(5))
+    for name in ("src", "dst", "by_src", "pair", "dst_ptr", "src_ptr", "node_ptr", "edge_ptr"):
+        assert torch.equal(getattr(part, name), getattr(batch, name)), name

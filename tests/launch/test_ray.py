@@ -1,0 +1,357 @@
+"""Runs on Ray: as in one process, bit for bit, whatever befalls the workers.
+
+A cluster of two nodes with one CPU each is begun on this machine, once; it needs no network. The
+first tests come while this process is not connected to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from training_harness import (
+    differing,
+    epochs_logged,
+    is_marked,
+    mark,
+    one_line,
+    outcome,
+    small_recipe,
+)
+
+import gsat
+from gsat.errors import MissingExtraError, RunError
+from gsat.launch import ray
+from gsat.launch.ray import train_on_ray
+from gsat.training.loop import Interrupted
+from gsat.training.recipe import from_tables, make_recipe
+from gsat.training.results import read_records
+from gsat.training.run_directory import RunDirectory
+
+pytestmark = pytest.mark.medium
+
+ENDLESS = 1_000_000
+NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where the cluster is."""
+    pytest.importorskip("ray", reason=NO_RAY)
+    from ray.cluster_utils import Cluster
+
+    short = tempfile.mkdtemp(dir="/tmp")
+    (Path(short) / "ray").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", short)
+        patch.setenv("RAY_worker_niceness", "0")  # other tests run beside
+        nodes = Cluster(True, head_node_args={"include_dashboard": False})
+        nodes.add_node()
+        yield nodes.address
+        nodes.shutdown()
+    shutil.rmtree(short, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def connected(address: str) -> Iterator[Any]:
+    """Ray, as a process has it that works with Ray itself."""
+    import ray
+
+    ray.init(address, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+def logged(path: Path) -> int:
+    return len(epochs_logged(path)) if (path / "metrics.jsonl").exists() else 0
+
+
+def saved(path: Path) -> int:
+    return int((path / "ckpt" / "LAST").read_text().strip().removeprefix("epoch-"))
+
+
+def once(holds: Callable[[], object], act: Callable[[], object]) -> threading.Thread:
+    """Do something as soon as something holds."""
+
+    def watch() -> None:
+        deadline = time.monotonic() + 120
+        while not holds():
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.005)
+        act()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def worker_of(path: Path) -> int:
+    """The process that trains in a run directory: it holds its lock."""
+    lock = (path / ".lock").resolve()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and process.name != str(os.getpid()):
+            try:
+                if any(handle.readlink() == lock for handle in (process / "fd").iterdir()):
+                    return int(process.name)
+            except OSError:
+                continue  # it has ended, or is not ours
+    raise AssertionError(f"nobody is training in {path}")
+
+
+@pytest.mark.parametrize("told", ["by the caller", "by RAY_ADDRESS"])
+def test_where_no_cluster_is_it_says_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    pytest.importorskip("ray", reason=NO_RAY)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+        if told == "by RAY_ADDRESS":
+            monkeypatch.setenv("RAY_ADDRESS", where)
+        given = where if told == "by the caller" else None
+        with pytest.raises(RunError, match=f"can't connect to Ray at '{where}'") as caught:
+            train_on_ray({"run": small_recipe()}, tmp_path, address=given)
+    one_line(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_ray_of_our_own_ends_with_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason=NO_RAY)
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    monkeypatch.chdir(tmp_path)
+    sockets: list[Path] = []
+
+    def done(name: str, result: Any) -> None:
+        sockets.extend(Path(node["ObjectStoreSocketName"]) for node in ray.nodes())
+        assert ray.cluster_resources()["CPU"] == 1
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+    ended = train_on_ray({"run": small_recipe(0, epochs=1)}, "runs", jobs=1, done=done)
+    assert ended.results["run"] == json.loads((tmp_path / "runs/run/result.json").read_text())
+    assert not ray.is_initialized()
+    assert [str(path).startswith("/tmp/gsat-") for path in sockets] == [True]
+    assert not Path(*sockets[0].parts[:3]).exists()
+
+
+def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_other(
+    address: str, tmp_path: Path, uninterrupted: dict[str, bytes]
+) -> None:
+    import ray
+
+    folder, file = tmp_path / "runs", tmp_path / "results" / "runs.jsonl"
+    folder.mkdir()
+    (folder / "broken").write_text("in the way")
+    runs = {"broken": small_recipe(2), "zero": small_recipe(0), "one": small_recipe(1)}
+    came: dict[str, Any] = {}
+    ended = train_on_ray(
+        runs, folder, address=address, record=file, done=lambda name, r: came.update({name: r})
+    )
+    assert not ray.is_initialized()
+    socket.create_connection(address.rsplit(":", 1)).close()  # the cluster goes on without us
+    assert ended.left == []
+    assert list(ended.failures) == ["broken"]
+    assert "is not an empty folder" in one_line(RunError(ended.failures["broken"]))
+    assert came == {**ended.results, **ended.failures}
+    alone = gsat.train(small_recipe(1), tmp_path / "alone")
+    assert differing(outcome(folder / "one"), outcome(alone.path)) == []
+    assert differing(outcome(folder / "zero"), uninterrupted) == []
+    same = {"seconds": ended.results["one"]["seconds"]}
+    assert ended.results["one"] == json.loads(json.dumps({**alone.result, **same}))
+    recorded = {line["seed"]: line for line in read_records(file)}
+    assert sorted(recorded) == [0, 1]
+    for name in ("zero", "one"):
+        line = recorded[runs[name].seed]
+        assert {key: line[key] for key in ended.results[name]} == ended.results[name]
+        assert from_tables(line["recipe"]) == runs[name]
+        assert line["threads"] == 1
+
+
+def test_workers_of_a_cluster_share_backbones(address: str, tmp_path: Path) -> None:
+    small = {"hidden": 8, "layers": 1, "epochs": 2, "graphs": 60, "explain_epochs": 1}
+    for name, rate in (("one", 0.1), ("two", 0.01)):
+        settings = {**small, "explain_lr": rate}
+        run = {name: make_recipe("ba2motifs", method="pgexplainer", settings=settings)}
+        ended = train_on_ray(
+            run, tmp_path, address=address, pretrained_cache=tmp_path / "pretrained_cache"
+        )
+        assert ended.failures == {}
+        mark(tmp_path / "pretrained_cache")
+    assert not is_marked(tmp_path / "one")
+    assert is_marked(tmp_path / "two")
+
+
+def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(
+    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time comes in the middle of a long run; in the next call its worker is killed."""
+    folder, file = tmp_path / "runs", tmp_path / "runs.jsonl"
+    long = folder / "long"
+    runs = {"short": small_recipe(0, epochs=1), "long": small_recipe(1, epochs=150)}
+    clock = SimpleNamespace(monotonic=lambda: 2.0 if logged(long) >= 3 else 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ray, "time", clock)
+        ended = train_on_ray(runs, folder, record=file, deadline=1.0)
+    assert ended.left == ["long"]
+    assert list(ended.results) == ["short"]
+    assert ended.failures == {}
+    before = saved(long)
+    assert 3 <= before == logged(long) < 150
+    assert not (long / "result.json").exists()
+
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.append(worker_of(long))
+        os.kill(killed[0], signal.SIGKILL)
+
+    watch = once(lambda: logged(long) > before + 1, kill)
+    ended = train_on_ray(runs, folder, record=file)
+    watch.join()
+    assert len(killed) == 1
+    assert connected.is_initialized()
+    assert ended.left == []
+    assert ended.failures == {}
+    assert set(ended.results) == {"short", "long"}
+    # The last checkpoint and the one before it are kept: it went on from where the time came.
+    assert {folder.name for folder in (long / "ckpt").glob("epoch-*")} == {
+        f"epoch-{before}", "epoch-150"
+    }  # fmt: skip
+    gsat.train(runs["long"], tmp_path / "alone")
+    assert differing(outcome(long), outcome(tmp_path / "alone")) == []
+
+    again = train_on_ray(runs, folder, record=file)
+    assert again.results == ended.results
+    assert sorted(line["seed"] for line in read_records(file)) == [0, 1]
+    for path in folder.iterdir():
+        assert json.loads((path / "result.json").read_text()) == ended.results[path.name]
+
+
+@pytest.mark.usefixtures("connected")
+def test_ctrl_c_saves_the_running_epoch_and_begins_nothing_new(tmp_path: Path) -> None:
+    runs = {name: small_recipe(0, epochs=ENDLESS) for name in ("runs", "waits")}
+    once(lambda: logged(tmp_path / "runs") >= 2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted) as caught:
+        train_on_ray(runs, tmp_path, jobs=1)
+    assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
+    assert 2 <= saved(tmp_path / "runs") == logged(tmp_path / "runs")
+    assert not (tmp_path / "waits").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_stop_in_time_is_ended(
+    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The asking is lost on the way."""
+    path, cancel = tmp_path / "deaf", connected.cancel
+
+    def lossy(task: Any, *, force: bool = False) -> None:
+        if force:
+            cancel(task, force=True)
+
+    monkeypatch.setattr(connected, "cancel", lossy)
+    monkeypatch.setattr(ray, "_GRACE", 0.2)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() if logged(path) else 0.0)
+    monkeypatch.setattr(ray, "time", clock)
+    runs = {"deaf": small_recipe(0, epochs=ENDLESS)}
+    ended = train_on_ray(runs, tmp_path, deadline=1.0)
+    assert ended.left == ["deaf"]
+    assert not (path / "ckpt" / "LAST").exists()
+    with pytest.raises(AssertionError, match="nobody is training"):
+        worker_of(path)
+
+
+@pytest.mark.usefixtures("connected")
+def test_no_task_goes_on_without_its_caller(tmp_path: Path) -> None:
+    runs = {"short": small_recipe(0, epochs=1), "long": small_recipe(1, epochs=ENDLESS)}
+
+    def done(name: str, result: Any) -> None:
+        deadline = time.monotonic() + 120
+        while logged(tmp_path / "long") < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train_on_ray(runs, tmp_path, done=done)
+    with pytest.raises(AssertionError, match="nobody is training"):
+        worker_of(tmp_path / "long")
+
+
+@pytest.mark.usefixtures("connected")
+def test_when_the_time_has_come_before_nothing_is_begun(tmp_path: Path) -> None:
+    runs = {"a": small_recipe(0), "b": small_recipe(1)}
+    ended = train_on_ray(runs, tmp_path, deadline=time.monotonic())
+    assert ended == ray.Outcome({}, {}, ["a", "b"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("connected")
+def test_a_worker_that_always_dies_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "_RETRIES", 0)
+    path = tmp_path / "dies"
+    once(lambda: logged(path) >= 1, lambda: os.kill(worker_of(path), signal.SIGKILL))
+    came: list[Any] = []
+    runs = {"dies": small_recipe(0, epochs=ENDLESS)}
+    ended = train_on_ray(runs, tmp_path, done=lambda *said: came.append(said))
+    assert list(ended.failures) == ["dies"]
+    assert "worker" in one_line(RunError(ended.failures["dies"]))
+    assert came == [("dies", ended.failures["dies"])]
+
+
+@pytest.mark.usefixtures("address")
+def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
+    """Neither by the caller nor by a node whose folder the caller does not see."""
+    gsat.train(small_recipe(0, epochs=1), tmp_path / "run")
+    other = small_recipe(0, epochs=2)
+    with pytest.raises(RunError, match="holds a run with another recipe") as caught:
+        train_on_ray({"run": other}, tmp_path)
+    answer = ray._train_there(json.dumps(other.tables()), str(tmp_path / "run"))
+    assert json.loads(answer) == {"failed": one_line(caught.value)}
+
+
+def test_a_worker_waits_for_the_one_before_it_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray may give up a node whose processes still live."""
+    recipe, path = small_recipe(0, epochs=2), tmp_path / "run"
+    tables = json.dumps(recipe.tables())
+    before = RunDirectory.create(path, recipe)
+    with ExitStack() as held:
+        held.enter_context(before.locked())
+        monkeypatch.setattr(ray, "_HANDOVER", 0.3)
+        answer = json.loads(ray._train_there(tables, str(path)))
+        assert answer == {"busy": True}  # left, not failed: somebody else is at it
+        monkeypatch.setattr(ray, "_HANDOVER", 60.0)
+        release = threading.Timer(0.5, held.close)
+        release.start()
+        answer = json.loads(ray._train_there(tables, str(path)))
+        release.join()
+    assert answer["result"] == before.result
+
+
+def test_without_ray_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[ray\]'") as caught:
+        train_on_ray({"run": small_recipe()}, tmp_path)
+    one_line(caught.value)

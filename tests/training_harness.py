@@ -1,0 +1,128 @@
+"""Small runs, what they leave behind, and a process in which to kill them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from gsat.launch.progress import Progress
+from gsat.training import checkpoint
+from gsat.training.recipe import Recipe, make_recipe
+
+# Selectable are the epochs 11, 12 and 13: r settles in epoch 4, two steps an epoch.
+SMALL: dict[str, Any] = {
+    "graphs": 60,
+    "epochs": 14,
+    "batch_size": 32,
+    "hidden": 8,
+    "layers": 1,
+    "r_interval": 1,
+}
+
+
+def small_recipe(seed: int = 0, method: str = "gsat", **settings: Any) -> Recipe:
+    """A run of a third of a second."""
+    chosen = {**SMALL, **settings}
+    if method != "gsat":
+        del chosen["r_interval"]
+    return make_recipe("ba2motifs", method=method, seed=seed, settings=chosen)
+
+
+@contextmanager
+def stopping(epochs: int) -> Iterator[None]:
+    """Training breaks off when so many epochs are logged, the last one unsaved."""
+    left = [epochs]
+
+    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "advance", advance)
+        yield
+
+
+def outcome(path: Path) -> dict[str, bytes]:
+    """Everything of a finished run that may not depend on how often it was interrupted."""
+    last = path / "ckpt" / (path / "ckpt" / "LAST").read_text().strip()
+    files = [path / "metrics.jsonl", *(path / "best").iterdir(), *last.iterdir()]
+    found = {str(file.relative_to(path)): file.read_bytes() for file in files}
+    result = json.loads((path / "result.json").read_text())
+    assert result.pop("seconds") > 0
+    return {**found, "result.json": json.dumps(result).encode()}
+
+
+def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
+    """The names of the files that two runs do not have in common, byte by byte."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def epochs_logged(path: Path) -> list[dict[str, Any]]:
+    """The lines of ``metrics.jsonl``."""
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def left_over(path: Path) -> list[str]:
+    """Files that were being written when a run was killed."""
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*.partial"))
+
+
+def flip_byte(file: Path, where: float = 0.5) -> None:
+    """Damage a file in one bit, at a fraction of its length."""
+    content = bytearray(file.read_bytes())
+    content[int(len(content) * where)] ^= 1
+    file.write_bytes(content)
+
+
+def mark(pretrained_cache: Path) -> None:
+    """Make the one first phase on a pretrained_cache known by the loss of its first epoch, 42."""
+    (kept,) = pretrained_cache.glob("*/seed-0")
+    state, _ = checkpoint.read(kept)
+    state.values["log"][0]["train"]["loss"] = 42.0
+    checkpoint.write(kept, state)
+
+
+def is_marked(run: Path) -> bool:
+    """Whether a run has taken it from there."""
+    return epochs_logged(run)[0]["train"]["loss"] == 42.0
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error, which must be one line that says something."""
+    text = str(error)
+    assert text.strip()
+    assert "\n" not in text
+    return text
+
+
+class Victim:
+    """Talks to ``training_victim.py``: imported once, it forks a fresh child for every run."""
+
+    def __enter__(self) -> Self:
+        script = Path(__file__).with_name("training_victim.py")
+        self.process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+    def train(self, recipe: Recipe, out: Path, **how: Any) -> dict[str, Any]:
+        """Train in a child; see the script for what may befall it and what comes back."""
+        assert self.process.stdin
+        assert self.process.stdout
+        request = {"tables": recipe.tables(), "out": str(out), **how}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
