@@ -16,9 +16,14 @@ import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gsat.errors import GSATError
+from gsat.errors import DataError, GSATError, RecipeError
+
+if TYPE_CHECKING:
+    from gsat.datasets.source import DatasetSource
+    from gsat.methods.base import Method
+    from gsat.models.backbone import Backbone
 
 T = TypeVar("T", bound=type)
 
@@ -162,3 +167,18 @@ class Registry(Generic[T]):
                 f"{type(error).__name__}: {error}"
             ) from error
         return self._registered.setdefault(point.name, part)
+
+
+METHODS: Registry[type[Method]] = Registry(
+    "method", "gsat.methods", "register_method", "gsat.methods", RecipeError
+)
+BACKBONES: Registry[type[Backbone]] = Registry(
+    "backbone", "gsat.models", "register_backbone", "gsat.backbones", RecipeError
+)
+DATASETS: Registry[type[DatasetSource]] = Registry(
+    "data set", "gsat.datasets.sources", "register_dataset", "gsat.datasets", DataError
+)
+
+register_method = METHODS.register
+register_backbone = BACKBONES.register
+register_dataset = DATASETS.register
