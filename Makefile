@@ -1,40 +1,59 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
+#
+# On Linux, PyPI's torch brings several gigabytes of CUDA along. For the CPU build:
+#   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make demo
 PYTHON ?= python3
+JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+CORE   := $(VENV)/.installed-core
+DEV    := $(VENV)/.installed-dev
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal --durations=25
 
-.PHONY: setup demo test test-fast test-all lint bench results clean
+.PHONY: setup demo test test-fast test-all lint build bench results clean
 
-setup: $(STAMP)
+# What the demo needs: the package and its core dependencies.
+$(CORE): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "== creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "== installing torch-gsat and its core dependencies into $(VENV) (a minute or two)"
+	$(PIP) -e .
+	@touch $@
 
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing torch-gsat and what it needs into $(VENV) (a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+# What the tests need: every extra, and the tools.
+$(DEV): $(CORE)
+	@echo "== installing the extras, test and lint tools into $(VENV) (a minute or two)"
+	$(PIP) -e '.[dev]'
+	@touch $@
 
-demo: setup
+setup: $(DEV)
+
+demo: $(CORE)
+	@echo "== running the demo"
 	$(BIN)/gsat demo
 
-lint: setup
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -q -n 2 --dist loadscope
+	$(PYTEST)
 
-test-fast: setup
-	$(BIN)/pytest -q -n 2 --dist loadscope -m "not slow and not medium"
+test-fast: $(DEV)
+	$(PYTEST) -m "not slow and not medium"
 
+# One process: slow tests share the data sets that others have built.
 test-all: lint
-	$(BIN)/pytest -q -m ""
+	$(BIN)/pytest -q --durations=25 -m ""
 
-bench: setup
+build: $(DEV)
+	$(BIN)/python -m build
+
+bench: $(DEV)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-results: setup
+results: $(DEV)
 	$(BIN)/gsat results --write README.md
 	$(BIN)/gsat results --page claims --write docs/claims.md
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md

@@ -1,10 +1,19 @@
-"""What all tests share: a cache of their own, and the raw data where there is some."""
+"""What all tests share: a cache of their own, and raw data files for the tests that ask for them.
+
+A test asks for raw files by the fixture ``raw_data`` or ``raw_file``, or by the mark ``raw_data``.
+The mark is added to every test that uses the fixtures, so ``-m "not raw_data"`` leaves them out.
+Environment variables:
+
+- ``GSAT_DATA``: the folder of raw files; without it, ``../shared/data`` where it exists.
+- ``GSAT_TEST_RAW=none``: hide the raw files even where they are found; those tests are skipped.
+- ``GSAT_TEST_CACHE``: a cache folder to keep between test runs.
+"""
 
 from __future__ import annotations
 
 import os
 
-# One thread each: the tests themselves run side by side, and two teams of threads on two cores
+# One thread each: the tests themselves run side by side, and two pools of threads on two cores
 # wait for each other most of the time. Before torch is imported, and for child processes, too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -14,12 +23,44 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+HIDDEN = os.environ.get("GSAT_TEST_RAW") == "none"
+
+
+def _raw_folder() -> Path | None:
+    beside = ROOT.parent / "shared" / "data"
+    if HIDDEN:
+        return None
+    if os.environ.get("GSAT_DATA"):
+        return Path(os.environ["GSAT_DATA"])
+    return beside if beside.is_dir() else None
+
+
+RAW = _raw_folder()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that use raw files, directly or through another fixture."""
+    if "raw_data" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.raw_data)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set GSAT_DATA for the tests that ask for raw files and for no other.
+
+    A test that needs them without asking would pass here and fail for everybody else.
+    """
+    if RAW is not None and item.get_closest_marker("raw_data"):
+        os.environ["GSAT_DATA"] = str(RAW)
+    else:
+        os.environ.pop("GSAT_DATA", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests never touch the user's cache or the network; GSAT_TEST_CACHE keeps one for sessions."""
-    kept = os.environ.get("GSAT_TEST_CACHE")
+    """Keep tests away from the user's cache and from the network."""
+    # A kept cache holds data sets made from raw files: they would be in reach again.
+    kept = None if HIDDEN else os.environ.get("GSAT_TEST_CACHE")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSAT_CACHE", kept or str(tmp_path_factory.mktemp("cache")))
         patch.setenv("GSAT_OFFLINE", "1")
@@ -27,22 +68,16 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def raw_data() -> Iterator[Path]:
-    """The folder of raw files, in GSAT_DATA; tests that ask for it are skipped without one."""
-    beside = ROOT.parent / "shared" / "data"
-    if os.environ.get("GSAT_DATA"):
-        yield Path(os.environ["GSAT_DATA"])
-    elif beside.is_dir():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("GSAT_DATA", str(beside))
-            yield beside
-    else:
+def raw_data() -> Path:
+    """The folder of raw files; tests that use it are skipped where there is none."""
+    if RAW is None:
         pytest.skip("no raw data: set GSAT_DATA to the folder that holds it (docs/data.md)")
+    return RAW
 
 
 @pytest.fixture(scope="session")
 def raw_file(raw_data: Path) -> Callable[[str], Path]:
-    """A raw file by its path under GSAT_DATA; the test is skipped where it is missing."""
+    """Find a raw file by its path under GSAT_DATA; the test is skipped where it is missing."""
 
     def find(path: str) -> Path:
         if not (raw_data / path).is_file():

@@ -28,10 +28,13 @@ LONG = ("mnist75sp", "graph-sst2")
 
 
 def _marked(path: Path) -> Any:
-    name = json.loads(path.read_text("utf-8"))["name"]
+    said = json.loads(path.read_text("utf-8"))
+    name = said["name"]
     marks: list[Any] = [] if name in QUICK else [pytest.mark.medium]
     if name in LONG:
         marks = [pytest.mark.slow, pytest.mark.timeout(3600)]
+    if find_entry(name).raw_files(said["options"]):
+        marks.append(pytest.mark.raw_data)
     return pytest.param(path, marks=marks, id=path.stem)
 
 

@@ -1,0 +1,90 @@
+"""The layout of the package: which way imports go, no cycles, files of a readable size."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from source_tree import imports, modules, relative, tree
+
+# Top to bottom: a module imports from its own package or layer and from those above it, nowhere
+# from below, neither at the top of the file nor inside a function.
+LAYERS = (
+    ("errors", "settings", "registry", "tasks", "metrics"),
+    ("io",),
+    ("launch",),
+    ("graphs",),
+    ("ops",),
+    ("draw",),
+    ("explanation",),
+    ("datasets",),
+    ("models",),
+    ("attention", "bottleneck", "gsat"),
+    ("methods",),
+    ("explain",),
+    ("training",),
+    ("runs",),
+    ("studies",),
+    ("cli",),
+)
+DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}
+ENTRANCES = ("gsat", "gsat.__main__")  # the public names and `python -m gsat` stand outside
+MOST_LINES = 400
+LONGER = {"src/gsat/ops/reference.py": 700}  # every op in plain torch, readable top to bottom
+
+
+def _layer(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_every_module_has_a_layer() -> None:
+    layers = {_layer(module) for module in modules() if module not in ENTRANCES}
+    assert not layers - DEPTH.keys(), "add it to LAYERS, where it belongs"
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name not in ENTRANCES])
+def test_imports_go_upwards(module: str) -> None:
+    against = [
+        f"{relative(modules()[module])}:{line} imports {imported}"
+        for imported, line in dict.fromkeys(imports(module))
+        if imported not in ENTRANCES and DEPTH[_layer(imported)] > DEPTH[_layer(module)]
+    ]
+    assert not against, "\n".join(["imports from a layer below:", *against])
+
+
+def test_only_the_command_line_imports_the_whole_package() -> None:
+    # `import gsat` puts every public name in reach, from whichever layer.
+    whole = [
+        f"{relative(modules()[module])}:{node.lineno}"
+        for module in modules()
+        if module not in ENTRANCES and _layer(module) != "cli"
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Import) and "gsat" in {alias.name for alias in node.names}
+    ]
+    assert not whole
+
+
+def test_there_are_no_import_cycles() -> None:
+    # Imports inside functions count, too: they would only hide a cycle.
+    graph = {
+        module: {imported for imported, _ in imports(module)} - {module, *ENTRANCES}
+        for module in modules()
+        if module not in ENTRANCES
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_files_are_of_a_readable_size() -> None:
+    lengths = {
+        relative(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in modules().values()
+    }
+    too_long = {
+        path: lines for path, lines in lengths.items() if lines > LONGER.get(path, MOST_LINES)
+    }
+    assert not too_long
