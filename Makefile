@@ -1,7 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 #
-# On Linux, PyPI's torch brings several gigabytes of CUDA along. For the CPU build:
-#   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make demo
+# On Linux, the default build of torch brings several gigabytes of CUDA along. For the CPU build, set
+# PIP_EXTRA_INDEX_URL to PyTorch's index of CPU wheels.
 PYTHON ?= python3
 JOBS   ?= 2
 VENV   := .venv
