@@ -153,9 +153,9 @@ def test_debug_shows_the_traceback_wherever_it_stands() -> None:
 
 
 def test_an_unexpected_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> Outcome:
+    def broken(name: str, given: object) -> Outcome:
         raise ZeroDivisionError(name)
 
-    monkeypatch.setattr("gsat.training.recipe.find_entry", broken)
+    monkeypatch.setattr("gsat.training.recipe.make_options", broken)
     with pytest.raises(ZeroDivisionError):
         gsat("train", "ba2motifs")

@@ -210,7 +210,7 @@ def test_single_settings_go_over_the_file_and_the_file_over_the_shipped(tmp_path
         ("r_final=0", "'r_final'"),
         ("seed=-1", "'seed'"),
         ("epochs=3\nlr=4", "'training.epochs'"),
-        ("graphs=many", "data option 'graphs' takes int, not 'many'"),
+        ("graphs=many", "data option 'graphs' must be a whole number from 10, not 'many'"),
         ("source=elsewhere", "'source' is one of generated, published"),
     ],
 )

@@ -10,7 +10,7 @@ import typer
 
 from gsat.cli.app import app
 from gsat.cli.training import Json
-from gsat.errors import GSATError
+from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
@@ -72,7 +72,11 @@ def _sources(name: str) -> list[dict[str, Any]]:
     """One row per source of a data set: the default first, others with the setting to choose."""
     from gsat.datasets.registry import describe_options, find_source
 
-    source = find_source(name)
+    try:
+        source = find_source(name)
+    except DataError as error:  # a plug-in that can't be imported does not hide the others
+        row = {"name": name, "use": name, "here": False, "summary": str(error)}
+        return [{**row, "missing": [], "options": {}}]
     rows: list[dict[str, Any]] = []
     for value, files in source.sources(name).items():
         missing = [file for file in files if file.find() is None]
