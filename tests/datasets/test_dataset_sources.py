@@ -43,6 +43,7 @@ from gsat.registry import DATASETS
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
 from own_data import make_graphs
+from training_harness import differing, outcome, stopping
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 NAMES = (
@@ -279,7 +280,8 @@ class Rings(DatasetSource):
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         rng = np.random.RandomState(data_seed)
-        return from_pyg(ring(int(size), options.noise) for size in rng.randint(3, 9, options.graphs))
+        sizes = rng.randint(3, 9, options.graphs)
+        return from_pyg(ring(int(size), options.noise) for size in sizes)
 
 
 def ring(size: int, noise: float) -> Data:
@@ -332,16 +334,16 @@ def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> No
     with pytest.raises(DataError, match="rings has no option 'graph'; did you mean 'graphs'"):
         gsat.load_dataset("rings", graph=20)
     recipe = make_recipe(
-        "rings", settings={"graphs": 20, "epochs": 1, "hidden": 4, "layers": 1, "noise": 0.5}
+        "rings", settings={"graphs": 20, "epochs": 2, "hidden": 4, "layers": 1, "noise": 0.5}
     )
     assert recipe.data.options == {"graphs": 20, "noise": 0.5}
-    run = gsat.train(recipe, tmp_path / "run")
+    run = gsat.train(recipe, tmp_path / "whole")
     assert 0 <= run.test["accuracy"] <= 1
     assert run.test["explanation_auc"] is None
-    (tmp_path / "run" / "result.json").unlink()
-    again = gsat.resume(tmp_path / "run")
-    assert again.test == run.test
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["dataset"] == "rings"
+    with stopping(1), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe, tmp_path / "stopped", checkpoint_seconds=0)
+    gsat.resume(tmp_path / "stopped")
+    assert differing(outcome(tmp_path / "stopped"), outcome(tmp_path / "whole")) == []
 
 
 @pytest.mark.usefixtures("_own_registry")

@@ -229,4 +229,6 @@ def check_options(
 def _wanted(option: SettingInfo) -> str:
     """What an option takes, in words."""
     article = "a " if option.type.startswith("list") or option.type.endswith("number") else ""
-    return f"{article}{option.type}" + (f" {option.range}" if option.range else "")
+    *others, last = option.type.split(" or ")
+    words = f"{', '.join(others)} or {last}" if len(others) > 1 else option.type
+    return f"{article}{words}" + (f" {option.range}" if option.range else "")
