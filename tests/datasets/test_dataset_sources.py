@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import json
@@ -17,6 +18,7 @@ from pydantic import Field
 from torch_geometric.data import Data
 
 import gsat
+from gsat.cli.app import run
 from gsat.datasets import (
     DatasetOptions,
     DatasetSource,
@@ -337,9 +339,9 @@ def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> No
         "rings", settings={"graphs": 20, "epochs": 2, "hidden": 4, "layers": 1, "noise": 0.5}
     )
     assert recipe.data.options == {"graphs": 20, "noise": 0.5}
-    run = gsat.train(recipe, tmp_path / "whole")
-    assert 0 <= run.test["accuracy"] <= 1
-    assert run.test["explanation_auc"] is None
+    whole = gsat.train(recipe, tmp_path / "whole")
+    assert 0 <= whole.test["accuracy"] <= 1
+    assert whole.test["explanation_auc"] is None
     with stopping(1), pytest.raises(KeyboardInterrupt):
         gsat.train(recipe, tmp_path / "stopped", checkpoint_seconds=0)
     gsat.resume(tmp_path / "stopped")
@@ -356,12 +358,19 @@ def test_a_plug_in_is_found_by_its_entry_point(outside: Path) -> None:
 
 
 @pytest.mark.usefixtures("_own_registry")
-def test_a_broken_plug_in_spoils_no_other_data(outside: Path) -> None:
+def test_a_broken_plug_in_spoils_no_other_data(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     announce(outside, "broken-rings", "rings_of_mine:NoSuchClass")
     with pytest.raises(DataError, match=r"plug-in data set 'broken-rings' \(rings_of_mine:NoSuch"):
         gsat.load_dataset("broken-rings")
     assert len(gsat.load_dataset("houses", graphs=20).store) == 20
     assert len(gsat.load_dataset(make_graphs()).store) == 40
+    with contextlib.suppress(SystemExit):
+        run(["datasets"])
+    shown = capsys.readouterr().out
+    assert "houses" in shown
+    assert "'broken-rings' (rings_of_mine:NoSuchClass) can't be imported" in " ".join(shown.split())
 
 
 @pytest.mark.usefixtures("_own_registry")
@@ -425,3 +434,12 @@ def test_nodes_of_several_graphs_follow_their_graphs() -> None:
     graphs = {name: set(owner[part].tolist()) for name, part in data.splits.items()}
     assert [len(graphs[name]) for name in ("train", "valid", "test")] == [16, 2, 2]
     assert sum(len(part) for part in data.splits.values()) == data.store.num_nodes
+
+
+@pytest.mark.usefixtures("_own_registry")
+def test_the_example_of_the_docs_runs() -> None:
+    blocks = (RESULTS.parent / "docs" / "data.md").read_text("utf-8").split("```python\n")
+    (example,) = [block.split("```")[0] for block in blocks if "class Triangles" in block]
+    values: dict[str, Any] = {"__name__": "docs"}
+    exec(compile(example, "docs/data.md", "exec"), values)
+    assert len(values["data"].store) == 50
