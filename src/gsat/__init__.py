@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gsat.gsat import GSAT
     from gsat.models import GIN, PNA, LEConvNet
     from gsat.models.wrapping.wrap import wrap
+    from gsat.registry import register_dataset
     from gsat.studies.tune import tune
     from gsat.tasks import Task
     from gsat.training.train import Run, fit, load, resume, train
@@ -41,6 +42,7 @@ _HOMES = {
     "resume": "gsat.training.train",
     "train": "gsat.training.train",
     "tune": "gsat.studies.tune",
+    "register_dataset": "gsat.registry",
     "wrap": "gsat.models.wrapping.wrap",
 }
 
@@ -62,6 +64,7 @@ __all__ = [
     "fit",
     "load",
     "load_dataset",
+    "register_dataset",
     "resume",
     "train",
     "tune",

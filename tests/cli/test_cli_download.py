@@ -6,14 +6,14 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from cli_harness import refuse, succeed
 
-from gsat.datasets import RawFile, registry
+from gsat.datasets import RawFile
+from gsat.datasets.sources.mutag import Mutag
 
 CONTENT = b"raw" * 1000
 
@@ -49,11 +49,7 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def needs(monkeypatch: pytest.MonkeyPatch, served: str) -> dict[str, tuple[RawFile, ...]]:
     """What mutag needs, by source: to be filled by the test."""
     files: dict[str, tuple[RawFile, ...]] = {}
-    entries = tuple(
-        replace(entry, files=files) if entry.name == "mutag" else entry
-        for entry in registry.ENTRIES
-    )
-    monkeypatch.setattr(registry, "ENTRIES", entries)
+    monkeypatch.setattr(Mutag, "sources", lambda *args: files)
     return files
 
 

@@ -12,11 +12,12 @@ import torch
 from torch_geometric.data import Data
 
 import gsat.datasets.load
-from gsat.datasets import find_entry
-from gsat.datasets.cards import card, figure, file_name, known_sets
+from gsat.datasets import find_source, make_options
+from gsat.datasets.cards import card, file_name, known_sets, value_at
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.published import PUBLISHED
-from gsat.datasets.sources import houses
+from gsat.datasets.sources.houses import Houses
+from gsat.datasets.sources.mutag import ARCHIVE
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
@@ -43,7 +44,8 @@ def test_committed_cards_are_fresh(path: Path, request: pytest.FixtureRequest) -
     """If this fails on purpose: gsat datasets --check all --write results/cards"""
     said = json.loads(path.read_text("utf-8"))
     options = {k: v for k, v in said["options"].items() if k != "data_seed"}
-    if find_entry(said["name"]).raw_files(options):
+    chosen = make_options(said["name"], options)
+    if find_source(said["name"]).raw_files(said["name"], chosen):
         request.getfixturevalue("raw_data")
     try:
         data = load_dataset(said["name"], seed=said["seed"], **options)
@@ -66,7 +68,7 @@ def test_cards_agree_with_what_is_published(path: Path) -> None:
     if said["matches_paper"] == "different":
         verified = []
     for place, value in verified:
-        ours = figure(said, place)
+        ours = value_at(said, place)
         if said["matches_paper"] == "yes":
             digits = len(str(value).partition(".")[2])
             assert abs(ours - value) <= 0.5 * 10**-digits + 1e-9, place
@@ -81,10 +83,10 @@ def test_published_figures_have_their_place_in_a_card() -> None:
     data = card(load_dataset("houses", graphs=20))
     for name, figures in PUBLISHED.items():
         for place, said in figures.items():
-            assert isinstance(figure(data, place), (int, float)), (name, place)
+            assert isinstance(value_at(data, place), (int, float)), (name, place)
             assert said.value >= 0
-    assert figure(data, "splits.train.nothing") is None
-    assert figure(data, "graphs.mean") is None
+    assert value_at(data, "splits.train.nothing") is None
+    assert value_at(data, "graphs.mean") is None
 
 
 # -- what is on a card ------------------------------------------------------------------------
@@ -209,9 +211,8 @@ def test_known_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (name, tuple(options)) for name, options in sets
     }
     assert "mutag" not in dict(sets)
-    (file,) = find_entry("mutag").files["published"]
-    (tmp_path / "raw" / file.path).parent.mkdir(parents=True)
-    (tmp_path / "raw" / file.path).touch()
+    (tmp_path / "raw" / ARCHIVE.path).parent.mkdir(parents=True)
+    (tmp_path / "raw" / ARCHIVE.path).touch()
     assert ("mutag", {"source": "published"}) in known_sets()
 
 
@@ -225,18 +226,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_bad_data_set_does_not_come_in(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = houses.build
+    build = Houses.build
 
-    def broken(name: str, options: Any) -> GraphStore:
-        store = build(name, options)
+    def broken(self: Houses, name: str, options: Any, data_seed: int) -> GraphStore:
+        store = build(self, name, options, data_seed)
         store.arrays["x"][30] = np.nan
         return store
 
-    monkeypatch.setattr(houses, "build", broken)
+    monkeypatch.setattr(Houses, "build", broken)
     for _ in range(2):  # nothing of it is left in the cache
         with pytest.raises(DataError, match=r"^houses can't be used: 1 graph has features .* 1$"):
             load_dataset("houses", graphs=20)
-    monkeypatch.setattr(houses, "build", build)
+    monkeypatch.setattr(Houses, "build", build)
     assert len(load_dataset("houses", graphs=20).train) == 16
 
 

@@ -16,10 +16,11 @@ from loopback import serving
 from safetensors import SafetensorError
 
 import gsat.graphs.storage
-from gsat.datasets import find_entry
+from gsat.datasets import find_source, make_options
 from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources import houses
+from gsat.datasets.sources.ba2motifs import BA2Motifs
+from gsat.datasets.sources.houses import Houses
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
 
@@ -41,13 +42,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the data sets built so far: `houses` only."""
     names: list[str] = []
-    build = houses.build
+    build = Houses.build
 
-    def counting(name: str, options: Any) -> GraphStore:
+    def counting(self: Houses, name: str, options: Any, data_seed: int) -> GraphStore:
         names.append(name)
-        return build(name, options)
+        return build(self, name, options, data_seed)
 
-    monkeypatch.setattr(houses, "build", counting)
+    monkeypatch.setattr(Houses, "build", counting)
     return names
 
 
@@ -80,7 +81,7 @@ def test_data_seed_decides_the_graphs(
     ],
 )
 def test_the_draws_are_frozen(name: str, expected: str) -> None:
-    """The same graphs on every machine. If they must change, raise the module's VERSION."""
+    """The same graphs on every machine. If they must change, raise the source's version."""
     store = load_dataset(name, **SMALL[name]).store
     digest = hashlib.sha256()
     for array in ("src", "dst", "x"):
@@ -101,7 +102,7 @@ def test_generating_leaves_numpys_global_generator_alone(cache: Path) -> None:
 def test_unknown_name() -> None:
     with pytest.raises(DataError, match="no data set 'ba3motifs': did you mean 'ba2motifs'"):
         load_dataset("ba3motifs")
-    with pytest.raises(DataError, match="no data set 'qqq': there are ba2motifs, houses"):
+    with pytest.raises(DataError, match="no data set 'qqq': available: ba-shapes, ba2motifs, "):
         load_dataset("qqq")
     for bias in ("1.5", "-0.5", "x", ""):
         with pytest.raises(DataError, match="no data set 'spmotif-"):
@@ -111,16 +112,24 @@ def test_unknown_name() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("houses", {"graph": 10}, "houses has no option 'graph'; its options: graphs"),
-        ("houses", {"graphs": "10"}, "'graphs' takes int, not '10'"),
-        ("houses", {"graphs": True}, "'graphs' takes int, not True"),
-        ("ba2motifs", {"source": "elsewhere"}, "'source' is one of generated, published"),
-        ("spmotif-0.5", {"undirected": 1}, "'undirected' takes bool, not 1"),
-        ("mutag", {"test": "half"}, "'test' is one of paper, held-out, not 'half'"),
-        ("houses", {"seed": -1}, "seed is a whole number from 0 to 4294967295, not -1"),
-        ("houses", {"data_seed": 2**32}, "data_seed is a whole number"),
-        ("houses", {"seed": 0.5}, "seed is a whole number"),
-        ("houses", {"seed": True}, "seed is a whole number"),
+        (
+            "houses",
+            {"graph": 10},
+            "houses has no option 'graph'; did you mean 'graphs'. its",
+        ),
+        ("houses", {"graphs": "10"}, "'graphs' must be a whole number from 10, not '10'"),
+        ("houses", {"graphs": True}, "'graphs' must be a whole number from 10, not True"),
+        (
+            "ba2motifs",
+            {"source": "elsewhere"},
+            "'source' must be 'generated' or 'published'",
+        ),
+        ("spmotif-0.5", {"undirected": 1}, "'undirected' must be true or false, not 1"),
+        ("mutag", {"test": "half"}, "'test' must be 'paper' or 'held-out', not 'half'"),
+        ("houses", {"seed": -1}, "seed must be a whole number from 0 to 4294967295, not -1"),
+        ("houses", {"data_seed": 2**32}, "data_seed must be a whole number"),
+        ("houses", {"seed": 0.5}, "seed must be a whole number"),
+        ("houses", {"seed": True}, "seed must be a whole number"),
     ],
 )
 def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
@@ -163,7 +172,7 @@ def test_a_new_version_is_built_again(
     cache: Path, builds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_dataset("houses", graphs=20)
-    monkeypatch.setattr(houses, "VERSION", houses.VERSION + 1)
+    monkeypatch.setattr(Houses, "version", Houses.version + 1)
     load_dataset("houses", graphs=20)
     assert len(builds) == 2
 
@@ -236,8 +245,7 @@ def test_missing_file(
     monkeypatch.delenv("GSAT_DATA", raising=False)
     if data_folder:
         monkeypatch.setenv("GSAT_DATA", str(tmp_path / data_folder))
-    entry = find_entry(name)
-    (file,) = entry.raw_files(entry.resolve(options))
+    (file,) = find_source(name).raw_files(name, make_options(name, options))
     file = file.instead or file
     with pytest.raises(DataNotFoundError) as caught:
         load_dataset(name, **options)
@@ -260,8 +268,7 @@ def test_wrong_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GSAT_DATA", str(tmp_path / "data"))
-    entry = find_entry(name)
-    (file,) = entry.raw_files(entry.resolve(options))
+    (file,) = find_source(name).raw_files(name, make_options(name, options))
     path = tmp_path / "data" / file.path
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -351,14 +358,13 @@ def test_missing_files_are_downloaded(
 ) -> None:
     """From the first byte to the graphs; only the address is another."""
     monkeypatch.delenv("GSAT_OFFLINE")
-    entry = find_entry("ba2motifs")
-    (file,) = entry.files["published"]
+    (file,) = BA2Motifs.files["published"]
     assert file.instead is not None
     assert file.instead.url.startswith("https://github.com/flyingdoog/PGExplainer/")
     with serving() as server:
         served = server.put("BA-2motif.pkl", published_pickle, breaks=[100_000])
         here = replace(file, instead=replace(file.instead, url=server.url("BA-2motif.pkl")))
-        monkeypatch.setitem(entry.files, "published", (here,))  # type: ignore[arg-type]
+        monkeypatch.setitem(BA2Motifs.files, "published", (here,))
         monkeypatch.setattr(transfer, "PAUSES", (0.0,))
         data = load_dataset("ba2motifs", source="published")
     assert data.store.num_edges == 50_960

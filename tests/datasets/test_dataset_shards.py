@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources import houses
+from gsat.datasets.sources.houses import Houses
 from gsat.graphs import GraphStore, storage
 from gsat.graphs.sharded_array import ShardedArray
 
@@ -21,13 +21,13 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path))
     monkeypatch.setattr(storage, "save", functools.partial(storage.save, shard_bytes=20_000))
     made: list[str] = []
-    build = houses.build
+    build = Houses.build
 
-    def counted(name: str, options: dict[str, Any]) -> GraphStore:
+    def counted(self: Houses, name: str, options: Any, data_seed: int) -> GraphStore:
         made.append(name)
-        return build(name, options)
+        return build(self, name, options, data_seed)
 
-    monkeypatch.setattr(houses, "build", counted)
+    monkeypatch.setattr(Houses, "build", counted)
     return made
 
 

@@ -22,7 +22,7 @@ from loopback import Loopback, Served, serving
 
 from gsat.datasets import RawFile
 from gsat.datasets.fetch import transfer
-from gsat.datasets.registry import ENTRIES
+from gsat.datasets.registry import dataset_names, find_source
 from gsat.errors import DataError, DataNotFoundError
 
 CONTENT = random.Random(0).randbytes(300_000)
@@ -133,7 +133,12 @@ def test_only_http_addresses(server: Loopback, raw: Path, url: str) -> None:
 
 def test_official_addresses_are_encrypted() -> None:
     """Of some files no checksum is known: nobody on the way may change them."""
-    wanted = [file for entry in ENTRIES for files in entry.files.values() for file in files]
+    wanted = [
+        file
+        for name in dataset_names()
+        for files in find_source(name).sources(name).values()
+        for file in files
+    ]
     addresses = {found.url for file in wanted if (found := file.downloads())}
     assert len(addresses) >= 10
     assert all(address.startswith("https://") for address in addresses)

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 import gsat
-from gsat.datasets import find_entry
+from gsat.datasets import find_source, make_options
 from gsat.datasets.load import load_dataset
 from gsat.datasets.sources.graph_sst2 import (
     by_degree,
     from_trees,
-    matches_paper,
     read_published,
     read_trees,
 )
@@ -283,10 +282,10 @@ def test_another_model_in_the_folder_is_noticed(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"sentences": -1}, "'sentences' is 0"),
+        ({"sentences": -1}, "'sentences' must be a whole number from 0, not -1"),
         ({"sentences": 5}, "5 sentences leave none for 'valid'"),
-        ({"sentences": "all"}, "takes int"),
-        ({"source": "glue"}, "one of trees, published"),
+        ({"sentences": "all"}, "must be a whole number"),
+        ({"source": "glue"}, "must be 'trees' or 'published', not 'glue'"),
     ],
 )
 def test_options(
@@ -308,8 +307,8 @@ def test_options(
     ],
 )
 def test_how_far_it_is_the_papers(options: dict[str, object], expected: str) -> None:
-    resolved = find_entry("graph-sst2").resolve(options)
-    assert matches_paper("graph-sst2", resolved) == expected
+    chosen = make_options("graph-sst2", options)
+    assert find_source("graph-sst2").matches_paper("graph-sst2", chosen) == expected
 
 
 @pytest.mark.medium

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.preprocessing import LabelEncoder
 
-from gsat.datasets.labels import find_level, for_task, tell_kind, with_task
+from gsat.datasets.labels import find_level, for_task, infer_kind, with_task
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
@@ -45,14 +45,14 @@ def labelled(values: Any, classes: list[str] | None = None) -> GraphStore:
 )
 def test_the_task_is_told_from_the_labels(values: Any, kind: str) -> None:
     rows = np.array(values, dtype=float)
-    assert tell_kind(rows[:, None] if rows.ndim == 1 else rows, ()) == kind
+    assert infer_kind(rows[:, None] if rows.ndim == 1 else rows, ()) == kind
 
 
 def test_labels_that_set_no_task() -> None:
     with pytest.raises(DataError, match="all labels are missing"):
-        tell_kind(np.full((3, 1), NAN), ())
-    with pytest.raises(DataError, match="labels of 2 columns are 0, 1 or missing"):
-        tell_kind(np.array([[0.5, 1.0]]), ())
+        infer_kind(np.full((3, 1), NAN), ())
+    with pytest.raises(DataError, match="labels of 2 columns must be 0, 1 or missing"):
+        infer_kind(np.array([[0.5, 1.0]]), ())
 
 
 @pytest.mark.parametrize("values", [[-1, 1, 1, -1], [5, 3, 9, 3], [2, 1, 1, 2]])
@@ -101,7 +101,7 @@ def test_missing_labels_in_the_form_of_each_task() -> None:
     [
         ([0, 0, 0], "binary", "all graphs are of one class"),
         ([0, 1, 2], "binary", "a binary task has 2 classes, these labels have 3"),
-        ([0, 0.5, 1], "multiclass", "graph 1 has the label 0.5; a class is a whole number"),
+        ([0, 0.5, 1], "multiclass", "graph 1 has the label 0.5; a class must be a whole number"),
         ([[0, 1], [1, 1]], "regression", "one label per graph, not 2 columns"),
         ([[0, 1], [2, 1]], "multilabel", "graph 1 has the label"),
         ([0.5, float("inf")], "regression", "graph 1 has the label"),
@@ -122,7 +122,7 @@ def test_the_metric() -> None:
 def test_levels() -> None:
     graphs = from_pyg(make_graphs(3))
     assert find_level(graphs, "auto") == "graph"
-    with pytest.raises(DataError, match="level is 'node', but it is the graphs"):
+    with pytest.raises(DataError, match="level is 'node', but the graphs have the labels"):
         find_level(graphs, "node")
     with pytest.raises(DataError, match="no labels"):
         find_level(from_pyg(make_graphs(3, y=None)), "auto")
@@ -138,7 +138,7 @@ def test_labels_of_new_data_for_a_task_learnt_before() -> None:
     assert numbers.per_graph("y").tolist() == [[1], [1]]
     with pytest.raises(DataError, match="the class 'maybe' is not one of no, yes"):
         for_task(labelled([0], ["maybe"]), Task("binary"), ["no", "yes"])
-    with pytest.raises(DataError, match="the model tells 2 classes"):
+    with pytest.raises(DataError, match="the model has 2 classes"):
         for_task(labelled([0], ["a", "b", "c"]), Task("binary"))
     bare = from_pyg(make_graphs(2, y=None))
     assert for_task(bare, Task("binary")) is bare

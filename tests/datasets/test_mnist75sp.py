@@ -14,9 +14,9 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from gsat.datasets.load import Dataset, load_dataset, place_nodes
+from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.sources import mnist75sp
-from gsat.datasets.sources.mnist75sp import digit_graphs
+from gsat.datasets.sources.mnist75sp import MNIST75sp, digit_graphs
 from gsat.datasets.sources.superpixels import Superpixels, measure, read_idx, segment
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.explanation import Explanation
@@ -35,12 +35,12 @@ def random_superpixels(seed: int, graphs: int = 7) -> Superpixels:
     return Superpixels(counts, intensity.astype(np.float32), centre.astype(np.float32))
 
 
-def test_places_are_those_of_the_image() -> None:
+def test_positions_are_those_of_the_image() -> None:
     superpixels = random_superpixels(0)
     store = digit_graphs(superpixels, np.arange(len(superpixels.counts)))
     for number, (intensity, centre) in enumerate(one_by_one(superpixels)):
         explanation = Explanation(x=store[number].x)
-        place_nodes(explanation, {"made_by": {"name": "mnist75sp"}})
+        add_positions(explanation, {"made_by": {"name": "mnist75sp"}})
         right, up = explanation.pos.T.numpy()
         # Rows are counted from the top of an image.
         assert right == pytest.approx(centre[:, 1] / 28)
@@ -51,8 +51,8 @@ def test_places_are_those_of_the_image() -> None:
 @pytest.mark.parametrize(
     "meta", [{}, {"made_by": {"name": "ba2motifs"}}, {"made_by": {"name": "?"}}]
 )
-def test_other_graphs_have_no_places(meta: dict[str, Any]) -> None:
-    explanation = place_nodes(Explanation(x=torch.rand(3, 5)), meta)
+def test_other_graphs_have_no_positions(meta: dict[str, Any]) -> None:
+    explanation = add_positions(Explanation(x=torch.rand(3, 5)), meta)
     assert explanation.get("pos") is None
     assert explanation.get("shade") is None
 
@@ -115,7 +115,7 @@ def test_edges_are_those_of_the_published_rule(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def sample(raw_file: Callable[[str], Path]) -> Dataset:
-    for file in mnist75sp.MNIST75SP.files["images"]:
+    for file in MNIST75sp.files["images"]:
         raw_file(file.path)
     return load_dataset("mnist75sp", images=SAMPLE)
 
@@ -170,7 +170,7 @@ def test_chunks_do_not_matter(
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_split_is_the_published_one(sample: Dataset, seed: int) -> None:
-    splits = mnist75sp.split(sample.store, seed, {})
+    splits = load_dataset("mnist75sp", images=SAMPLE, seed=seed).splits
     order = torch.randperm(SAMPLE, generator=torch.Generator().manual_seed(seed)).numpy()
     assert (splits["train"] == order[:80]).all()
     assert (splits["valid"] == order[-20:]).all()
@@ -280,13 +280,13 @@ def test_a_pickle_of_something_else_is_one_line(pickles: Path, content: Any) -> 
 
 @pytest.mark.parametrize("images", [-1, 1, 11])
 def test_too_few_images(images: int) -> None:
-    with pytest.raises(DataError, match=f"'images' is 0 .all. or at least 12, not {images}"):
-        mnist75sp.build("mnist75sp", {"source": "images", "images": images})
+    with pytest.raises(DataError, match=f"'images' must be .*, not {images}$"):
+        load_dataset("mnist75sp", images=images)
 
 
 def test_more_images_than_there_are(pickles: Path) -> None:
     write(pickles)
-    with pytest.raises(DataError, match="holds 24 images, fewer than the 30 asked for"):
+    with pytest.raises(DataError, match="holds 24 images, fewer than the 30 wanted"):
         load_dataset("mnist75sp", source="published", images=30)
 
 

@@ -9,7 +9,7 @@ from networkx.algorithms.isomorphism import GraphMatcher
 from torch_geometric.data import Data
 
 import gsat
-from gsat.datasets.sources.ba_shapes import barabasi_albert
+from gsat.datasets.sources._motifs import barabasi_albert
 from gsat.errors import DataError
 
 
@@ -92,7 +92,7 @@ def test_nodes_are_split(name: str) -> None:
     assert parts[0].train.count("node") == int(0.8 * nodes)
     assert parts[0].valid.num_nodes == nodes  # messages flow through the whole graph
     assert gsat.load_dataset(name, data_seed=1, motifs=20).hash != parts[0].hash
-    with pytest.raises(DataError, match="'motifs' lies between 1 and"):
+    with pytest.raises(DataError, match="'motifs' must be a whole number from 1 to"):
         gsat.load_dataset(name, motifs=0)
 
 

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources.ogb_files import PARTS
-from gsat.datasets.sources.ogbg_mol import CATEGORIES
+from gsat.datasets.sources.ogbg_mol import CATEGORIES, PARTS
 from gsat.errors import DataError
 from gsat.tasks import Task
 

@@ -113,7 +113,7 @@ def test_given_splits_are_taken_and_others_can_be_asked_for() -> None:
         10,
         10,
     ]
-    with pytest.raises(DataError, match="carry no split"):
+    with pytest.raises(DataError, match="have no split"):
         load_dataset(make_graphs(), split="given")
     with pytest.raises(DataError, match="graph 0 has the split 'trian'"):
         load_dataset(make_graphs(4, split="trian"))
@@ -137,7 +137,7 @@ def test_scaffold_split() -> None:
     assert data.splits["train"].tolist() == [i for i in range(40) if i % 5 in (0, 3, 4)]
     assert sizes(data) == [24, 8, 8]
     assert data.store[1].smiles == "CCO"
-    with pytest.raises(DataError, match="carry no 'smiles'"):
+    with pytest.raises(DataError, match="have no 'smiles'"):
         load_dataset(make_graphs(), split="scaffold")
 
 
@@ -265,7 +265,7 @@ def test_graphs_come_in_many_wrappings() -> None:
     [
         ([], "no graphs"),
         ([{"x": 1}], "graph 0 is a dict; a PyG Data was needed"),
-        (7, "data is a name, a path, a GraphStore or a list of PyG Data, not a int"),
+        (7, "data must be a name, a path, a GraphStore or a list of PyG Data, not a int"),
         (make_graphs(1)[0], "not a Data"),
         ("custom", "given in Python"),
         ("nosuch", "no data set 'nosuch'"),
@@ -285,7 +285,7 @@ def test_paths_that_hold_no_data(tmp_path: Path) -> None:
     with pytest.raises(DataNotFoundError, match="there is no file or folder"):
         load_dataset(tmp_path / "nothing")
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes.txt is of no kind .* \.jsonl"):
+    with pytest.raises(DataError, match=r"notes.txt can't be read as graphs.* \.jsonl"):
         load_dataset(tmp_path / "notes.txt")
     with pytest.raises(DataError, match=r"no saved graphs.* TU folder"):
         load_dataset(tmp_path)

@@ -96,7 +96,7 @@ def test_the_split_that_is_given() -> None:
         "valid": [3],
         "test": [1],
     }
-    with pytest.raises(DataError, match="number 1 has the split 3"):
+    with pytest.raises(DataError, match="row 1 has the split 3"):
         splits.given([0, 3])
 
 
@@ -109,7 +109,7 @@ def test_impossible_folds(folds_and_fold: tuple[int, int]) -> None:
 @pytest.mark.parametrize("shares", [(0.8, 0.1, 0.2), (0.9, 0.1, 0.0), (1.2, -0.1, -0.1)])
 def test_impossible_shares(shares: tuple[float, float, float]) -> None:
     with pytest.raises(DataError, match="add up to 1"):
-        splits.check_shares(dict(zip(splits.NAMES, shares, strict=True)))
+        splits.check_shares(*shares)
 
 
 def test_scaffolds_stay_together_and_the_largest_come_first() -> None:

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from gsat.datasets import find_source, make_options
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import DataError
 
@@ -152,12 +153,10 @@ def test_undirected_is_the_same_set_with_both_directions(small: Dataset) -> None
     [("spmotif-0.5", "rebuilt"), ("spmotif-.9", "rebuilt"), ("spmotif-0.6", "different")],
 )
 def test_matches_paper(name: str, match: str) -> None:
-    from gsat.datasets import find_entry
-    from gsat.datasets.sources import spmotif
-
-    options = find_entry(name).resolve({})
-    assert spmotif.matches_paper(name, options) == match
-    assert spmotif.matches_paper(name, {**options, "train_per_class": 30}) == "different"
+    source = find_source(name)
+    assert source.matches_paper(name, make_options(name, {})) == match
+    fewer = make_options(name, {"train_per_class": 30})
+    assert source.matches_paper(name, fewer) == "different"
 
 
 @pytest.mark.parametrize(("bias", "bases"), [("0", {1, 2}), ("1.0", {0})])
@@ -174,7 +173,7 @@ def test_the_name_may_be_written_in_more_than_one_way() -> None:
 
 
 def test_too_few_graphs() -> None:
-    with pytest.raises(DataError, match="'train_per_class' must be at least 3, not 2"):
+    with pytest.raises(DataError, match="'train_per_class' must be a whole number from 3, not 2"):
         load_dataset("spmotif-0.5", train_per_class=2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsat.datasets.registry import find_entry
+from gsat.datasets.registry import find_source
 from gsat.errors import GSATError
 from gsat.studies.study import PREDICTION, Experiment, Table, parse_rows
 from gsat.studies.tables import L1_SWEEP, R_SWEEP, STUDIES, find_study, papers_cell
@@ -23,7 +23,7 @@ def test_the_papers_tables_are_whole() -> None:
 def test_every_experiment_has_a_recipe_of_its_own() -> None:
     experiments = {e for study in STUDIES.values() for e in study.experiments}
     for experiment in experiments:
-        find_entry(experiment.dataset)
+        find_source(experiment.dataset)
         recipe = experiment.recipe(3)
         assert (recipe.seed, recipe.method) == (3, experiment.method)
         assert recipe.backbone.name == experiment.backbone

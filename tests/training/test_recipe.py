@@ -147,11 +147,10 @@ def test_r_falls_and_settles_as_published(name: str) -> None:
 
 
 def test_data_without_a_recipe_gets_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The houses' own file is hidden behind a name that has none.
+    # The houses' own file is hidden behind a family that has none.
     import gsat.training.recipe as module
 
-    shipped = module._shipped
-    monkeypatch.setattr(module, "_shipped", lambda name, net: shipped("no-such-data", net))
+    monkeypatch.setattr(module, "recipe_family", lambda name: "no-such-family")
     recipe = make_recipe("houses")
     training, own = recipe.training, recipe.settings
     assert (training.epochs, training.batch_size, training.lr) == (100, 128, 1e-3)
@@ -210,8 +209,8 @@ def test_single_settings_go_over_the_file_and_the_file_over_the_shipped(tmp_path
         ("r_final=0", "'r_final'"),
         ("seed=-1", "'seed'"),
         ("epochs=3\nlr=4", "'training.epochs'"),
-        ("graphs=many", "data option 'graphs' takes int, not 'many'"),
-        ("source=elsewhere", "'source' is one of generated, published"),
+        ("graphs=many", "data option 'graphs' must be a whole number from 10, not 'many'"),
+        ("source=elsewhere", "'source' must be 'generated' or 'published'"),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(setting: str, said: str) -> None:

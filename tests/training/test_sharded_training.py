@@ -10,7 +10,8 @@ import pytest
 from training_harness import SMALL, differing, outcome, small_recipe
 
 import gsat
-from gsat.datasets.load import Dataset, content_hash
+from gsat.datasets.cache import content_hash
+from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore, storage
 from gsat.graphs.sharded_array import ShardedArray
 from gsat.training.train import load_data

@@ -74,10 +74,13 @@ def _echo(card: Card, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from gsat.datasets.registry import paper_match
+
     task = card["task"]
     typer.echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
     typer.echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
-    typer.echo(f"matches the paper: {card['matches_paper']} · hash {card['hash']}")
+    match = paper_match(card["name"], card["matches_paper"])
+    typer.echo((f"matches the paper: {match} · " if match else "") + f"hash {card['hash']}")
     table = Table("", "here", *(["paper"] if card["published"] else []))
     for row in _rows(card):
         if row:
@@ -134,11 +137,11 @@ _SHARES = ("truth", "labelled", "undirected")
 
 
 def _row(card: Card, label: str, place: str) -> tuple[str, str, str]:
-    from gsat.datasets.cards import figure
+    from gsat.datasets.cards import value_at
 
     said = card["published"].get(place)
     mark = "" if said is None or said["verified"] else " ?"
-    return label, _shown(place, figure(card, place)), _shown(place, said and said["value"]) + mark
+    return label, _shown(place, value_at(card, place)), _shown(place, said and said["value"]) + mark
 
 
 def _shown(place: str, value: Any) -> str:

@@ -10,10 +10,9 @@ import typer
 
 from gsat.cli.app import app
 from gsat.cli.training import Json
-from gsat.errors import GSATError
+from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
-    from gsat.datasets.entry import Entry
     from gsat.datasets.fetch.raw_files import RawFile
 
 
@@ -49,13 +48,13 @@ def datasets(
         return show_cards(check, set_ or [], write, json_)
     if set_ or write is not None:
         raise GSATError("--set and --write belong to a check; say of what: --check NAME")
-    from gsat.datasets.registry import ENTRIES
+    from gsat.datasets.registry import dataset_names
 
     if download is not None:
         from gsat.cli.download import download_files
 
         return download_files(download, json_)
-    rows = [row for entry in ENTRIES for row in _sources(entry)]
+    rows = [row for name in dataset_names() for row in _sources(name)]
     if json_:
         typer.echo(json.dumps(rows))
         return
@@ -69,22 +68,27 @@ def datasets(
             typer.echo(f"{'':<{width}}  {row['missing'][0]}{more}")
 
 
-def _sources(entry: Entry) -> list[dict[str, Any]]:
+def _sources(name: str) -> list[dict[str, Any]]:
     """One row per source of a data set: the default first, others with the setting to choose."""
-    source = entry.options.get("source")
-    rows = []
-    for value in source.choices if source else ("",):
-        files = entry.files.get(value, ())
+    from gsat.datasets.registry import describe_options, find_source
+
+    try:
+        source = find_source(name)
+    except DataError as error:  # a plug-in that can't be imported does not hide the others
+        row = {"name": name, "use": name, "here": False, "summary": str(error)}
+        return [{**row, "missing": [], "options": {}}]
+    rows: list[dict[str, Any]] = []
+    for value, files in source.sources(name).items():
         missing = [file for file in files if file.find() is None]
-        chosen = "" if not source or value == source.default else f" --set source={value}"
+        chosen = f" --set source={value}" if rows else ""
         rows.append(
             {
-                "name": entry.name,
-                "use": entry.name + chosen,
+                "name": name,
+                "use": name + chosen,
                 "here": not missing,
-                "summary": entry.summary if not chosen else f"the same, {value}",
+                "summary": source.summary(name) if not chosen else f"the same, {value}",
                 "missing": [f"needs {_need(file)}" for file in missing],
-                "options": {name: option.help for name, option in entry.options.items()},
+                "options": {option.name: option.description for option in describe_options(name)},
             }
         )
     return rows

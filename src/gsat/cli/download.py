@@ -7,7 +7,7 @@ import json
 import typer
 
 from gsat.datasets.fetch.raw_files import offline, require_all
-from gsat.datasets.registry import find_entry
+from gsat.datasets.registry import find_source
 from gsat.errors import DataNotFoundError
 
 
@@ -16,8 +16,8 @@ def download_files(name: str, as_json: bool) -> None:
 
     Other sources do without what can't be downloaded; it is an error when no source is complete.
     """
-    entry = find_entry(name)
-    sources = {source: files for source, files in entry.files.items() if files}
+    source = find_source(name)
+    sources = {value: files for value, files in source.sources(name).items() if files}
     wanted = list(dict.fromkeys(file for files in sources.values() for file in files))
     if not offline():
         require_all(file for file in wanted if file.find() or file.downloads())

@@ -159,11 +159,11 @@ def explain(
         typer.echo(f"no edge is above {above:g}; the highest is at {highest:.3f}")
         return
     if out is not None:
-        from gsat.datasets.load import place_nodes
+        from gsat.datasets.load import add_positions
         from gsat.draw import write_explanation
 
         write_explanation(
-            place_nodes(explanation, meta),
+            add_positions(explanation, meta),
             out,
             top=chosen,
             node_types=meta.get("node_types"),

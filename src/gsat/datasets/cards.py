@@ -1,4 +1,4 @@
-"""Data cards: what a data set holds, as plain values, beside what is published about it."""
+"""Data cards: what a data set holds, as plain values, beside the published figures."""
 
 from __future__ import annotations
 
@@ -10,27 +10,33 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.datasets.load import Dataset
+from gsat.datasets.dataset import Dataset
 from gsat.datasets.published import PUBLISHED
-from gsat.datasets.registry import ENTRIES, find_entry
+from gsat.datasets.registry import dataset_names, find_source, is_own_data
 from gsat.errors import DataError
 from gsat.graphs.scan import Survey, survey
 from gsat.graphs.validation import check, labels_at
 
 Card = dict[str, Any]
 
-# What a data set may say of itself in its store's meta.
+# Keys of a store's meta that describe the data.
 ABOUT: Final = ("parses", "vectors", "categories")
 
 
 def card(data: Dataset) -> Card:
-    """The card of a data set: plain values, safe for JSON, the same on every machine.
+    """Make the card of a data set: plain values, safe for JSON, the same on every machine.
 
     ``splits.NAME.size`` counts graphs or, at node level, nodes; ``nodes`` and ``edges`` of a split
     are means over its graphs, edges as stored; ``classes`` are names, those of the labels when
-    multi-label, or None; ``truth`` is the share of edges that are true;
-    ``undirected`` the share of graphs. ``balance`` is the share of each class or, when
-    multi-label, of the positives of each label; in a regression ``[mean, standard deviation]``.
+    multi-label, or None; ``truth`` is the share of edges that are true; ``undirected`` the share
+    of graphs. ``balance`` is the share of each class or, when multi-label, of the positives of
+    each label; in a regression ``[mean, standard deviation]``.
+
+    Args:
+        data: The data set.
+
+    Returns:
+        The card.
     """
     store, task = data.store, data.task
     seen = survey(store)
@@ -59,8 +65,8 @@ def card(data: Dataset) -> Card:
     }
 
 
-def figure(card: Card, place: str) -> Any:
-    """The value at a dotted place of a card, such as ``splits.train.size``; None if not there."""
+def value_at(card: Card, place: str) -> Any:
+    """Return the value at a dotted place of a card, such as ``splits.train.size``, or None."""
     value: Any = card
     for key in place.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -68,34 +74,44 @@ def figure(card: Card, place: str) -> Any:
 
 
 def known_sets() -> list[tuple[str, dict[str, Any]]]:
-    """Every data set whose files are here, by name and options: each source, each paper's bias."""
+    """List every data set whose files are here, with each value of its option ``source``.
+
+    Returns:
+        Names and options; Spurious-Motif with each bias of the paper.
+    """
     sets: list[tuple[str, dict[str, Any]]] = []
-    for name in dict.fromkeys([*(entry.name for entry in ENTRIES), *PUBLISHED]):
+    for name in dict.fromkeys([*dataset_names(), *PUBLISHED]):
         try:
-            entry = find_entry(name)
-        except DataError:  # published, but not a set of this version
+            source = find_source(name)
+        except DataError:  # a plug-in that can't be imported
             continue
-        source = entry.options.get("source")
-        for value in source.choices if source else (None,):
-            options = {} if value is None else {"source": value}
-            files = entry.raw_files(entry.resolve(options))
+        for value, files in source.sources(name).items():
             if all(file.find() is not None for file in files):
-                sets.append((name, options))
+                sets.append((name, {"source": value} if value else {}))
     return sets
 
 
 def file_name(card: Card) -> str:
-    """Where a card is kept: the set's name and, of ours, what differs from its defaults."""
-    entry = find_entry(card["name"])
-    chosen = {**card["options"], "seed": card["seed"]} if entry.matches(card["name"]) else {}
-    defaults = {name: option.default for name, option in entry.options.items()}
-    changed = {key: value for key, value in chosen.items() if value != defaults.get(key, 0)}
-    # Of a path, only the last part: the card must not land elsewhere.
+    """Name the file of a card: by the data set and the options that differ from their defaults.
+
+    Args:
+        card: Of a data set; one of your own is named by its path alone.
+
+    Returns:
+        The name, without a folder.
+    """
+    changed: dict[str, Any] = {}
+    if not is_own_data(card["name"]):
+        defaults = find_source(card["name"]).Options().model_dump()
+        chosen = {**card["options"], "seed": card["seed"]}
+        changed = {key: value for key, value in chosen.items() if value != defaults.get(key, 0)}
+    # Only the last part of a path: the card must not be written elsewhere.
     named = [f"{key}={Path(str(value)).name}" for key, value in changed.items()]
     return "-".join([Path(card["name"]).name, *named]) + ".json"
 
 
 def _split(data: Dataset, seen: Survey, name: str) -> Card:
+    """The part of a card about one split."""
     part = data.splits[name]
     view = data.split(name)
     y = labels_at(data.store, data.task, part)
@@ -111,6 +127,7 @@ def _split(data: Dataset, seen: Survey, name: str) -> Card:
 
 
 def _balance(data: Dataset, y: NDArray[Any]) -> list[float | None]:
+    """Shares of classes, of positive labels, or mean and deviation, of labels ``[R, T]``."""
     kind, classes = data.task.kind, data.task.classes
     if kind == "multilabel":
         return [_rounded(_mean(column[column == column])) for column in y.T]
@@ -121,6 +138,7 @@ def _balance(data: Dataset, y: NDArray[Any]) -> list[float | None]:
 
 
 def _truth(data: Dataset, seen: Survey, positions: NDArray[np.int64]) -> float | None:
+    """The share of true edges of some graphs."""
     edges = int(data.store.edge_counts[positions].sum())
     if seen.true_edges is None or not edges:
         return None

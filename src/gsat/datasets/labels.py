@@ -1,4 +1,4 @@
-"""What labels mean: the task they set, and the form in which it wants them."""
+"""Labels: the task they set, and the form in which a task needs them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,46 @@ METRICS: dict[str, Metric] = {
 
 
 def find_level(store: GraphStore, wanted: str) -> Level:
-    """``graph`` or ``node``: what is labelled, or an error when it is not what was wanted."""
+    """Find out whether graphs or nodes are labelled.
+
+    Args:
+        store: The graphs.
+        wanted: ``"graph"``, ``"node"`` or ``"auto"``.
+
+    Returns:
+        ``"graph"`` or ``"node"``.
+
+    Raises:
+        DataError: If there are no labels, or not those that were wanted.
+    """
     found = "node" if store.has("node_y") else "graph"
     if not store.has("node_y") and not store.has("y"):
-        raise DataError(
-            "the graphs have no labels: neither their own (y) nor their nodes' (node_y)"
-        )
+        raise DataError("the graphs have no labels: give them y (of graphs) or node_y (of nodes)")
     if wanted not in ("auto", found):
-        raise DataError(f"level is '{wanted}', but it is the {found}s that have labels")
+        raise DataError(f"level is '{wanted}', but the {found}s have the labels")
     return cast(Level, found)
 
 
 def read_labels(store: GraphStore, level: Level) -> Labels:
-    """The labels of all graphs or nodes [R, T], NaN where missing."""
+    """Read the labels of all graphs or nodes, ``[R, T]``; NaN where one is missing."""
     values = store.labels(level).astype(np.float64)
     return values[:, None] if values.ndim == 1 else values
 
 
-def tell_kind(values: Labels, classes: Sequence[str]) -> Kind:
-    """The task that labels [R, T] seem to set; ``classes`` are names they may stand for."""
+def infer_kind(values: Labels, classes: Sequence[str]) -> Kind:
+    """Infer the kind of task from labels.
+
+    Args:
+        values: Labels, ``[R, T]``, NaN where one is missing.
+        classes: Names of the classes that labels stand for, if any.
+
+    Returns:
+        ``"multilabel"`` for several columns, ``"regression"`` for fractions, ``"binary"`` for two
+        classes, ``"multiclass"`` for more.
+
+    Raises:
+        DataError: If all labels are missing, or several columns are not of 0 and 1.
+    """
     known = values[~np.isnan(values)]
     if not len(known):
         raise DataError("all labels are missing; there is nothing to learn from")
@@ -49,7 +70,7 @@ def tell_kind(values: Labels, classes: Sequence[str]) -> Kind:
         if np.isin(known, (0, 1)).all():
             return "multilabel"
         raise DataError(
-            f"labels of {values.shape[1]} columns are 0, 1 or missing (a multi-label task); "
+            f"labels of {values.shape[1]} columns must be 0, 1 or missing (a multi-label task); "
             "a class or a number to predict is one column"
         )
     if not (known == np.floor(known)).all():
@@ -60,12 +81,22 @@ def tell_kind(values: Labels, classes: Sequence[str]) -> Kind:
 def with_task(
     store: GraphStore, level: Level, kind: Kind, metric: str = "auto", classes: Sequence[str] = ()
 ) -> tuple[GraphStore, Task]:
-    """The store with labels as a task of this kind wants them, and the task.
+    """Put labels into the form that a kind of task needs.
 
-    Labels that are not 0 … k − 1 become so, and ``meta["classes"]`` then holds what they were.
+    Classes that are not 0 … k − 1 are numbered, and ``meta["classes"]`` then holds their names.
 
     Args:
-        classes: what the labels 0 … k − 1 are to stand for; by default, the order of the labels.
+        store: The graphs.
+        level: What is labelled, ``"graph"`` or ``"node"``.
+        kind: Of the task.
+        metric: Of the task. (default: ``"auto"``, by its kind)
+        classes: Names of the classes 0 … k − 1. (default: in the order of the labels)
+
+    Returns:
+        The store with its new labels, and the task.
+
+    Raises:
+        DataError: If the labels do not fit the task.
     """
     values = read_labels(store, level)
     chosen = METRICS[kind] if metric == "auto" else cast(Metric, metric)
@@ -86,10 +117,18 @@ def with_task(
 
 
 def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> GraphStore:
-    """The store with its labels, if it has any, in the form and order of a task learnt before.
+    """Put labels, if there are any, into the form and order of a given task.
 
     Args:
-        classes: names of the task's classes, if it had any.
+        store: The graphs.
+        task: As of a trained model.
+        classes: Names of the task's classes, if it has any. (default: none)
+
+    Returns:
+        The store with its new labels.
+
+    Raises:
+        DataError: If the labels do not fit the task.
     """
     if not store.has("y" if task.level == "graph" else "node_y"):
         return store
@@ -99,7 +138,7 @@ def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> Grap
     known = store.meta.get("classes") or ()
     if known and not classes and len(known) != task.classes:
         raise DataError(
-            f"the labels are of the classes {', '.join(map(str, known))}; the model tells "
+            f"the labels are of the classes {', '.join(map(str, known))}; the model has "
             f"{task.classes} classes"
         )
     if known or classes:
@@ -109,18 +148,27 @@ def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> Grap
 
 
 def known_rows(values: Labels) -> NDArray[np.bool_]:
-    """Which graphs or nodes have any label [R]."""
+    """Mark the graphs or nodes that have any label, ``[R]``."""
     return np.asarray((~np.isnan(values)).any(axis=1))
 
 
 def class_codes(
     values: Labels, names: Sequence[str], wanted: Sequence[str], level: str
 ) -> tuple[Labels, list[str]]:
-    """Labels [R] as places in a list of classes, and that list; it is empty where labels are
-    places already and nothing is known of names.
+    """Number the classes of labels.
 
     Args:
-        names: what the labels 0, 1, … stand for, if anything. wanted: the list to use.
+        values: Labels, ``[R]``, NaN where one is missing.
+        names: What the labels 0, 1, … stand for, if anything.
+        wanted: Names of the classes in the order to use; empty for that of the labels.
+        level: What is labelled, for messages.
+
+    Returns:
+        Positions in a list of classes, ``[R]``, and that list; it is empty where labels are such
+        positions already and have no names.
+
+    Raises:
+        DataError: If a label is not a whole number, or not one of the classes.
     """
     known = ~np.isnan(values)
     distinct, which = np.unique(values[known], return_inverse=True)
@@ -131,20 +179,20 @@ def class_codes(
 
     for at, value in enumerate(distinct):
         if not np.isfinite(value) or value != np.floor(value):
-            raise refuse(at, "a class is a whole number or a text")
+            raise refuse(at, "a class must be a whole number or a text")
         if names and not 0 <= value < len(names):
             raise refuse(at, f"the classes are 0 to {len(names) - 1}: {', '.join(map(str, names))}")
-    said = [str(names[int(v)]) if names else str(int(v)) for v in distinct]
+    texts = [str(names[int(v)]) if names else str(int(v)) for v in distinct]
     if wanted:
-        for at, text in enumerate(said):
+        for at, text in enumerate(texts):
             if text not in wanted:
                 raise refuse(at, f"the class '{text}' is not one of {', '.join(wanted)}")
-        places = np.array([list(wanted).index(text) for text in said], dtype=np.float64)
+        places = np.array([list(wanted).index(text) for text in texts], dtype=np.float64)
         listed = list(wanted)
     elif names or (distinct == np.arange(len(distinct))).all():
         places, listed = distinct, [str(name) for name in names]
     else:
-        places, listed = np.arange(len(distinct), dtype=np.float64), said
+        places, listed = np.arange(len(distinct), dtype=np.float64), texts
     codes = np.full(len(values), np.nan)
     codes[known] = places[which]
     return codes, listed
@@ -153,9 +201,10 @@ def class_codes(
 def _labelled(
     store: GraphStore, task: Task, values: Labels, names: Sequence[str] = ()
 ) -> tuple[GraphStore, Task]:
+    """The store with labels ``[R, T]`` in the type of a task and names of classes; the task."""
     rows: NDArray[Any]
     if task.kind == "multiclass":
-        # There is no number for "missing" among classes: −1 must be in no split.
+        # No class stands for "missing": rows with −1 must be in no split.
         rows = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int64)
     else:
         rows = values.astype(np.float32)

@@ -1,97 +1,34 @@
-"""`load_dataset`: build or read a data set, split it, and say what it is."""
+"""`load_dataset`: read or generate a data set, or take graphs of your own, and split them."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
 
+from gsat.datasets.cache import content_hash, load_cached, save_cached
+from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, cache_folder, missing, require_all, sha256
-from gsat.datasets.registry import ENTRIES, IN_MEMORY, OWN_DATA, find_entry, full_name
+from gsat.datasets.own_data import load_own_data
+from gsat.datasets.own_options import OwnDataOptions
+from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
+from gsat.datasets.source import DatasetOptions, DatasetSource
+from gsat.datasets.splits import NAMES, Splits
 from gsat.errors import DataError, DataNotFoundError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.graphs.sharded_array import content_digest
 from gsat.graphs.validation import admit
-from gsat.tasks import Task
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-Match = Literal["yes", "rebuilt", "different"]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A data set, split.
-
-    Attributes:
-        name: its name. store: all graphs. task: what is predicted.
-        splits: positions in ``store`` of ``train``, ``valid`` and ``test``: of graphs or, at node
-            level, of nodes.
-        matches_paper: ``yes``, ``rebuilt`` (made again by the same rules) or ``different``.
-        hash: of the graphs themselves (not of the split), first 16 hex digits of a SHA-256.
-        options: the options it was made with. seed: the seed of the split.
-        overlap: why splits share graphs on purpose; empty where they do not.
-    """
-
-    name: str
-    store: GraphStore
-    task: Task
-    splits: Mapping[str, NDArray[np.int64]]
-    matches_paper: Match = "different"
-    hash: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    overlap: str = ""
-
-    def split(self, name: str) -> GraphStore:
-        """One split as a view on the store."""
-        if name == "all":
-            return self.store
-        if name not in self.splits:
-            raise DataError(f"there is no split '{name}': there are {', '.join(self.splits)}, all")
-        if self.task.level == "node":
-            return self.store.at_nodes(self.splits[name])
-        return self.store.select(self.splits[name])
-
-    @property
-    def train(self) -> GraphStore:
-        """The training graphs."""
-        return self.split("train")
-
-    @property
-    def valid(self) -> GraphStore:
-        """The validation graphs."""
-        return self.split("valid")
-
-    @property
-    def test(self) -> GraphStore:
-        """The test graphs."""
-        return self.split("test")
-
-    def __repr__(self) -> str:
-        sizes = "/".join(str(len(self.splits[s])) for s in ("train", "valid", "test"))
-        what = f"{self.task.level}s, {self.task.kind}"
-        return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
-
-
-def check_dataset(data: Any) -> None:
-    """Raise unless ``data`` is a :class:`Dataset`."""
-    if not isinstance(data, Dataset):
-        raise DataError(
-            f"a Dataset was needed, not a {type(data).__name__}: gsat.load_dataset makes one of a "
-            "name, a path or a list of graphs"
-        )
+__all__ = ["Dataset", "add_positions", "check_dataset", "check_here", "load_dataset"]
 
 
 def load_dataset(
@@ -102,116 +39,162 @@ def load_dataset(
     data_seed: int = 0,
     **options: Any,
 ) -> Dataset:
-    """A data set by name, or graphs of your own, split by ``seed``.
+    """Load a data set by name, or graphs of your own, and split it.
 
     Args:
-        source: a name (see ``gsat datasets``); a path: a TU folder or a zip of one, a folder
-            written by :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file (docs/data.md); or the
-            graphs themselves: a sequence of PyG ``Data``, a PyG data set, a :class:`GraphStore`.
-        seed: decides the split (where the data set has no fixed one).
-        data_seed: decides generated data; one data set is shared by all seeds.
-        options: the data set's own options; for graphs of your own ``task``, ``level``,
-            ``metric``, ``classes``, ``split`` with the shares ``train``, ``valid`` and ``test``, or
-            with ``folds`` and ``fold``.
+        source: A name (see ``gsat.datasets.dataset_names()``); a path: a TU folder or a zip of
+            one, a folder written by :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file
+            (docs/data.md); or the graphs themselves: a sequence of PyG ``Data``, a PyG data set,
+            a :class:`GraphStore`.
+        seed: Decides the split, where the data set has no fixed one. (default: ``0``)
+        data_seed: Decides generated graphs; one data set is shared by all seeds.
+            (default: ``0``)
+        **options: The data set's own options; of graphs of your own ``task``, ``level``,
+            ``metric``, ``classes``, ``split`` with the shares ``train``, ``valid`` and ``test``,
+            or with ``folds`` and ``fold``.
+
+    Returns:
+        The data set; it is kept in the cache for the next time.
+
+    Raises:
+        DataError: If there is no such data set, or it has no such option, or its graphs can't be
+            used.
+        DataNotFoundError: If a raw file is missing and can't be downloaded.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("houses", graphs=20)
+        >>> len(data.train), len(data.valid), len(data.test)
+        (16, 2, 2)
+        >>> data.task.kind
+        'binary'
     """
     seed, data_seed = _check_seed("seed", seed), _check_seed("data_seed", data_seed)
     named = isinstance(source, (str, os.PathLike))
     name = full_name(os.fspath(cast("str", source))) if named else IN_MEMORY
     if named and name == IN_MEMORY:
         raise DataError(
-            f"'{IN_MEMORY}' stands for graphs that were given in Python and are at no path: give "
+            f"'{IN_MEMORY}' stands for graphs that were given in Python and have no path: give "
             "them again there (resume with data=…), or a path of graphs beside the run"
         )
-    entry = find_entry(name)
-    resolved = entry.resolve(options)
-    module = importlib.import_module(entry.module)
-    if entry is OWN_DATA:
-        own: Dataset = module.load(name if named else source, name, seed, resolved)
+    chosen = make_options(name, options)
+    if isinstance(chosen, OwnDataOptions):
+        own = load_own_data(Path(name) if named else source, name, seed, chosen)
         return replace(own, options={**own.options, "data_seed": data_seed})
-    files = entry.raw_files(resolved)
-    made_by, folder = _made_by(name, resolved, data_seed)
-    task = module.TASK(name, resolved) if callable(module.TASK) else module.TASK
-    overlap = module.overlap(resolved) if hasattr(module, "overlap") else ""
-    store = cached(folder)
+    return _load_named(name, chosen, seed, data_seed)
+
+
+def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -> Dataset:
+    """Load a data set of the registry, from the cache if it is there."""
+    source = find_source(name)
+    task, overlap = source.task(name, options), source.overlap(options)
+    made_by, folder = _made_by(source, name, options, data_seed)
+    store = load_cached(folder)
     if store is None:
+        files = source.raw_files(name, options)
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
-        store = module.build(name, {**resolved, "data_seed": data_seed})
-        admit(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
+        store = source.build(name, options, data_seed)
+        if not isinstance(store, GraphStore):
+            raise DataError(f"build of '{name}' must return a GraphStore, not {type(store)}")
+        splits = _split(source, name, store, seed, options)
+        admit(store, task, splits, name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
-        store = save(store, folder)
+        store = save_cached(store, folder)
     return Dataset(
         name=name,
         store=store,
         task=task,
-        splits=module.split(store, seed, resolved),
+        splits=_split(source, name, store, seed, options),
         # Where it depends on the bytes of the files, the store itself knows.
-        matches_paper=store.meta.get("matches_paper") or module.matches_paper(name, resolved),
+        matches_paper=store.meta.get("matches_paper") or source.matches_paper(name, options),
         hash=store.meta["content"],
-        options={**resolved, "data_seed": data_seed},
+        options={**options.model_dump(), "data_seed": data_seed},
         seed=seed,
         overlap=overlap,
     )
 
 
 def check_here(name: str, *, data_seed: int = 0, **options: Any) -> None:
-    """Raise a :class:`DataNotFoundError` if a named data set can't be had on this machine, not by
-    a download either; nothing is loaded or built."""
-    entry = find_entry(name)
-    if entry is not OWN_DATA:
-        resolved = entry.resolve(options)
-        files = entry.raw_files(resolved)
-        try:
-            missing(files)
-        except DataNotFoundError:
-            # The graphs may be there from files that are gone.
-            known = all(file.sha256 for file in files)
-            if not known or cached(_made_by(name, resolved, data_seed)[1]) is None:
-                raise
+    """Check that a named data set can be loaded on this machine; nothing is loaded or built.
+
+    Args:
+        name: Of the data set; graphs of your own are not checked.
+        data_seed: As of :func:`load_dataset`. (default: ``0``)
+        **options: The data set's own options.
+
+    Raises:
+        DataNotFoundError: If a raw file is missing, can't be downloaded, and the graphs are not in
+            the cache either.
+    """
+    if is_own_data(name):
+        return
+    source, chosen = find_source(name), make_options(name, options)
+    files = source.raw_files(name, chosen)
+    try:
+        missing(files)
+    except DataNotFoundError:
+        # The graphs may be in the cache, from files that are gone.
+        known = all(file.sha256 for file in files)
+        if not known or load_cached(_made_by(source, name, chosen, data_seed)[1]) is None:
+            raise
 
 
-def _made_by(name: str, options: dict[str, Any], data_seed: int) -> tuple[dict[str, Any], Path]:
+def add_positions(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
+    """Add where nodes are drawn, if they are parts of an image.
+
+    Args:
+        explanation: Of a graph; it gets ``pos`` ``[N, 2]`` and ``shade`` ``[N]``.
+        meta: ``meta`` of the store the graph is from, which names the data set.
+
+    Returns:
+        The same explanation.
+    """
+    x = explanation.get("x")
+    try:
+        source = find_source((meta.get("made_by") or {}).get("name", ""))
+    except DataError:  # graphs of your own, or of a plug-in that is not installed here
+        return explanation
+    if x is not None and (placed := source.positions(x)) is not None:
+        explanation.pos, explanation.shade = placed
+    return explanation
+
+
+def _split(
+    source: DatasetSource, name: str, store: GraphStore, seed: int, options: DatasetOptions
+) -> Splits:
+    """The splits of a data set, under their three names."""
+    splits = source.split(store, seed, options)
+    if set(splits) != set(NAMES):
+        raise DataError(f"split of '{name}' must return {', '.join(NAMES)}, not {list(splits)}")
+    return splits
+
+
+def _made_by(
+    source: DatasetSource, name: str, options: DatasetOptions, data_seed: int
+) -> tuple[dict[str, Any], Path]:
     """What decides the graphs of a data set, and the folder of the cache for them."""
-    entry = find_entry(name)
-    module = importlib.import_module(entry.module)
-    files = entry.raw_files(options)
-    # Only what decides the graphs is part of their name; how they are split is not.
-    made_by = {
+    files = source.raw_files(name, options)
+    chosen = options.model_dump()
+    # What changes the split alone is left out.
+    made_by: dict[str, Any] = {
         "name": name,
-        "version": module.VERSION,
-        "options": {k: v for k, v in options.items() if k not in module.SPLIT_OPTIONS},
+        "version": source.version,
+        "options": {k: v for k, v in chosen.items() if k not in source.split_options},
         "data_seed": None if files else data_seed,
-        "files": _names(files),
+        "files": _checksums(files),
     }
-    if hasattr(module, "identity"):
-        made_by["identity"] = module.identity(options)
+    if (identity := source.identity(options)) is not None:
+        made_by["identity"] = identity
+    home = type(source).__module__
+    if not home.startswith("gsat."):  # two packages may use the same name
+        made_by["class"] = f"{home}:{type(source).__qualname__}"
     key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     return made_by, cache_folder() / "datasets" / f"{name}-{key}"
 
 
-def place_nodes(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
-    """The explanation, for pictures, with ``pos`` [N, 2] and ``shade`` [N] where its nodes are
-    parts of an image.
-
-    Args:
-        meta: of the store the graph is from; it knows the data set.
-    """
-    name = (meta.get("made_by") or {}).get("name", "")
-    for entry in ENTRIES:
-        if entry.matches(name):
-            module = importlib.import_module(entry.module)
-            if hasattr(module, "places") and explanation.get("x") is not None:
-                explanation.pos, explanation.shade = module.places(explanation.x)
-    return explanation
-
-
-def content_hash(store: GraphStore) -> str:
-    """A hash of every array of the store: the same graphs give the same hash on any machine."""
-    return content_digest(store.arrays)
-
-
-def _names(files: tuple[RawFile, ...]) -> list[Any]:
+def _checksums(files: tuple[RawFile, ...]) -> list[Any]:
     """What names the bytes of each file: its published checksum, else that of the file itself."""
     unknown = [file for file in files if not file.sha256]
     found = dict(zip(unknown, require_all(unknown), strict=True))
@@ -221,23 +204,5 @@ def _names(files: tuple[RawFile, ...]) -> list[Any]:
 def _check_seed(name: str, value: Any) -> int:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 0 <= value < 2**32:
-        raise DataError(f"{name} is a whole number from 0 to {2**32 - 1}, not {value!r}")
+        raise DataError(f"{name} must be a whole number from 0 to {2**32 - 1}, not {value!r}")
     return int(value)
-
-
-def cached(folder: Path) -> GraphStore | None:
-    """The store in a folder of the cache, if it is there and whole."""
-    try:
-        return GraphStore.load(folder)
-    except (DataError, OSError):  # missing, damaged or unreadable: it is made again
-        return None
-
-
-def save(store: GraphStore, folder: Path) -> GraphStore:
-    """The store, written to a folder of the cache and memory-mapped from there."""
-    try:
-        return GraphStore.load(store.save(folder))
-    # A cache that can't be written, or was replaced before it was read back, costs time, not the
-    # run; safetensors wraps a full disk.
-    except (DataError, OSError, SafetensorError):
-        return store

@@ -1,7 +1,7 @@
-"""Data of the user's own: graphs in memory, or at a path; their task, their splits.
+"""Graphs of your own, in memory or at a path: reading them, inferring their task, splitting them.
 
 A path is a TU folder or a zip of one, a folder written by ``GraphStore.save``, or a JSON-lines
-file. What is read from text is kept in the cache, under a name made of the files' bytes.
+file. What is read from text is kept in the cache, under a hash of the files.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import copy
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gsat.datasets import splits
+from gsat.datasets.cache import content_hash, load_cached, save_cached
+from gsat.datasets.dataset import Dataset
 from gsat.datasets.fetch.raw_files import cache_folder
 from gsat.datasets.formats import jsonl, tu
-from gsat.datasets.labels import find_level, known_rows, read_labels, tell_kind, with_task
-from gsat.datasets.load import Dataset, cached, content_hash, save
-from gsat.datasets.registry import IN_MEMORY
+from gsat.datasets.labels import find_level, infer_kind, known_rows, read_labels, with_task
+from gsat.datasets.own_options import OwnDataOptions
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.conversions import as_list
@@ -34,31 +35,41 @@ KINDS: Final = (
 )
 
 
-def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Dataset:
-    """The data set of a path or of graphs, split.
+def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) -> Dataset:
+    """Load graphs of your own, infer what is not given of their task, and split them.
 
     Args:
-        source: an absolute path or what :func:`from_graphs` takes. name: of the data set.
-        options: those of ``OWN_DATA``; ``auto`` is replaced by what was found.
+        source: A ``Path``, or what :func:`from_graphs` takes.
+        name: Of the data set.
+        seed: Decides the split.
+        options: How to read and split them.
+
+    Returns:
+        The data set; in its options, ``"auto"`` is replaced by what was inferred.
+
+    Raises:
+        DataError: If the graphs can't be read or used, or have changed.
     """
-    store = read(Path(source)) if name != IN_MEMORY else from_graphs(source, options["level"])
+    store = read(source) if isinstance(source, Path) else from_graphs(source, options.level)
     if not len(store):
-        raise DataError("there are no graphs in the data")
+        raise DataError("there are no graphs in the data: give at least one in each split")
     found = store.meta.get("content") or content_hash(store)
-    if options["content"] not in ("", found):
+    if options.content not in ("", found):
         raise DataError(
             f"the data has changed since the training: the graphs of {name} now have the hash "
-            f"{found}, not {options['content']}; bring the old ones back, or train again"
+            f"{found}, not {options.content}; restore the old ones, or train again"
         )
-    level = find_level(store, options["level"])
-    classes = [str(name) for name in options["classes"]]
+    level = find_level(store, options.level)
+    classes = [str(name) for name in options.classes]
     if len(set(classes)) < len(classes):
         raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
     values = read_labels(store, level)
-    kind = options["task"]
-    if kind == "auto":
-        kind = tell_kind(values, classes or store.meta.get("classes") or ())
-    store, task = with_task(store, level, cast(Kind, kind), options["metric"], classes)
+    kind: Kind = (
+        infer_kind(values, classes or store.meta.get("classes") or ())
+        if options.task == "auto"
+        else options.task
+    )
+    store, task = with_task(store, level, kind, options.metric, classes)
     how, parts = split(store, task, known_rows(values), seed, options)
     admit(store, task, parts, name=name)
     if kind == "regression":
@@ -70,7 +81,7 @@ def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Datas
         splits=parts,
         hash=found,
         options={
-            **options,
+            **options.model_dump(),
             "task": kind,
             "level": level,
             "metric": task.metric,
@@ -86,52 +97,72 @@ def load(source: Any, name: str, seed: int, options: Mapping[str, Any]) -> Datas
 
 
 def read(path: Path) -> GraphStore:
-    """The graphs at a path, labels as they stand there; ``meta["content"]`` is their hash."""
+    """Read the graphs at a path.
+
+    Args:
+        path: A TU folder or a zip of one, a folder of saved graphs, a .jsonl or .jsonl.gz file.
+
+    Returns:
+        The graphs, labels as they are in the file; ``meta["content"]`` is their hash.
+
+    Raises:
+        DataNotFoundError: If there is nothing at the path.
+        DataError: If it can't be read.
+    """
     if not path.exists():
-        raise DataNotFoundError(f"there is no file or folder {path}")
+        raise DataNotFoundError(f"there is no file or folder {path}; data at a path is {KINDS}")
     if path.is_dir() and not tu.is_tu(path):
         try:
             store = GraphStore.load(path)
         except DataError as error:
             raise DataError(f"{error}; data at a path is {KINDS}") from None
-        store = from_graphs(store)
-        store.meta["content"] = content_hash(store)
-        return store
+        saved = from_graphs(store)
+        saved.meta["content"] = content_hash(saved)
+        return saved
     if path.is_dir() or path.suffix == ".zip":
         reader, files = tu.read, tu.files(path)
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
         reader, files = jsonl.read, [path]
     else:
-        raise DataError(f"{path} is of no kind that can be read; data at a path is {KINDS}")
+        raise DataError(f"{path} can't be read as graphs: data at a path is {KINDS}")
     folder = cache_folder() / "datasets" / f"own-{_key(files, reader.__module__)}"
-    kept = cached(folder)
-    if kept is None:
-        kept = reader(path)
-        kept.meta["content"] = content_hash(kept)
-        kept = save(kept, folder)
-    return kept
+    cached = load_cached(folder)
+    if cached is None:
+        cached = reader(path)
+        cached.meta["content"] = content_hash(cached)
+        cached = save_cached(cached, folder)
+    return cached
 
 
 def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
-    """A store of PyG graphs (a sequence of ``Data``, a PyG data set, a ``Batch``), or of a store's
-    view.
+    """Make a store of graphs that are in memory.
 
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
     test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
-    ``train_mask``, ``val_mask`` and ``test_mask`` [N]. ``y`` is of the nodes when it has a row for
-    each.
+    ``train_mask``, ``val_mask`` and ``test_mask``, ``[N]``.
+
+    Args:
+        graphs: A sequence of PyG ``Data``, a PyG data set, a ``Batch``, or a store.
+        level: What ``y`` labels, ``"graph"`` or ``"node"``. (default: ``"auto"``, the nodes if it
+            has a row for each of them)
+
+    Returns:
+        The graphs.
+
+    Raises:
+        DataError: If these are no graphs.
     """
     from torch_geometric.data import Batch, Data
 
     if isinstance(graphs, GraphStore):
-        # What it was saved as may be a larger set, of which this is a part.
+        # The hash in its meta may be that of a larger set, of which this is a part.
         meta = {key: value for key, value in graphs.meta.items() if key != "content"}
         return GraphStore(graphs.at_nodes(None).whole().arrays, meta)
     single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
     several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
     if single or isinstance(graphs, Mapping) or not several:
         raise DataError(
-            f"data is a name, a path, a GraphStore or a list of PyG Data, "
+            f"data must be a name, a path, a GraphStore or a list of PyG Data, "
             f"not a {type(graphs).__name__}"
         )
     listed = as_list(graphs)
@@ -155,6 +186,7 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
 
 
 def _are_node_labels(graphs: list[Any], level: str) -> bool:
+    """Whether ``y`` of the graphs labels their nodes."""
     if any(g.get("y") is None or g.get("node_y") is not None for g in graphs):
         return False
     if level == "node":
@@ -164,6 +196,7 @@ def _are_node_labels(graphs: list[Any], level: str) -> bool:
 
 
 def _with_node_labels(graph: Any) -> Any:
+    """A copy of the graph with ``y`` as ``node_y``."""
     changed = copy.copy(graph)
     changed.node_y = changed.y
     del changed.y
@@ -171,6 +204,7 @@ def _with_node_labels(graph: Any) -> Any:
 
 
 def _mark(value: Any, number: int) -> int:
+    """The split of graph ``number`` as 0, 1, 2 or -1; see :func:`splits.given`."""
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     known = {**splits.MARKS, -1: -1, 0: 0, 1: 1, 2: 2}
@@ -179,12 +213,13 @@ def _mark(value: Any, number: int) -> int:
     except (KeyError, TypeError):
         shown = " ".join(repr(value).split())[:40]
         raise DataError(
-            f"graph {number} has the split {shown}; it is train, valid or test, for the graph as "
-            "a whole (nodes: train_mask, val_mask, test_mask)"
+            f"graph {number} has the split {shown}; it must be train, valid or test, for the graph "
+            "as a whole (for nodes: train_mask, val_mask, test_mask)"
         ) from None
 
 
 def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
+    """The split of each node ``[N]``, from PyG's masks."""
     marks = np.full(int(graph.num_nodes), -1, dtype=np.int64)
     for at, name in enumerate(("train_mask", "val_mask", "test_mask")):
         mask = graph.get(name)
@@ -194,7 +229,7 @@ def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
         if mask.shape != marks.shape or mask.dtype != bool:
             raise DataError(
                 f"graph {number}: {name} has the shape {list(mask.shape)} and the type "
-                f"{mask.dtype}; one bool for each of {len(marks)} nodes was needed"
+                f"{mask.dtype}; it must hold one bool for each of {len(marks)} nodes"
             )
         if (twice := np.flatnonzero(mask & (marks >= 0))).size:
             raise DataError(f"graph {number}: node {twice[0]} is in {name} and in another mask")
@@ -203,6 +238,7 @@ def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
 
 
 def _key(files: list[Path], reader: str) -> str:
+    """A name for what a reader makes of these files."""
     digest = hashlib.sha256(f"{reader} {VERSION}".encode())
     for file in files:
         with file.open("rb") as handle:
@@ -218,14 +254,24 @@ def split(
     task: Task,
     known: NDArray[np.bool_],
     seed: int,
-    options: Mapping[str, Any],
+    options: OwnDataOptions,
 ) -> tuple[str, splits.Splits]:
-    """How the data was split, and the split: rows of graphs or nodes, only such with labels.
+    """Split the labelled graphs or nodes.
 
-    Nodes of one graph are split themselves; nodes of several go with their graphs.
+    Nodes of one graph are split themselves; nodes of several graphs follow their graphs.
 
     Args:
-        known: which rows have labels [R].
+        store: The graphs.
+        task: What is predicted.
+        known: Which rows have labels, ``[R]``.
+        seed: Decides the split.
+        options: Which split, and its shares or folds.
+
+    Returns:
+        The kind of split, and positions under ``train``, ``valid`` and ``test``.
+
+    Raises:
+        DataError: If the data can't be split so, or leaves a split empty.
     """
     rows = np.flatnonzero(known)
     together = task.level == "node" and len(store) > 1
@@ -237,28 +283,28 @@ def split(
     label = None
     if _has_classes(task) and not together:
         label = store.labels(task.level).reshape(-1)[units]
-    how = options["split"]
+    how: str = options.split
     if how == "auto":
         how = "given" if marks is not None else "random" if label is None else "stratified"
-    shares = splits.check_shares(options)
+    shares = splits.check_shares(options.train, options.valid, options.test)
     if how == "given":
         if marks is None:
-            raise DataError("split is 'given', but the graphs carry no split; choose another")
+            raise DataError("split is 'given', but the graphs have no split; choose another")
         parts = {name: part[known[part]] for name, part in splits.given(marks).items()}
-        return how, _none_empty(parts, task.level)
+        return how, _check_not_empty(parts, task.level)
     if how == "stratified":
         if label is None:
             raise DataError(
                 "split is 'stratified', which needs one class per graph, or nodes of one graph; "
-                "take 'random'"
+                "use 'random'"
             )
         parts = splits.stratified(label, seed, shares)
     elif how == "kfold":
         every = len(units) if label is None else label
-        parts = splits.kfold(every, options["folds"], options["fold"], seed)
+        parts = splits.kfold(every, options.folds, options.fold, seed)
     elif how == "scaffold":
         if not store.has("smiles") or (task.level == "node" and not together):
-            raise DataError("split is 'scaffold', but the graphs carry no 'smiles'; choose another")
+            raise DataError("split is 'scaffold', but the graphs have no 'smiles'; choose another")
         found = splits.murcko_scaffolds(store.texts("smiles"))
         parts = splits.by_scaffold([found[unit] for unit in units], shares)
     else:
@@ -266,11 +312,11 @@ def split(
     parts = {name: units[part] for name, part in parts.items()}
     if together:
         parts = {name: rows[np.isin(owner[rows], part)] for name, part in parts.items()}
-    return how, _none_empty(parts, task.level)
+    return how, _check_not_empty(parts, task.level)
 
 
 def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
-    """The split the data itself says, for each row; None where it says nothing."""
+    """The split that the data itself gives for each row; None where it gives none."""
     if level == "node" and store.has("node_split"):
         return store.arrays["node_split"][store.target_nodes()]
     if not store.has("split") or (level == "node" and len(store) == 1):
@@ -279,13 +325,14 @@ def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
     return np.repeat(marks, store.node_counts) if level == "node" else marks
 
 
-def _none_empty(parts: splits.Splits, level: str) -> splits.Splits:
+def _check_not_empty(parts: splits.Splits, level: str) -> splits.Splits:
+    """The splits, unless one of them is empty."""
     for name, part in parts.items():
         if not len(part):
             sizes = ", ".join(f"{n} {len(p)}" for n, p in parts.items())
             raise DataError(
                 f"the split '{name}' has no {level}s with labels ({sizes}); "
-                "more data or other shares are needed"
+                "give more data, or other shares"
             )
     return parts
 
@@ -295,7 +342,7 @@ def _has_classes(task: Task) -> bool:
 
 
 def _standardised(task: Task, values: NDArray[np.float64]) -> Task:
-    """The regression in units of the spread of its training labels."""
+    """The regression with the mean and standard deviation of its training labels."""
     spread = float(np.std(values))
     return Task(
         "regression",

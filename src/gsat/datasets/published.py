@@ -1,6 +1,6 @@
-"""What the paper, its code and the makers of the data sets say of them, as data.
+"""Figures of the data sets as published in the paper, in its code and by their makers.
 
-Figures are named by their place in a data card (`gsat.datasets.cards`). Shares are fractions; edges
+They are named by their place in a data card (`gsat.datasets.cards`). Shares are fractions; edges
 are counted as stored, both directions where both are.
 """
 
@@ -11,26 +11,33 @@ from typing import Final
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A published figure; ``verified`` unless it comes from a second hand."""
+class PublishedFigure:
+    """A published figure.
+
+    Attributes:
+        value: The figure.
+        verified: Whether it was read in the source itself. (default: ``True``)
+    """
 
     value: float
     verified: bool = True
 
 
-def _said(figures: dict[str, float], unverified: dict[str, float] | None = None) -> _Figures:
+def _figures(figures: dict[str, float], unverified: dict[str, float] | None = None) -> _Figures:
+    """Figures by their place in a card."""
+    second_hand = unverified or {}
     return {
-        **{place: Figure(value) for place, value in figures.items()},
-        **{place: Figure(value, verified=False) for place, value in (unverified or {}).items()},
+        **{place: PublishedFigure(value) for place, value in figures.items()},
+        **{place: PublishedFigure(value, verified=False) for place, value in second_hand.items()},
     }
 
 
-_Figures = dict[str, Figure]
+_Figures = dict[str, PublishedFigure]
 
 
 def _spurious_motif(nodes: float, edges: float, truth: float) -> _Figures:
-    """By the means of the training graphs, which depend on the bias."""
-    return _said(
+    """Spurious-Motif, whose means over the training graphs depend on the bias."""
+    return _figures(
         {
             "graphs": 18000,
             "undirected": 0,
@@ -54,15 +61,15 @@ def _spurious_motif(nodes: float, edges: float, truth: float) -> _Figures:
 
 
 def _molecules(graphs: float, nodes: float, edges: float, classes: int) -> _Figures:
-    """OGB's own sets: the sizes are those of its paper."""
-    return _said(
+    """A set of OGB; the sizes are those of OGB's paper."""
+    return _figures(
         {"features": 9, "edge_features": 0, "undirected": 1, "task.classes": classes},
         {"graphs": graphs, "nodes.mean": nodes, "edges.mean": edges},
     )
 
 
 PUBLISHED: Final[dict[str, _Figures]] = {
-    "ba2motifs": _said(
+    "ba2motifs": _figures(
         {
             "graphs": 1000,
             "nodes.mean": 25,
@@ -77,7 +84,7 @@ PUBLISHED: Final[dict[str, _Figures]] = {
             "splits.test.size": 100,
         }
     ),
-    "mutag": _said(
+    "mutag": _figures(
         {
             "graphs": 2951,
             "nodes.mean": 30.13,
@@ -98,7 +105,7 @@ PUBLISHED: Final[dict[str, _Figures]] = {
     "spmotif-0.5": _spurious_motif(22.3, 32.2, 0.176),
     "spmotif-0.7": _spurious_motif(24.0, 33.9, 0.167),
     "spmotif-0.9": _spurious_motif(25.3, 35.3, 0.161),
-    "mnist75sp": _said(
+    "mnist75sp": _figures(
         {
             "graphs": 70000,
             "undirected": 1,
@@ -111,7 +118,7 @@ PUBLISHED: Final[dict[str, _Figures]] = {
         },
         {"nodes.mean": 70.6, "edges.mean": 590},
     ),
-    "graph-sst2": _said(
+    "graph-sst2": _figures(
         {"undirected": 1, "features": 768, "edge_features": 1, "task.classes": 2},
         {
             "graphs": 70042,
@@ -123,7 +130,7 @@ PUBLISHED: Final[dict[str, _Figures]] = {
     ),
     "ogbg-molhiv": {
         **_molecules(41127, 25.5, 54.9, classes=2),
-        **_said(
+        **_figures(
             {},
             {"splits.train.size": 32901, "splits.valid.size": 4113, "splits.test.size": 4113},
         ),

@@ -1,8 +1,8 @@
-"""Splits into train, valid and test: at random, by label, by scaffold, in folds, or as given."""
+"""Splits into train, valid and test: random, stratified, by scaffold, in folds, or as given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,24 +15,44 @@ Splits = dict[str, Positions]
 Shares = tuple[float, float, float]
 
 NAMES: Final = ("train", "valid", "test")
-# How the split of a graph or node may be written.
+# How the split of a graph or node may be written, by the number it is stored as.
 MARKS: Final[dict[Any, int]] = {"train": 0, "valid": 1, "val": 1, "test": 2, None: -1}
 SHARES: Final[Shares] = (0.8, 0.1, 0.1)
 
 
 def shuffled(count: int, seed: int, shares: Shares = SHARES) -> Splits:
-    """Parts of a shuffle; the same as ``np.random.seed(seed)`` and ``np.random.shuffle``."""
+    """Cut a shuffle into three parts.
+
+    The same positions as by ``np.random.seed(seed)`` and ``np.random.shuffle``.
+
+    Args:
+        count: Number of rows.
+        seed: Decides the shuffle.
+        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``.
+    """
     return _cut(np.random.RandomState(seed).permutation(count), shares)
 
 
 def stratified(labels: ArrayLike, seed: int, shares: Shares = SHARES) -> Splits:
-    """Parts of a shuffle in which every class [R] is spread evenly, so that each has its share."""
+    """Cut a shuffle in which every class is spread evenly into three parts.
+
+    Args:
+        labels: Class of each row, ``[R]``.
+        seed: Decides the shuffle.
+        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``; each has its share of every class.
+    """
     _, label = np.unique(np.asarray(labels), return_inverse=True)
     rng = np.random.RandomState(seed)
     order = rng.permutation(len(label))
     grouped = order[np.argsort(label[order], kind="stable")]
     counts = np.bincount(label)
-    # The members of a class stand at equal distances on [0, 1), from a start of their own: without
+    # The members of a class are placed at equal distances on [0, 1), from a random start: without
     # it, all classes of one member would fall into the same part.
     rank = np.arange(len(label)) - np.repeat(np.cumsum(counts) - counts, counts)
     place = (rank + np.repeat(rng.random_sample(len(counts)), counts)) / np.repeat(counts, counts)
@@ -40,18 +60,28 @@ def stratified(labels: ArrayLike, seed: int, shares: Shares = SHARES) -> Splits:
 
 
 def kfold(labels: ArrayLike | int, folds: int, fold: int, seed: int) -> Splits:
-    """Fold number ``fold`` for testing, the next one for validation, the rest for training.
+    """Take one fold for testing, the next one for validation and the rest for training.
 
     Args:
-        labels: classes [R], which all folds then have in equal shares; or how many rows there are.
+        labels: Class of each row, ``[R]``, of which all folds get equal shares; or the number of
+            rows.
+        folds: Number of folds, at least 3.
+        fold: Which one to test on, from 0.
+        seed: Decides the folds.
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``, sorted.
+
+    Raises:
+        DataError: If there are fewer than 3 folds, or no such fold.
     """
     if folds < 3:
-        raise DataError(f"folds are at least 3 (train, valid and test), not {folds}")
+        raise DataError(f"folds must be at least 3 (train, valid and test), not {folds}")
     if not 0 <= fold < folds:
-        raise DataError(f"fold is a number from 0 to {folds - 1}, not {fold}")
+        raise DataError(f"fold must be a number from 0 to {folds - 1}, not {fold}")
     label = np.zeros(labels, np.int64) if isinstance(labels, int) else np.asarray(labels)
     order = np.random.RandomState(seed).permutation(len(label))
-    # Dealt like cards, class after class: sizes differ by one at most, of folds and within classes.
+    # Dealt like cards, class after class: sizes differ by one at most, in total and in each class.
     dealt = order[np.argsort(label[order], kind="stable")]
     at = np.arange(len(dealt)) % folds
     test, valid = at == fold, at == (fold + 1) % folds
@@ -60,10 +90,17 @@ def kfold(labels: ArrayLike | int, folds: int, fold: int, seed: int) -> Splits:
 
 
 def by_scaffold(scaffolds: Sequence[str], shares: Shares = SHARES) -> Splits:
-    """Molecules of one scaffold stay together; no seed: it is always the same.
+    """Split molecules so that those of one scaffold stay together, as MoleculeNet and OGB do.
 
-    As MoleculeNet and OGB do: the largest groups fill the training set, what no longer fits there
-    the validation set, the rest is for testing.
+    The largest groups fill the training set, what no longer fits there the validation set; the
+    rest is for testing. There is no seed: the split is always the same.
+
+    Args:
+        scaffolds: Scaffold of each molecule, ``[R]``; see :func:`murcko_scaffolds`.
+        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``, sorted.
     """
     groups: dict[str, list[int]] = {}
     for position, found in enumerate(scaffolds):
@@ -84,9 +121,19 @@ def by_scaffold(scaffolds: Sequence[str], shares: Shares = SHARES) -> Splits:
 
 
 def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
-    """The Bemis–Murcko scaffold of each molecule as SMILES, "" where it has no ring.
+    """Find the Bemis–Murcko scaffold of each molecule.
 
-    Mirror images are different scaffolds: so they are in OGB's splits.
+    Mirror images are different scaffolds, as in OGB's splits.
+
+    Args:
+        smiles: The molecules, ``[R]``.
+
+    Returns:
+        Scaffolds as SMILES, ``""`` where a molecule has no ring, ``[R]``.
+
+    Raises:
+        DataError: If rdkit can't read one of the molecules.
+        MissingExtraError: If rdkit is not installed.
     """
     try:
         from rdkit import Chem, rdBase
@@ -94,7 +141,7 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
     except ImportError:
         raise MissingExtraError("rdkit", "molecules", "a scaffold split") from None
     found = []
-    with rdBase.BlockLogs():  # its own complaints would stand beside our one line
+    with rdBase.BlockLogs():  # its messages would stand beside our one line
         for position, text in enumerate(smiles):
             molecule = Chem.MolFromSmiles(text)
             if not text or molecule is None:
@@ -104,30 +151,53 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
 
 
 def given(marks: ArrayLike) -> Splits:
-    """The split that marks [R] say: 0 train, 1 valid, 2 test, −1 nowhere."""
+    """Split rows as they are marked.
+
+    Args:
+        marks: 0 for train, 1 for valid, 2 for test, -1 for none of them, ``[R]``.
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``.
+
+    Raises:
+        DataError: If there is another mark.
+    """
     marked = np.asarray(marks)
     wrong = np.flatnonzero(~np.isin(marked, (-1, 0, 1, 2)))
     if len(wrong):
         raise DataError(
-            f"number {int(wrong[0])} has the split {marked[wrong[0]]}; "
+            f"row {int(wrong[0])} has the split {marked[wrong[0]]}; "
             "0 is train, 1 valid, 2 test, -1 none"
         )
     return {name: np.flatnonzero(marked == at) for at, name in enumerate(NAMES)}
 
 
-def check_shares(options: Mapping[str, Any]) -> Shares:
-    """The shares of the three splits, which must make up the whole."""
-    train, valid, test = shares = tuple(options[name] for name in NAMES)
+def check_shares(train: float, valid: float, test: float) -> Shares:
+    """Check that the shares of the three splits add up to 1.
+
+    Args:
+        train: Share of the training set, above 0.
+        valid: Share of the validation set, above 0.
+        test: Share of the test set, above 0.
+
+    Returns:
+        The three shares.
+
+    Raises:
+        DataError: If they do not add up to 1, or one is not above 0.
+    """
+    shares = (train, valid, test)
     if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise DataError(
-            f"train, valid and test are shares above 0 that add up to 1, not {train}, {valid} and "
-            f"{test}; set all three"
+            f"train, valid and test must be shares above 0 that add up to 1, not {train}, {valid} "
+            f"and {test}; set all three"
         )
-    return train, valid, test
+    return shares
 
 
 def _cut(order: NDArray[Any], shares: Shares) -> Splits:
-    # A product like 0.29 * 100 lies just below the whole number that is meant.
+    """The first share of an order, the second, and the rest."""
+    # A product like 0.29 * 100 is just below the whole number that is meant.
     train, valid = (int(share * len(order) + 1e-9) for share in shares[:2])
     parts = np.split(order.astype(np.int64), [train, train + valid])
     return dict(zip(NAMES, parts, strict=True))

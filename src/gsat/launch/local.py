@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from gsat.datasets.registry import OWN_DATA, find_entry
+from gsat.datasets.registry import is_own_data
 from gsat.errors import BusyError, DiskError, GSATError, RunError, TakenError
 from gsat.io.files import check_folder
 from gsat.ops.engine import compile_quietly
@@ -145,7 +145,7 @@ def complete_recipes(runs: Mapping[str, Recipe]) -> dict[str, Recipe]:
     """The recipes as runs will hold them, with what is told from data of the user's own."""
     return {
         name: complete_recipe(recipe, load_data(recipe))
-        if find_entry(recipe.data.name) is OWN_DATA and not recipe.data.options.get("content")
+        if is_own_data(recipe.data.name) and not recipe.data.options.get("content")
         else recipe
         for name, recipe in runs.items()
     }

@@ -123,7 +123,7 @@ def examples(
             them. columns: so many side by side; None for all.
         truth: put a row with the ground truth first, where it is known.
     """
-    from gsat.datasets.load import place_nodes
+    from gsat.datasets.load import add_positions
     from gsat.training.run_directory import RunDirectory
 
     if not runs:
@@ -142,7 +142,7 @@ def examples(
     meta = store.meta
     rows = []
     for run, recipe in zip(runs, recipes, strict=True):
-        explained = [place_nodes(e, meta) for e in load(run).explain(store.select(numbers))]
+        explained = [add_positions(e, meta) for e in load(run).explain(store.select(numbers))]
         rows.append(Row(METHODS[recipe.method].title, explained, _captions(explained)))
     shown = rows[0].explanations
     if truth and all(e.get("edge_truth") is not None for e in shown):

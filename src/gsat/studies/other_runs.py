@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gsat.datasets.registry import OWN_DATA, find_entry
+from gsat.datasets.registry import is_own_data, options_type
 from gsat.methods import METHODS
 from gsat.studies.cells import MARKS, NETWORKS
 from gsat.studies.records import Record, Records, Runs
@@ -77,9 +77,8 @@ def seeds_text(runs: Runs) -> str:
 
 def _data_name(record: Record) -> str:
     """The data set, with the options that differ from their defaults."""
-    entry = find_entry(record["dataset"])
-    given, options = record["recipe"]["data"], entry.options
-    if entry is OWN_DATA:  # most of its options were told from the data
+    given, options = record["recipe"]["data"], options_type(record["dataset"]).model_fields
+    if is_own_data(record["dataset"]):  # most of its options were inferred from the data
         options = {n: o for n, o in options.items() if n in ("split", "folds", "fold")}
     changed = [f"{n}={given[n]}" for n, o in options.items() if given.get(n) != o.default]
     return Path(record["dataset"]).name + (f" ({', '.join(changed)})" if changed else "")

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt, ValidationError
 
-from gsat.datasets.registry import find_entry, full_name, is_path
+from gsat.datasets.registry import full_name, make_options, options_type, recipe_family
 from gsat.errors import RecipeError
 from gsat.methods import METHODS, TrainingSettings
 from gsat.training.settings import (
@@ -34,8 +34,6 @@ from gsat.training.settings import (
 )
 
 Tables = dict[str, Any]
-# Data sets that share their recipes: all biases of Spurious-Motif, all sets of OGBG-Mol.
-FAMILIES = ("spmotif", "ogbg")
 
 
 class Recipe(Settings):
@@ -146,14 +144,13 @@ def from_tables(tables: Tables) -> Recipe:
         raise RecipeError("there is no setting 'settings' in this recipe")
     if not isinstance(data.get("name"), str):
         raise RecipeError("setting 'data.name': the name of a data set was needed")
-    entry = find_entry(data["name"])
     given = {k: v for k, v in data.items() if k not in DataSettings.model_fields}
     settings = METHODS[method].Settings
     try:
         return Recipe.model_validate(
             {
                 **tables,
-                "data": {**data, **entry.resolve(given)},
+                "data": {**data, **make_options(data["name"], given).model_dump()},
                 "backbone": net,
                 "method": method,
                 "settings": settings(**_table(chosen, method, "method.")),
@@ -205,9 +202,7 @@ def _without_none(tables: Tables) -> Tables:
 def _shipped(dataset: str, backbone: str) -> Tables:
     if backbone == "wrapped":  # how to train on the data is known, if not with which network
         return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
-    family = next((f for f in FAMILIES if dataset.startswith(f"{f}-")), dataset)
-    if is_path(dataset):  # not a name to look for among the files of the package
-        family = "default"
+    family = recipe_family(dataset)
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
         file = folder / name
@@ -277,12 +272,11 @@ def _known_keys(tables: Tables) -> list[str]:
     method, backbone = tables["method"]["name"], tables["backbone"]["name"]
     _check_known("method", method, METHODS)
     _check_known("backbone", backbone, BACKBONE_SETTINGS)
-    entry = find_entry(tables["data"]["name"])
     return [
         "seed",
         "data.data_seed",
         "data.split_seed",
-        *(f"data.{name}" for name in entry.options),
+        *(f"data.{name}" for name in options_type(tables["data"]["name"]).model_fields),
         *(
             f"backbone.{name}"
             for name in BACKBONE_SETTINGS[backbone].model_fields

