@@ -137,9 +137,10 @@ def test_everything_the_weights_depend_on_is_in_the_key(
         run = RunDirectory.create(tmp_path / uuid4().hex, made)
         method = make_method(made, data)
         monkeypatch.setattr(RunDirectory, "environment", pretrained_cache.environment())
-        slot = PretrainedCache.of(tmp_path, run, made, method, data.hash, results_version=2)
-        assert slot is not None
-        return slot.folder
+        cache = PretrainedCache(tmp_path)
+        entry = cache.entry(run, made, method, data.hash, results_version=2)
+        assert entry is not None
+        return entry.folder
 
     here = place()
     assert here == place(pretrain_ckpt="best") == place(r_final=0.6) == place(epochs=77)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.datasets.fetch.raw_files import RawFile, cache_folder, missing, require_all, sha256
+from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
 from gsat.datasets.registry import ENTRIES, IN_MEMORY, OWN_DATA, find_entry, full_name
 from gsat.errors import DataError, DataNotFoundError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
 from gsat.graphs.validation import admit
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import checksum, file_sha256
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ def _made_by(name: str, options: dict[str, Any], data_seed: int) -> tuple[dict[s
     }
     if hasattr(module, "identity"):
         made_by["identity"] = module.identity(options)
-    key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-    return made_by, cache_folder() / "datasets" / f"{name}-{key}"
+    return made_by, cache_folder() / "datasets" / f"{name}-{checksum(made_by)[:16]}"
 
 
 def place_nodes(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
@@ -215,7 +214,7 @@ def _names(files: tuple[RawFile, ...]) -> list[Any]:
     """What names the bytes of each file: its published checksum, else that of the file itself."""
     unknown = [file for file in files if not file.sha256]
     found = dict(zip(unknown, require_all(unknown), strict=True))
-    return [file.sha256 or sha256(found[file]) for file in files]
+    return [file.sha256 or file_sha256(found[file]) for file in files]
 
 
 def _check_seed(name: str, value: Any) -> int:

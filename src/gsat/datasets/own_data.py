@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.datasets import splits
-from gsat.datasets.fetch.raw_files import cache_folder
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.labels import find_level, known_rows, read_labels, tell_kind, with_task
 from gsat.datasets.load import Dataset, cached, content_hash, save
@@ -26,6 +25,7 @@ from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.conversions import as_list
 from gsat.graphs.validation import admit
+from gsat.io.folders import cache_folder
 from gsat.tasks import Kind, Level, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes

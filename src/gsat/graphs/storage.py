@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -27,6 +25,7 @@ from gsat.errors import DataError
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
 from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
 from gsat.graphs.texts import pad
+from gsat.io.atomic import atomic_write, write_text
 
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
@@ -144,8 +143,7 @@ class ShardWriter:
             self._flush()
         replaced = _shards_in(self.folder) - {shard["file"] for shard in self._shards}
         index = {"format": INDEX_FORMAT, "meta": self.meta, "shards": self._shards}
-        with _complete(self.folder / INDEX) as partial:
-            partial.write_text(json.dumps(index), encoding="utf-8")
+        write_text(self.folder / INDEX, json.dumps(index))
         self._open = False
         for name in (FILE, *replaced):
             (self.folder / name).unlink(missing_ok=True)
@@ -221,20 +219,9 @@ def _is_text(name: str, values: Column) -> bool:
     return name.startswith("graph.") and values.dtype == np.uint8
 
 
-@contextmanager
-def _complete(path: Path) -> Iterator[Path]:
-    """Where to write what gets its name when it is whole: nobody ever sees half a file."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _write(folder: Path, name: str, arrays: Mapping[str, Column], meta: Mapping[str, Any]) -> None:
     tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}
-    with _complete(folder / name) as partial:
+    with atomic_write(folder / name) as partial:
         save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(meta)})
 
 

@@ -12,7 +12,6 @@ images. The first images are thus the same graphs whatever comes after them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat.datasets.fetch.raw_files import cache_folder
 from gsat.datasets.registry import MNIST75SP
 from gsat.datasets.sources.superpixels import Chunk, Superpixels, compute, read_idx
 from gsat.errors import DataError, MissingExtraError
 from gsat.graphs import GraphStore
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import sha256
 from gsat.tasks import Task
 
 VERSION: Final = 1
@@ -139,7 +139,7 @@ def _computed(images: Path, labels: Path, wanted: int) -> Iterator[Piece]:
             f"not as many images of {SIDE} × {SIDE} as labels; get them again"
         )
     # Superpixels belong to the pixels and to the program that made them, not to a file's packing.
-    content = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
+    content = sha256(pixels.tobytes())[:16]
     folder = cache_folder() / "superpixels" / f"{content}-{version('scikit-image')}"
     chunks = []
     for first in range(0, total, CHUNK):

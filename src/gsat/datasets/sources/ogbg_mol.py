@@ -16,11 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.datasets.fetch.raw_files import require_all, sha256
+from gsat.datasets.fetch.raw_files import require_all
 from gsat.datasets.registry import find_entry
 from gsat.datasets.sources.ogb_files import PARTS, REBUILT
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
+from gsat.io.hashes import file_sha256
 from gsat.tasks import Task
 
 VERSION: Final = 1
@@ -74,7 +75,7 @@ def build(name: str, options: Mapping[str, Any]) -> GraphStore:
             f"{paths['raw/node-feat']}, line {wrong[0][0] + 1}, column {wrong[0][1] + 1}: "
             f"no such category of an atom; get it again"
         )
-    made_again = sha256(paths["raw/node-feat"]) in REBUILT
+    made_again = file_sha256(paths["raw/node-feat"]) in REBUILT
     return GraphStore.from_arrays(
         node_ptr=np.concatenate([[0], np.cumsum(nodes)]),
         edge_ptr=np.concatenate([[0], np.cumsum(2 * bonds)]),
