@@ -239,7 +239,7 @@ def test_a_bad_data_set_does_not_come_in(cache: Path, monkeypatch: pytest.Monkey
 
 def test_what_is_in_the_cache_was_checked(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_dataset("houses", graphs=20)
-    monkeypatch.delattr(gsat.datasets.load, "admit")
+    monkeypatch.delattr(gsat.datasets.load, "validate_dataset")
     load_dataset("houses", graphs=20, seed=1)
 
 

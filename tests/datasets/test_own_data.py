@@ -264,7 +264,7 @@ def test_graphs_come_in_many_wrappings() -> None:
     ("source", "why"),
     [
         ([], "no graphs"),
-        ([{"x": 1}], "graph 0 is a dict; a PyG Data was needed"),
+        ([{"x": 1}], "graph 0 is a dict, not a PyG Data"),
         (7, "data is a name, a path, a GraphStore or a list of PyG Data, not a int"),
         (make_graphs(1)[0], "not a Data"),
         ("custom", "given in Python"),
@@ -272,7 +272,7 @@ def test_graphs_come_in_many_wrappings() -> None:
         (make_graphs(5), "the split 'valid' has no graphs"),
         (make_graphs(split=["train"]), r"graph 0 has the split \['train'\]"),
         (make_graphs(split=torch.arange(99)), "graph 0 has the split .*train_mask"),
-        (make_graphs(y="yes"), "graph 0: 'y' is no dense tensor"),
+        (make_graphs(y="yes"), "graph 0: 'y' is not a dense numeric tensor"),
     ],
 )
 def test_what_is_no_data(source: Any, why: str) -> None:

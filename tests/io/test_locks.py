@@ -41,10 +41,10 @@ def test_a_lock_held_elsewhere_is_noticed_and_ends_when_its_process_is_killed(
     file = tmp_path / ".lock"
     with held_elsewhere(file, how) as other:
         assert is_locked(file)
-        with pytest.raises(BusyError, match=r"another process holds the lock file .*\.lock"):
-            with locked(file, wait=0):
-                pass
-        with pytest.raises(BusyError, match="^mine$"), locked(file, wait=0, busy="mine"):
+        busy = r"another process holds the lock file .*\.lock"
+        with pytest.raises(BusyError, match=busy), locked(file, wait=0):
+            pass
+        with pytest.raises(BusyError, match=r"^mine$"), locked(file, wait=0, busy="mine"):
             pass
         other.kill()
         other.wait()

@@ -14,8 +14,8 @@ from gsat.datasets.load import Dataset
 from gsat.datasets.published import PUBLISHED
 from gsat.datasets.registry import ENTRIES, find_entry
 from gsat.errors import DataError
-from gsat.graphs.scan import Survey, survey
-from gsat.graphs.validation import check, labels_at
+from gsat.graphs.scan import GraphStatistics, scan_graphs
+from gsat.graphs.validation import find_issues, labels_at
 
 Card = dict[str, Any]
 
@@ -33,8 +33,8 @@ def card(data: Dataset) -> Card:
     multi-label, of the positives of each label; in a regression ``[mean, standard deviation]``.
     """
     store, task = data.store, data.task
-    seen = survey(store)
-    found = check(store, task, data.splits, overlap=data.overlap, surveyed=seen)
+    seen = scan_graphs(store)
+    found = find_issues(store, task, data.splits, overlap=data.overlap, statistics=seen)
     return {
         "name": data.name,
         "options": dict(data.options),
@@ -95,7 +95,7 @@ def file_name(card: Card) -> str:
     return "-".join([Path(card["name"]).name, *named]) + ".json"
 
 
-def _split(data: Dataset, seen: Survey, name: str) -> Card:
+def _split(data: Dataset, seen: GraphStatistics, name: str) -> Card:
     part = data.splits[name]
     view = data.split(name)
     y = labels_at(data.store, data.task, part)
@@ -120,7 +120,7 @@ def _balance(data: Dataset, y: NDArray[Any]) -> list[float | None]:
     return [_rounded(_mean(present == number)) for number in range(classes)]
 
 
-def _truth(data: Dataset, seen: Survey, positions: NDArray[np.int64]) -> float | None:
+def _truth(data: Dataset, seen: GraphStatistics, positions: NDArray[np.int64]) -> float | None:
     edges = int(data.store.edge_counts[positions].sum())
     if seen.true_edges is None or not edges:
         return None

@@ -19,7 +19,7 @@ from gsat.errors import DataError, DataNotFoundError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
-from gsat.graphs.validation import admit
+from gsat.graphs.validation import validate_dataset
 from gsat.io.folders import cache_folder
 from gsat.io.hashes import checksum, file_sha256
 from gsat.tasks import Task
@@ -137,7 +137,7 @@ def load_dataset(
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
         store = module.build(name, {**resolved, "data_seed": data_seed})
-        admit(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
+        validate_dataset(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
         store = save(store, folder)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gsat.datasets.splits import MARKS, NAMES
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.graphs.store import ranges
+from gsat.graphs.build import ranges
 
 Array = NDArray[Any]
 

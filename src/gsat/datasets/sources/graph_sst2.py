@@ -23,7 +23,7 @@ from gsat.datasets.registry import GRAPH_SST2
 from gsat.datasets.sources.word_vectors import WordVectors, digest, is_bert_base
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.graphs.words import FIELD, pack_words
+from gsat.graphs.texts import WORDS, encode_words
 from gsat.tasks import Task
 
 VERSION: Final = 1
@@ -217,7 +217,7 @@ def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> 
         meta={"classes": ["negative", "positive"], **meta},
     )
     # Bytes as they are: `graph_fields` would make eight of each.
-    store.arrays[f"graph.{FIELD}"] = pack_words(read.words)
+    store.arrays[f"graph.{WORDS}"] = encode_words(read.words)
     return store
 
 
