@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from gsat.datasets.fetch.archive import unpack
 from gsat.datasets.fetch.raw_files import RawFile
-from gsat.datasets.fetch.transfer import Broken, Transfer
+from gsat.datasets.fetch.transfer import Transfer, TransferError
 from gsat.errors import DataError, DataNotFoundError
 from gsat.io.atomic import move_into_place
 from gsat.io.folders import cache_folder
@@ -122,7 +122,7 @@ def download(
             transfer.run()
             os.fsync(handle.fileno())
             finish(partial)
-        except (Broken, KeyboardInterrupt) as error:
+        except (TransferError, KeyboardInterrupt) as error:
             keep = transfer.resumable()
             if isinstance(error, KeyboardInterrupt):
                 raise
