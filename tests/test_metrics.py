@@ -377,12 +377,12 @@ def test_shapes_must_match(function: Callable[..., float | None]) -> None:
         (lambda: r2([[0.1, 0.2]], [[0.1, 0.2]]), r"\[G, 1\]"),
         (lambda: mae([0.1], [INF]), "must not be infinite"),
         (lambda: precision_at_k([0.1], [1], [0, 1], k=0), "k must be at least 1"),
-        (lambda: precision_at_k([0.1], [1], [1, 1]), "must rise from 0"),
+        (lambda: precision_at_k([0.1], [1], [1, 1]), "must increase from 0"),
         (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 1]), "number of edges .2."),
-        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 2, 1, 2]), "must rise from 0"),
-        (lambda: mean_graph_auc([0.1], [1], [0.0, 1.0]), "whole numbers"),
-        (lambda: mean_graph_auc([], [], np.zeros(0, dtype=int)), "whole numbers"),
-        (lambda: mean_graph_auc([0.1], [1], [[0, 1]]), "whole numbers"),
+        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 2, 1, 2]), "must increase from 0"),
+        (lambda: mean_graph_auc([0.1], [1], [0.0, 1.0]), "integers of shape"),
+        (lambda: mean_graph_auc([], [], np.zeros(0, dtype=int)), "integers of shape"),
+        (lambda: mean_graph_auc([0.1], [1], [[0, 1]]), "integers of shape"),
     ],
 )
 def test_bad_input_is_refused(function: Callable[[], float | None], message: str) -> None:

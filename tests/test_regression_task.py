@@ -73,7 +73,7 @@ def test_more_merit_is_better() -> None:
         ({"kind": "regression", "classes": 1, "metric": "r2", "centre": math.inf}, "finite centre"),
         ({"kind": "binary", "scale": 2.0}, "belong to a regression, not to a binary task"),
         ({"kind": "binary", "metric": "r2"}, "'accuracy' or 'roc_auc', not 'r2'"),
-        ({"kind": "binary", "level": "edge"}, "level is 'graph' or 'node', not 'edge'"),
+        ({"kind": "binary", "level": "edge"}, "level must be 'graph' or 'node', not 'edge'"),
     ],
 )
 def test_impossible(settings: dict[str, object], message: str) -> None:
@@ -86,7 +86,7 @@ def test_labels_that_can_not_be() -> None:
     PLAIN.check_labels(torch.tensor([[1.0], [NAN]]))
     with pytest.raises(DataError, match=r"graph 1 has the label \[inf\]"):
         PLAIN.check_labels(torch.tensor([[1.0], [math.inf]]))
-    with pytest.raises(DataError, match=r"have the shape \[G, 1\], not \[2\]"):
+    with pytest.raises(DataError, match=r"must have shape \[G, 1\], not \[2\]"):
         PLAIN.check_labels(torch.tensor([1.0, 2.0]))
     with pytest.raises(DataError, match="node 1 has the label 3; it must be 0 to 2"):
         Task("multiclass", 3, level="node").check_labels(torch.tensor([0, 3]))

@@ -172,7 +172,7 @@ def test_impossible_tasks(settings: dict, message: str) -> None:
         (Task("binary"), [[0.0], [5.0]], "graph 1 has the label"),
         (Task("binary"), [0.0, 1.0], "shape"),
         (Task("multiclass", 3), [0, 3], "graph 1 has the label 3"),
-        (Task("multiclass", 3), [0.0, 1.0], "whole numbers"),
+        (Task("multiclass", 3), [0.0, 1.0], "must be integers, not torch.float32"),
         (Task("multilabel", 2, "roc_auc"), [[0.0, 1.0, 1.0]], "shape"),
         (Task("multilabel", 2, "roc_auc"), [[0.0, 1.0], [0.0, -1.0]], "graph 1 has the label"),
     ],

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 
 class GSATError(Exception):
-    """Base of every error a user can cause; the command line prints it and exits with its code."""
+    """Base class of every error a user can cause.
+
+    The command line prints the message in one line, without a traceback.
+
+    Attributes:
+        exit_code: The code with which the command line exits.
+    """
 
     exit_code = 2
 
 
 class DataError(GSATError):
-    """A data set or graph is not what it has to be."""
+    """A data set or a graph is malformed or unsuitable."""
 
 
 class DataNotFoundError(DataError):
-    """A raw file or a data set is not here; the message names the file and the place for it."""
+    """A raw file or a data set is missing; the message names the file and where to put it."""
 
 
 class RecipeError(GSATError):
@@ -22,22 +28,24 @@ class RecipeError(GSATError):
 
 
 class RunError(GSATError):
-    """A run directory can't be used the way that was asked."""
+    """A run directory can't be used in the way that was asked for."""
 
 
 class BusyError(RunError):
-    """Another process is training in a run directory right now."""
+    """Another process holds a lock; with a run directory, it is training there right now."""
 
 
-class TakenError(RunError):
-    """A folder for a new run holds one already."""
+class RunExistsError(RunError):
+    """A folder for a new run already holds one."""
 
 
 class DiskError(RunError):
-    """Something can't be written: no room, no permission, no such place.
+    """A file can't be written: no space, no permission, no such folder.
 
-    Attributes:
-        full: whether it is the disk itself, so that nothing else can be written there either.
+    Args:
+        message: One line.
+        full: Whether the disk itself is the problem, so that nothing else can be written there
+            either. (default: ``False``)
     """
 
     def __init__(self, message: str, *, full: bool = False) -> None:
@@ -46,11 +54,16 @@ class DiskError(RunError):
 
 
 class CheckpointError(RunError):
-    """A checkpoint is damaged or does not belong to this run."""
+    """A checkpoint is damaged or belongs to another run."""
 
 
-class ElsewhereError(GSATError):
-    """Another process of the same training met an error; it tells the user, this one is silent."""
+class OtherProcessError(GSATError):
+    """Another process of the same training failed; that one reports the error, this one is silent.
+
+    Args:
+        message: The other process's error, in one line.
+        exit_code: The code with which the command line exits. (default: 2)
+    """
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -58,7 +71,17 @@ class ElsewhereError(GSATError):
 
 
 class MissingExtraError(GSATError):
-    """An optional dependency is needed; the message says how to install it."""
+    """An optional dependency is not installed; the message says how to install it.
+
+    Args:
+        package: The package that is missing.
+        extra: The extra of ``torch-gsat`` that brings it.
+        what: What needs it, the subject of the message.
+
+    Example:
+        >>> print(MissingExtraError("ray", "ray", "this"))
+        this needs the package 'ray', which is not installed: pip install 'torch-gsat[ray]'
+    """
 
     def __init__(self, package: str, extra: str, what: str) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
 """Prediction and explanation metrics.
 
-Pure functions of arrays: everything :func:`numpy.asarray` takes is accepted, CPU tensors included.
-A value that is not defined (one class only, nothing labelled, no graphs) is ``None``, which JSON
+Pure functions of arrays: whatever :func:`numpy.asarray` accepts will do, CPU tensors included.
+A value that is undefined (one class only, nothing labelled, no graphs) is ``None``, which JSON
 writes as ``null``; it is never reported as 0 or NaN. NaN or infinite scores and predictions, labels
 other than 0 and 1, and shapes that do not match raise :class:`ValueError`. Shapes: ``G`` graphs,
 ``T`` tasks, ``E`` stored edges; graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``.
@@ -19,11 +19,11 @@ Ints = NDArray[np.intp]
 
 
 def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
-    """Share of entries predicted right; entries whose target is NaN are left out.
+    """Share of correct predictions; entries whose target is NaN are left out.
 
     Args:
-        predicted: predicted classes, any shape, e.g. ``[G]``.
-        target: true classes, same shape, NaN where missing.
+        predicted: Predicted classes, any shape, e.g. ``[G]``.
+        target: True classes, same shape, NaN where missing.
 
     Returns:
         The accuracy in ``[0, 1]``, or ``None`` if no entry has a target.
@@ -42,7 +42,7 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
     Tasks with only one class among their non-missing entries are left out of the average.
 
     Args:
-        scores: finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
+        scores: Finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
         target: 0 or 1, NaN where missing, same shape.
 
     Returns:
@@ -67,7 +67,7 @@ def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
     """Explanation AUC: one ROC area over the pooled edges of all graphs of a split.
 
     Args:
-        scores: finite edge scores, ``[E]``.
+        scores: Finite edge scores, ``[E]``.
         truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
 
     Returns:
@@ -85,9 +85,9 @@ def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float
     """Mean of the explanation AUCs of single graphs, over graphs that have both kinds of edge.
 
     Args:
-        scores: finite edge scores, ``[E]``.
+        scores: Finite edge scores, ``[E]``.
         truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: edge pointer, ``[G + 1]``.
+        ptr: First edge of each graph, ``[G + 1]``.
 
     Returns:
         The mean area in ``[0, 1]``, or ``None`` if no graph has both kinds of edge.
@@ -102,16 +102,16 @@ def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float
 
 
 def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int = 5) -> float | None:
-    """Mean over all graphs of the true edges among the ``k`` highest scored ones, over ``k``.
+    """Share of true edges among the ``k`` highest-scored ones, averaged over all graphs.
 
     Equal scores go to the earlier stored edge. The divisor is ``k`` even for graphs with fewer
     edges, and a graph without edges counts as 0.
 
     Args:
-        scores: finite edge scores, ``[E]``.
+        scores: Finite edge scores, ``[E]``.
         truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: edge pointer, ``[G + 1]``.
-        k: number of edges looked at in each graph, at least 1.
+        ptr: First edge of each graph, ``[G + 1]``.
+        k: Number of edges per graph, at least 1. (default: 5)
 
     Returns:
         The precision in ``[0, 1]``, or ``None`` if there are no graphs or no edges at all.
@@ -134,8 +134,8 @@ def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
     """Coefficient of determination; rows whose target is NaN are left out.
 
     Args:
-        pred: finite predictions, ``[G]`` or ``[G, 1]``.
-        target: true values, same shape, NaN where missing.
+        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
+        target: True values, same shape, NaN where missing.
 
     Returns:
         The coefficient, at most 1, or ``None`` if the remaining targets are constant or none.
@@ -155,8 +155,8 @@ def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
     """Mean absolute error; entries whose target is NaN are left out.
 
     Args:
-        pred: finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
-        target: true values, same shape, NaN where missing.
+        pred: Finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
+        target: True values, same shape, NaN where missing.
 
     Returns:
         The error, or ``None`` if no entry has a target.
@@ -175,9 +175,10 @@ def better(
     """Whether an epoch replaces the best one: greater metric, or equal metric and lower loss.
 
     Args:
-        metric: validation metric of the epoch, higher is better; ``None`` or NaN never wins.
-        loss: its validation loss; ``None`` or NaN never wins a tie.
-        best_metric, best_loss: those of the best epoch so far; ``None`` or NaN always loses.
+        metric: Validation metric of the epoch, higher is better; ``None`` or NaN never wins.
+        loss: Its validation loss; ``None`` or NaN never wins a tie.
+        best_metric: Validation metric of the best epoch so far; ``None`` or NaN always loses.
+        best_loss: Its validation loss; ``None`` or NaN always loses a tie.
 
     Example:
         >>> better(0.9, 0.5, 0.8, 0.1), better(0.9, 0.5, 0.9, 0.6), better(0.9, 0.5, 0.9, 0.5)
@@ -223,10 +224,10 @@ def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
     """The graph of each edge, ``[E]`` and sorted, and the first edge of each graph, ``[G]``."""
     bounds = np.asarray(ptr)
     whole = bounds.ndim == 1 and bounds.size > 0 and bounds.dtype.kind in "iu"
-    _require(whole, "ptr must be whole numbers of shape [G + 1]")
+    _require(whole, "ptr must be integers of shape [G + 1]")
     start, stop = bounds[:-1].astype(np.intp), bounds[1:].astype(np.intp)
     rises = bounds[0] == 0 and bounds[-1] == edges and (start <= stop).all()
-    _require(rises, f"ptr must rise from 0 to the number of edges ({edges})")
+    _require(rises, f"ptr must increase from 0 to the number of edges ({edges})")
     return np.repeat(np.arange(len(start)), stop - start), start
 
 

@@ -1,4 +1,4 @@
-"""What is predicted for a graph or a node: its loss, its probabilities, its answer, its metric."""
+"""Prediction tasks: losses, probabilities, predictions and metrics of graphs or nodes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,31 @@ Level = Literal["graph", "node"]
 
 @dataclass(frozen=True)
 class Task:
-    """A prediction task: G answers, one per graph or, at node level, one per node asked for.
+    """What is predicted, and how it is measured: ``G`` predictions, one per graph or node.
 
     Args:
-        kind: ``binary`` (one logit, ``y`` float [G, 1]), ``multiclass`` (``y`` long [G]),
-            ``multilabel`` (one logit per label, ``y`` float [G, T], NaN where missing) or
-            ``regression`` (one number, ``y`` float [G, 1], NaN where missing).
-        classes: number of classes, or of labels when multi-label; 2 when binary, 1 in regression.
-        metric: what selects the best epoch and is reported: ``accuracy`` or ``roc_auc``; ``r2`` or
-            ``mae`` in regression, where both are reported.
-        level: what has a label, a ``graph`` or a ``node``.
-        centre, scale: of the numbers of a regression, best the mean and the standard deviation of
-            the training set: a network says (y − centre) / scale, and the loss is taken on that, so
-            that it weighs the same against the information loss whatever the unit of y.
+        kind: ``"binary"`` (one logit, ``y`` float ``[G, 1]``), ``"multiclass"`` (``y`` long
+            ``[G]``), ``"multilabel"`` (one logit per label, ``y`` float ``[G, T]``, NaN where
+            missing) or ``"regression"`` (one number, ``y`` float ``[G, 1]``, NaN where missing).
+        classes: Number of classes, or of labels if multi-label; 1 in a regression. (default: 2)
+        metric: What selects the best epoch and is reported: ``"accuracy"`` or ``"roc_auc"``;
+            ``"r2"`` or ``"mae"`` in a regression, where both are reported.
+            (default: ``"accuracy"``)
+        level: What has labels, ``"graph"`` or ``"node"``. (default: ``"graph"``)
+        centre: In a regression, the number subtracted from ``y``, best the mean of the training
+            set. (default: 0)
+        scale: In a regression, the number ``y - centre`` is divided by, best the standard deviation
+            of the training set. The network predicts ``(y - centre) / scale``, and the loss is
+            computed on that, so that its weight does not depend on the unit of ``y``.
+            (default: 1)
+
+    Raises:
+        DataError: If the arguments contradict each other.
+
+    Example:
+        >>> task = Task("multiclass", classes=3)
+        >>> task.decide(torch.tensor([[0.1, 2.0, 0.3], [1.5, 0.2, 0.1]])).tolist()
+        [1, 0]
     """
 
     kind: Kind
@@ -46,15 +58,16 @@ class Task:
     def __post_init__(self) -> None:
         if self.kind not in ("binary", "multiclass", "multilabel", "regression"):
             raise DataError(
-                f"a task is 'binary', 'multiclass', 'multilabel' or 'regression', not {self.kind!r}"
+                f"kind must be 'binary', 'multiclass', 'multilabel' or 'regression', "
+                f"not {self.kind!r}"
             )
         if self.level not in ("graph", "node"):
-            raise DataError(f"a task's level is 'graph' or 'node', not {self.level!r}")
+            raise DataError(f"level must be 'graph' or 'node', not {self.level!r}")
         if self.kind == "regression":
             self._check_regression()
             return
         if self.metric not in ("accuracy", "roc_auc"):
-            raise DataError(f"a task's metric is 'accuracy' or 'roc_auc', not {self.metric!r}")
+            raise DataError(f"metric must be 'accuracy' or 'roc_auc', not {self.metric!r}")
         if (self.centre, self.scale) != (0, 1):
             raise DataError(f"centre and scale belong to a regression, not to a {self.kind} task")
         if self.kind == "binary" and self.classes != 2:
@@ -81,33 +94,37 @@ class Task:
 
     @property
     def num_logits(self) -> int:
-        """How many outputs a model needs."""
+        """How many outputs a model needs per graph or node."""
         return 1 if self.kind == "binary" else self.classes
 
     def check_labels(self, y: Tensor) -> None:
-        """Raise a :class:`DataError` that names the first graph or node whose label can't be one.
+        """Raise unless labels are valid.
 
         Args:
-            y: the labels, graph after graph (node after node).
+            y: Labels, one row per graph or node.
+
+        Raises:
+            DataError: If their shape or type is wrong, or a value is invalid; the message names the
+                first graph or node.
         """
         wanted = "[G]" if self.kind == "multiclass" else f"[G, {self.num_logits}]"
         if y.ndim != (1 if self.kind == "multiclass" else 2) or (
             y.ndim == 2 and y.shape[1] != self.num_logits
         ):
             raise DataError(
-                f"labels of this {self.kind} task have the shape {wanted}, not {list(y.shape)}"
+                f"labels of this {self.kind} task must have shape {wanted}, not {list(y.shape)}"
             )
         if self.kind == "multiclass":
             if y.is_floating_point():
-                raise DataError("labels of a multi-class task are whole numbers, not fractions")
+                raise DataError(f"labels of a multi-class task must be integers, not {y.dtype}")
             bad = (y < 0) | (y >= self.classes)
             allowed = f"0 to {self.classes - 1}"
         elif self.kind == "regression":
             bad = torch.isinf(y).any(dim=1)
-            allowed = "a finite number or (missing) NaN"
+            allowed = "a finite number, or NaN if missing"
         else:
             bad = ~((y == 0) | (y == 1) | torch.isnan(y)).all(dim=1)
-            allowed = "0, 1 or (missing) NaN"
+            allowed = "0, 1, or NaN if missing"
         if bad.any():
             row = int(bad.nonzero()[0, 0])
             raise DataError(
@@ -118,8 +135,12 @@ class Task:
         """Mean loss over the labels that are present.
 
         Args:
-            logits: [G, num_logits].
-            y: [G] long when multi-class, else [G, num_logits] float with NaN where missing.
+            logits: Outputs of a model, ``[G, num_logits]``.
+            y: Labels, ``[G]`` long if multi-class, else ``[G, num_logits]`` float with NaN where
+                missing.
+
+        Returns:
+            A scalar; 0 if no label is present.
         """
         if self.kind == "multiclass":
             return F.cross_entropy(logits, y)
@@ -132,30 +153,34 @@ class Task:
         return F.binary_cross_entropy_with_logits(logits[present], y[present].to(logits.dtype))
 
     def losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The loss of every label that is present, whose mean is :meth:`loss`.
+        """The loss of every label that is present; its mean is :meth:`loss`.
 
         Args:
-            logits: [K, G, num_logits], K answers to one question. y: as in :meth:`loss`.
+            logits: ``K`` outputs for the same graphs or nodes, ``[K, G, num_logits]``.
+            y: Labels, as in :meth:`loss`.
 
         Returns:
-            [K, M] for the M labels that are present.
+            The losses, ``[K, M]`` for the ``M`` labels that are present.
         """
         if self.kind == "multiclass":
             classes_second, answers = logits.movedim(-1, 1), y.expand(len(logits), -1)
             return F.cross_entropy(classes_second, answers, reduction="none")
         present = ~torch.isnan(y)
-        said, target = logits[:, present], y[present].to(logits.dtype)
+        predicted, target = logits[:, present], y[present].to(logits.dtype)
         if self.kind == "regression":
-            return (said - (target - self.centre) / self.scale).square()
-        target = target.expand(len(said), -1)
-        return F.binary_cross_entropy_with_logits(said, target, reduction="none")
+            return (predicted - (target - self.centre) / self.scale).square()
+        target = target.expand(len(predicted), -1)
+        return F.binary_cross_entropy_with_logits(predicted, target, reduction="none")
 
     def graph_losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The loss of each graph (or node) by itself, [G], the mean over its labels that are
-        present; 0 where none is.
+        """The loss of each graph or node: the mean over its labels that are present.
 
         Args:
-            logits, y: as in :meth:`loss`.
+            logits: Outputs of a model, ``[G, num_logits]``.
+            y: Labels, as in :meth:`loss`.
+
+        Returns:
+            The losses, ``[G]``; 0 where no label is present.
         """
         if self.kind == "multiclass":
             return F.cross_entropy(logits, y, reduction="none")
@@ -168,10 +193,17 @@ class Task:
         return (each * present).sum(dim=1) / present.sum(dim=1).clamp(min=1)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """[G, num_logits] logits to probabilities: one per class, or one per label.
+        """Turn logits into probabilities.
 
-        A binary task gives two columns, so that a column is always a class; a regression has no
-        probabilities, so no columns.
+        Args:
+            logits: Outputs of a model, ``[G, num_logits]``.
+
+        Returns:
+            One column per class (two if binary) or per label; no columns in a regression.
+
+        Example:
+            >>> Task("binary").probabilities(torch.tensor([[0.0]])).tolist()
+            [[0.5, 0.5]]
         """
         if self.kind == "regression":
             return logits[:, :0]
@@ -181,7 +213,14 @@ class Task:
         return torch.cat([1 - positive, positive], dim=-1) if self.kind == "binary" else positive
 
     def decide(self, logits: Tensor) -> Tensor:
-        """The predicted class [G] (long), labels [G, T] (long), or number [G] (float)."""
+        """Turn logits into predictions.
+
+        Args:
+            logits: Outputs of a model, ``[G, num_logits]``.
+
+        Returns:
+            The predicted classes, ``[G]`` long; labels, ``[G, T]`` long; or numbers, ``[G]`` float.
+        """
         if self.kind == "regression":
             return logits[:, 0] * self.scale + self.centre
         if self.kind == "multiclass":
@@ -190,27 +229,37 @@ class Task:
         return decided[:, 0] if self.kind == "binary" else decided
 
     def scores(self, logits: Tensor, y: Tensor) -> dict[str, float | None]:
-        """The task's metrics by name, None where one is undefined.
+        """Compute the task's metrics.
 
-        Accuracy and ROC AUC are fractions; a regression has R² and the mean absolute error.
+        Args:
+            logits: Outputs of a model, ``[G, num_logits]``.
+            y: Labels, as in :meth:`loss`.
+
+        Returns:
+            Metrics by name, ``None`` where undefined: accuracy or ROC AUC as fractions; in a
+            regression R² and the mean absolute error.
         """
         if self.metric == "roc_auc":
             return {"roc_auc": metrics.roc_auc(logits.numpy(force=True), y.numpy(force=True))}
-        said = self.decide(logits).numpy(force=True)
+        predicted = self.decide(logits).numpy(force=True)
         target = (y[:, 0] if y.ndim == 2 else y).numpy(force=True)
         if self.kind == "regression":
-            return {"r2": metrics.r2(said, target), "mae": metrics.mae(said, target)}
-        return {"accuracy": metrics.accuracy(said, target)}
+            return {"r2": metrics.r2(predicted, target), "mae": metrics.mae(predicted, target)}
+        return {"accuracy": metrics.accuracy(predicted, target)}
 
     def score(self, logits: Tensor, y: Tensor) -> float | None:
-        """The one of :meth:`scores` that is the task's metric."""
+        """Compute the task's metric: the one of :meth:`scores` that is named ``metric``."""
         return self.scores(logits, y)[self.metric]
 
     def merit(self, measured: Mapping[str, Any]) -> float | None:
-        """The task's metric of some :meth:`scores`, signed so that more is better."""
+        """The task's metric, with its sign changed if less is better.
+
+        Args:
+            measured: What :meth:`scores` returned.
+        """
         value = measured.get(self.metric)
         return -value if value is not None and self.metric == "mae" else value
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """The arguments as plain values, for JSON."""
         return asdict(self)

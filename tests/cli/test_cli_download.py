@@ -90,7 +90,7 @@ def test_refusals(
     needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs["published"] = (at(served, "nowhere.bin"),)
-    assert "the server says 404" in refuse("datasets", "--download", "mutag")
+    assert "the server answered 404" in refuse("datasets", "--download", "mutag")
     assert "no data set 'mutagg'" in refuse("datasets", "--download", "mutagg")
     (raw / "m").mkdir(parents=True, exist_ok=True)
     (raw / "m" / "nowhere.bin").write_bytes(b"damaged")

@@ -17,7 +17,7 @@ from cli_harness import TINY, Trained, gsat, refuse, succeed
 
 import gsat as package
 from gsat.cli.inspect import _graphs
-from gsat.graphs.words import pack_words
+from gsat.graphs.texts import encode_words
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
 
@@ -225,7 +225,7 @@ def test_nodes_that_are_words_are_shown_with_them(
 ) -> None:
     view = data.train.select([3]).compact()
     words = [[f"w{i}" for i in range(int(view.node_counts[0]))]]
-    view.arrays["graph.words"] = pack_words(words)
+    view.arrays["graph.words"] = encode_words(words)
     said = succeed("explain", trained.path, view.save(tmp_path / "words"), "--graph", 0).lines
     plain = succeed("explain", trained.path, data.train.select([3]).save(tmp_path / "bare"),
                     "--graph", 0).lines  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_sentence_is_drawn_by_its_words(
 ) -> None:
     view = data.train.select([3]).compact()
     words = [f"w{i}" for i in range(int(view.node_counts[0]))]
-    view.arrays["graph.words"] = pack_words([words])
+    view.arrays["graph.words"] = encode_words([words])
     saved = view.save(tmp_path / "words")
     for suffix in ("png", "html", "json"):
         out = tmp_path / f"s.{suffix}"

@@ -109,9 +109,9 @@ def test_wrong_zips(server: Loopback, tmp_path: Path) -> None:
         (b"no zip at all", "damaged zip"),
         (content[:-3], "damaged zip"),
         (content.replace(EDGES[500:600], bytes(100)), "damaged zip"),
-        (zipped({"hiv/raw/edge.csv": EDGES}), "does not hold 'hiv/raw/label.csv'"),
+        (zipped({"hiv/raw/edge.csv": EDGES}), "does not contain 'hiv/raw/label.csv'"),
         (zipped({**GOOD, "hiv/raw/label.csv": b"2"}), "sent another hiv/raw/label.csv"),
-        (zipped(GOOD, zipfile.ZIP_BZIP2), "packed in an unusual way"),
+        (zipped(GOOD, zipfile.ZIP_BZIP2), "in an unsupported compression"),
     ):
         assert broken != content
         server.put("hiv.zip", broken)
@@ -172,7 +172,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
     directory = plain.index(b"PK\x01\x02")
     plain[directory + 8] |= 1
     (tmp_path / "e.zip").write_bytes(plain)
-    with pytest.raises(DataError, match="holds 'x' encrypted"):
+    with pytest.raises(DataError, match="contains 'x' encrypted"):
         unpack(tmp_path / "e.zip", {"x": tmp_path / "x"})
 
 

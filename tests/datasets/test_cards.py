@@ -34,7 +34,8 @@ def _marked(path: Path) -> Any:
     marks: list[Any] = [] if name in QUICK else [pytest.mark.medium]
     if name in LONG:
         marks = [pytest.mark.slow, pytest.mark.timeout(3600)]
-    if find_entry(name).raw_files(said["options"]):
+    options = {k: v for k, v in said["options"].items() if k != "data_seed"}
+    if find_source(name).raw_files(name, make_options(name, options)):
         marks.append(pytest.mark.raw_data)
     return pytest.param(path, marks=marks, id=path.stem)
 
@@ -243,7 +244,7 @@ def test_a_bad_data_set_does_not_come_in(cache: Path, monkeypatch: pytest.Monkey
 
 def test_what_is_in_the_cache_was_checked(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_dataset("houses", graphs=20)
-    monkeypatch.delattr(gsat.datasets.load, "admit")
+    monkeypatch.delattr(gsat.datasets.load, "validate_dataset")
     load_dataset("houses", graphs=20, seed=1)
 
 

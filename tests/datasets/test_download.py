@@ -203,7 +203,7 @@ def test_a_damaged_file_in_the_cache_can_be_removed(server: Loopback, raw: Path)
     (raw / "set").mkdir(parents=True)
     (raw / "set" / "f.bin").write_bytes(OTHER)
     file = raw_file(server)
-    with pytest.raises(DataError, match="remove it, and it is downloaded again"):
+    with pytest.raises(DataError, match="remove it to download it again"):
         file.check(file.require())
     with pytest.raises(DataError, match="it has 300000 bytes, not 7; "):
         raw_file(server, sha256="", size=7).check(raw / "set" / "f.bin")
@@ -228,9 +228,9 @@ def test_a_broken_transfer_goes_on_where_it_stopped(
 
 def test_the_next_call_goes_on_too(server: Loopback, raw: Path) -> None:
     served = server.put("f.bin", CONTENT, breaks=[50_000, 10, 10, 10])
-    with pytest.raises(DataNotFoundError, match="broke after 50030 of 300000 bytes") as caught:
+    with pytest.raises(DataNotFoundError, match="lost after 50030 of 300000 bytes") as caught:
         raw_file(server).require()
-    assert "try again to go on from there" in one_line(caught)
+    assert "try again to resume from there" in one_line(caught)
     assert left(raw) == PARTIAL
     assert raw_file(server).find() is None  # half a file is no file
     assert raw_file(server).require().read_bytes() == CONTENT
@@ -346,7 +346,7 @@ def test_a_server_that_stalls(server: Loopback, raw: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("status", [403, 404, 410])
 def test_not_found(server: Loopback, raw: Path, status: int) -> None:
     served = server.put("f.bin", CONTENT, statuses=[status])
-    with pytest.raises(DataNotFoundError, match=f"the server says {status} ") as caught:
+    with pytest.raises(DataNotFoundError, match=f"the server answered {status} ") as caught:
         raw_file(server).require()
     assert server.url("f.bin") in one_line(caught)
     assert left(raw) == set()
@@ -355,7 +355,7 @@ def test_not_found(server: Loopback, raw: Path, status: int) -> None:
 
 def test_a_server_that_is_busy_for_long(server: Loopback, raw: Path) -> None:
     served = server.put("f.bin", CONTENT, statuses=[503] * 9)
-    with pytest.raises(DataNotFoundError, match="the server says 503 "):
+    with pytest.raises(DataNotFoundError, match="the server answered 503 "):
         raw_file(server).require()
     assert len(served.asked) == 4
     assert left(raw) == set()

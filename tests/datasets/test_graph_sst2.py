@@ -24,7 +24,7 @@ from gsat.datasets.sources.graph_sst2 import (
 )
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.graphs.words import tokens
+from gsat.graphs.texts import node_words
 
 TREES = "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz"
 HEADER = "split\tindex\tlabel\ttokens(space-separated)\theads(0-based, root=self)\tdeps\n"
@@ -126,7 +126,7 @@ def test_a_store_of_a_table(tmp_path: Path, tiny_bert: Path) -> None:
     assert store.arrays["edge_attr"].tolist() == [[1.0]] * 12
     assert store.per_graph("undirected").all()
     assert store[0].edge_index.tolist() == [[1, 2, 2, 0], [2, 0, 1, 2]]
-    assert tokens(store, 2) == ["a", "gorgeous", ",", "witty", "crème"]
+    assert node_words(store, 2) == ["a", "gorgeous", ",", "witty", "crème"]
     assert store.meta["classes"] == ["negative", "positive"]
     assert store.meta["parses"] == "mine.tsv"
     assert store.meta["vectors"].startswith(f"{tiny_bert} (bert, 16 columns, files ")
@@ -162,13 +162,13 @@ def test_reads_the_published_files(tmp_path: Path) -> None:
     assert store[1].edge_index.tolist() == [[0, 2, 1, 1], [1, 1, 0, 2]]
     assert (store.arrays["x"] == FEATURES.astype(np.float16)).all()
     assert store.per_graph("y").tolist() == [[1.0], [0.0], [1.0]]
-    assert [tokens(store, i) for i in range(3)] == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    assert [node_words(store, i) for i in range(3)] == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
     assert store.arrays["edge_attr"].tolist() == [[1.0]] * 8
     assert store.meta["parses"] == "published by DIG"
     assert store.meta["vectors"] == "published by DIG, 768 columns"
     first = read_published(tmp_path, sentences=1)
     assert (len(first), first.num_nodes, first.num_edges) == (1, 3, 4)
-    assert tokens(first, 0) == ["a", "b", "c"]
+    assert node_words(first, 0) == ["a", "b", "c"]
 
 
 def test_published_edges_may_come_in_any_order(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_first_sentences(some: gsat.Dataset, raw_file: Callable[[str], Path]
     with gzip.open(raw_file(TREES), "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line, _ in zip(file, range(301), strict=False)]
     for position, (_, _, label, text, heads, *_) in enumerate(lines[1:]):
-        assert tokens(some.store, position) == text.split(" ")
+        assert node_words(some.store, position) == text.split(" ")
         graph = some.store[position]
         assert graph.y.tolist() == [[float(label)]]
         tree = nx.Graph(graph.edge_index.T.tolist())

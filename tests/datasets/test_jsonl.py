@@ -118,35 +118,35 @@ def test_split_id_and_smiles(tmp_path: Path) -> None:
     ("wrong", "why"),
     [
         ('{"edges": [[0, 1]', r"not JSON"),
-        ("[1, 2]", r"a graph is a JSON object \{…\}, not a list"),
-        ({**PAIR, "edge_wieght": [1, 1]}, "there is no key 'edge_wieght'"),
+        ("[1, 2]", r"a graph must be a JSON object \{…\}, not a list"),
+        ({**PAIR, "edge_wieght": [1, 1]}, "'edge_wieght' is not a key"),
         ({"y": 1}, "either 'edges' .* or 'edge_index'"),
         ({**PAIR, "edge_index": [[0], [1]]}, "either 'edges' .* or 'edge_index'"),
-        ({**PAIR, "edges": [[0, 1, 2]]}, r"'edges' has the shape \[E, 2\], not \[1, 3\]"),
-        ({"edge_index": [[0, 1]], "y": 0}, r"'edge_index' has the shape \[2, E\], not \[1, 2\]"),
-        ({**PAIR, "edges": [[0, 1], [1]]}, "'edges' holds lists of different lengths"),
-        ({**PAIR, "edges": [[0, 1.5]]}, "whole numbers"),
-        ({**PAIR, "edges": [[0, "b"]]}, "'edges' holds numbers only"),
+        ({**PAIR, "edges": [[0, 1, 2]]}, r"'edges' must have shape \[E, 2\], not \[1, 3\]"),
+        ({"edge_index": [[0, 1]], "y": 0}, r"'edge_index' must have shape \[2, E\], not \[1, 2\]"),
+        ({**PAIR, "edges": [[0, 1], [1]]}, "'edges' contains lists of different lengths"),
+        ({**PAIR, "edges": [[0, 1.5]]}, "integers from 0"),
+        ({**PAIR, "edges": [[0, "b"]]}, "'edges' must contain numbers only"),
         ({**PAIR, "edges": [[0, 1], [-1, 0]]}, "an edge -1 → 0, but its 2 nodes"),
         ({**PAIR, "num_nodes": 1}, "an edge 0 → 1, but its 1 nodes"),
-        ({**PAIR, "num_nodes": 2.5}, "'num_nodes' is a whole number, not 2.5"),
-        ({"edges": [], "num_nodes": 10**30}, r"0 nodes; a graph has at most \d+"),
-        ({"edges": [[0, 10**15]], "y": 0}, r"1000000000000001 nodes; a graph has at most \d+"),
-        ({**PAIR, "y": 10**400}, "'y' holds a number that is too large: 100000000000…"),
+        ({**PAIR, "num_nodes": 2.5}, "'num_nodes' must be an integer, not 2.5"),
+        ({"edges": [], "num_nodes": 10**30}, r"0 nodes; at most \d+"),
+        ({"edges": [[0, 10**15]], "y": 0}, r"1000000000000001 nodes; at most \d+"),
+        ({**PAIR, "y": 10**400}, "'y' contains a number that is too large: 100000000000…"),
         (f'{{"edges": [], "y": 1{"0" * 5000}}}', "not JSON"),
         ({**PAIR, "x": [[1], [2]]}, r"'x' has rows of shape \[1\], before \[2\]"),
-        ({**PAIR, "x": [[1, 2]], "num_nodes": 2}, r"'x' has the shape \[1, 2\] where it has 2 n"),
-        ({**PAIR, "x": [[1, None], [1, 2]]}, "'x' holds numbers only"),
-        ({**PAIR, "x": [[[1]], [[1]]]}, r"'x' has the shape \[2, 1, 1\]"),
-        ({"edges": [[0, 1]], "y": 0}, "there is no 'x' although others have it"),
-        ({**PAIR, "x": [[1, 2]] * 2, "edge_truth": [1]}, r"'edge_truth' has the shape \[1\]"),
-        ({**PAIR, "x": [[1, 2]] * 2, "y": "yes"}, "labels are all texts or all numbers"),
+        ({**PAIR, "x": [[1, 2]], "num_nodes": 2}, r"'x' has shape \[1, 2\], but there are 2 n"),
+        ({**PAIR, "x": [[1, None], [1, 2]]}, "'x' must contain numbers only"),
+        ({**PAIR, "x": [[[1]], [[1]]]}, r"'x' has shape \[2, 1, 1\]"),
+        ({"edges": [[0, 1]], "y": 0}, "it has no 'x' although others have"),
+        ({**PAIR, "x": [[1, 2]] * 2, "edge_truth": [1]}, r"'edge_truth' has shape \[1\]"),
+        ({**PAIR, "x": [[1, 2]] * 2, "y": "yes"}, "labels must be all texts or all numbers"),
         ({**PAIR, "x": [[1, 2]] * 2, "y": [0, 1]}, r"'y' has rows of shape \[2\], before \[\]"),
-        ({**PAIR, "x": [[1, 2]] * 2, "y": {"a": 1}}, "'y' holds numbers, texts or null"),
-        ({"edges": [], "x": [[1, 2]], "node_y": [1]}, "'y'.* or nodes have .*, not both"),
-        ({"edges": [], "x": [[1, 2]], "node_y": 1}, r"'node_y' has the shape \[\] where it has 1"),
-        ({**PAIR, "x": [[1, 2]] * 2, "split": "trian"}, "'split' is one of train, valid, test"),
-        ({**PAIR, "x": [[1, 2]] * 2, "split": ["test"]}, r"'split' has the shape \[1\]"),
+        ({**PAIR, "x": [[1, 2]] * 2, "y": {"a": 1}}, "'y' must be numbers, texts or null"),
+        ({"edges": [], "x": [[1, 2]], "node_y": [1]}, "'y'.* or of nodes .*, not of both"),
+        ({"edges": [], "x": [[1, 2]], "node_y": 1}, r"'node_y' has shape \[\], but there are 1"),
+        ({**PAIR, "x": [[1, 2]] * 2, "split": "trian"}, "'split' must be one of train, valid, test"),
+        ({**PAIR, "x": [[1, 2]] * 2, "split": ["test"]}, r"'split' has shape \[1\]"),
     ],
 )
 def test_wrong_lines_are_named(wrong: Any, why: str, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_wrong_lines_are_named(wrong: Any, why: str, tmp_path: Path) -> None:
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no graphs"):
+    with pytest.raises(DataError, match="contains no graphs"):
         read(tmp_path, "", "")
     whole = write_lines(tmp_path / "graphs.jsonl.gz", [PAIR] * 5000).read_bytes()
     for content in (b"not gzip", whole[: len(whole) // 2]):

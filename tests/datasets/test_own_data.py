@@ -272,7 +272,7 @@ def test_graphs_come_in_many_wrappings() -> None:
         (make_graphs(5), "the split 'valid' has no graphs"),
         (make_graphs(split=["train"]), r"graph 0 has the split \['train'\]"),
         (make_graphs(split=torch.arange(99)), "graph 0 has the split .*train_mask"),
-        (make_graphs(y="yes"), "graph 0: 'y' is no dense tensor"),
+        (make_graphs(y="yes"), "graph 0: 'y' is not a dense numeric tensor"),
     ],
 )
 def test_what_is_no_data(source: Any, why: str) -> None:

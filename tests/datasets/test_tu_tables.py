@@ -102,21 +102,21 @@ GOOD = {
     [
         ({"A": "1, 2\n2, 9\n"}, "A, line 2: edge 2, 9, but nodes are 1 to 4"),
         ({"A": "1, 2\n0, 1\n"}, "A, line 2: edge 0, 1, but nodes are 1 to 4"),
-        ({"A": "1, 2\n2, 3\n"}, "A, line 2: an edge joins graph 1 and graph 2"),
+        ({"A": "1, 2\n2, 3\n"}, "A, line 2: an edge connects graph 1 and graph 2"),
         ({"A": "1, 2\n2, b\n"}, "TOY_A.txt, line 2: 'b' is not a number"),
-        ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: 1 columns, before 2"),
-        ({"A": "1, 2\n2, 1.5\n"}, "A, line 2: a whole number was needed"),
+        ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: 1 columns, not 2"),
+        ({"A": "1, 2\n2, 1.5\n"}, "A, line 2: it must be an integer"),
         ({"A": "1\n2\n"}, "A has 1 columns, not 2"),
         ({"A": None}, r"no NAME_A\.txt"),
         ({"graph_indicator": None}, r"there is no TOY_graph_indicator\.txt"),
-        ({"graph_indicator": "1\n1\n2\n1\n"}, "line 4: the nodes of a graph must stand together"),
-        ({"graph_indicator": "1\n1\n2\n3\n"}, "line 4: there is no graph 3, there are 1 to 2"),
-        ({"graph_labels": "0\n1\n1\n", "graph_attributes": "0\n"}, "has 1 rows where there are 3"),
-        ({"node_labels": "1\n2\n"}, "node_labels has 2 rows where there are 4 nodes"),
-        ({"node_labels": "1\n0.5\n1\n1\n"}, "node_labels, line 2: a whole number"),
-        ({"node_labels": "1\ninf\n1\n1\n"}, "node_labels, line 2: a whole number"),
-        ({"node_labels": f"1\n{10**12}\n1\n1\n"}, r"node_labels run over 1000000000000 numbers"),
-        ({"edge_gt": "1\n"}, "edge_gt has 1 rows where there are 3 edges"),
+        ({"graph_indicator": "1\n1\n2\n1\n"}, "line 4: the nodes of a graph must be consecutive"),
+        ({"graph_indicator": "1\n1\n2\n3\n"}, "line 4: there is no graph 3, graphs are 1 to 2"),
+        ({"graph_labels": "0\n1\n1\n", "graph_attributes": "0\n"}, "has 1 rows, but there are 3"),
+        ({"node_labels": "1\n2\n"}, "node_labels has 2 rows, but there are 4 nodes"),
+        ({"node_labels": "1\n0.5\n1\n1\n"}, "node_labels, line 2: it must be an integer"),
+        ({"node_labels": "1\ninf\n1\n1\n"}, "node_labels, line 2: it must be an integer"),
+        ({"node_labels": f"1\n{10**12}\n1\n1\n"}, r"node_labels span 1000000000000 numbers"),
+        ({"edge_gt": "1\n"}, "edge_gt has 1 rows, but there are 3 edges"),
         ({"edge_gt": "1, 1\n" * 3}, "edge_gt has 2 columns, not 1"),
     ],
 )
@@ -149,7 +149,7 @@ def test_what_macos_puts_beside_is_no_table(tmp_path: Path) -> None:
 
 def test_a_zip_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tu, "LIMIT", 10)
-    with pytest.raises(DataError, match=r"TOY_A\.txt unpacks to more than 10 bytes"):
+    with pytest.raises(DataError, match=r"TOY_A\.txt unpacks to over 10 bytes"):
         tu.read(write_tu(tmp_path / "toy.zip", GOOD))
     assert len(tu.read(write_tu(tmp_path / "toy", GOOD))) == 2
 

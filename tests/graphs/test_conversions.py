@@ -47,7 +47,7 @@ def test_meta_is_kept():
 
 def test_what_stands_on_some_graphs_only_names_the_graph():
     edge = torch.tensor([[0], [1]])
-    with pytest.raises(DataError, match="graph 1 has no 'x' although others have"):
+    with pytest.raises(DataError, match="graph 1 has no 'x' although other graphs have"):
         from_pyg([Data(x=torch.ones(2, 1), edge_index=edge), Data(edge_index=edge, num_nodes=2)])
     with pytest.raises(DataError, match="graph 1 has no edge_index"):
         from_pyg([Data(x=torch.ones(2, 1), edge_index=edge), Data(x=torch.ones(2, 1))])
@@ -73,12 +73,12 @@ def test_rows_that_only_add_up_over_the_data_set_are_refused():
         (
             "edge_index",
             torch.tensor([[0.0, 1.5], [1, 0]]),
-            r"whole numbers \[2, E\], not torch.float",
+            r"an integer tensor \[2, E\], not torch.float",
         ),
         ("edge_index", torch.tensor([[0, 1], [1, 0], [0, 1]]), r"torch.int64 \[3, 2\]"),
-        ("x", torch.eye(2).to_sparse(), "'x' is no dense tensor of numbers"),
-        ("x", torch.eye(2, dtype=torch.bfloat16), "'x' is no dense tensor of numbers"),
-        ("y", "yes", "'y' is no dense tensor of numbers"),
+        ("x", torch.eye(2).to_sparse(), "'x' is not a dense numeric tensor"),
+        ("x", torch.eye(2, dtype=torch.bfloat16), "'x' is not a dense numeric tensor"),
+        ("y", "yes", "'y' is not a dense numeric tensor"),
     ],
 )
 def test_tensors_that_cant_be_taken_name_the_graph(name, value, why):
@@ -170,7 +170,7 @@ def test_labels_given_beside_the_graphs():
 def test_an_attribute_on_some_edges_only_names_the_graph():
     graph = nx.path_graph(3)
     graph.edges[0, 1]["attr"] = [1.0]
-    with pytest.raises(DataError, match="graph 1: 'attr' stands on some"):
+    with pytest.raises(DataError, match="graph 1: 'attr' is set on some"):
         from_networkx([nx.path_graph(2), graph])
 
 

@@ -11,7 +11,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 from gsat.errors import GSATError
 from gsat.explanation import Explanation
-from gsat.graphs.neighbourhood import edges_within, within
+from gsat.graphs.neighbourhood import k_hop_edges, k_hop_nodes
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2, 3])
@@ -20,8 +20,8 @@ def test_as_pyg_finds_them(random_graphs: Callable[..., list[Data]], hops: int) 
     for data in random_graphs(hops, 20):
         index, count = data.edge_index, int(data.num_nodes or 0)
         nodes = torch.randperm(count)[: max(1, count // 2)]
-        near = within(index, nodes, hops, count)
-        edges = edges_within(index, nodes, hops, count)
+        near = k_hop_nodes(index, nodes, hops, count)
+        edges = k_hop_edges(index, nodes, hops, count)
         assert near.shape == (count, len(nodes))
         assert edges.shape == (len(nodes), index.shape[1])
         for column, node in enumerate(nodes.tolist()):
@@ -109,4 +109,4 @@ def test_it_works_where_the_edges_are() -> None:
     """Without a second device here, a place that holds shapes alone stands in for one."""
     index = torch.zeros(2, 5, dtype=torch.long, device="meta")
     for nodes in (torch.zeros(1, dtype=torch.long), torch.zeros(1, device="meta").long()):
-        assert edges_within(index, nodes, 2, 4).device.type == "meta"
+        assert k_hop_edges(index, nodes, 2, 4).device.type == "meta"

@@ -121,7 +121,7 @@ def test_refusals(graphs: list[Data]) -> None:
         with pytest.raises(DataError, match=message):
             store.at_nodes(wrong)
     both = {"node_ptr": [0, 1], "edge_ptr": [0, 0], "edge_index": np.zeros((2, 0))}
-    with pytest.raises(DataError, match="not both"):
+    with pytest.raises(DataError, match="not of both"):
         GraphStore.from_arrays(**both, y=[1], node_y=[1])
     with pytest.raises(DataError, match=r"edge_weight must have shape \[E\], not \[0, 2\]"):
         GraphStore.from_arrays(**both, edge_weight=np.zeros((0, 2)))
@@ -129,5 +129,5 @@ def test_refusals(graphs: list[Data]) -> None:
     graphs[-1].edge_index = torch.tensor([[0], [0]])
     graphs[-1].edge_attr = graphs[-1].edge_attr.new_zeros(1, 2)
     graphs[-1].edge_truth = torch.zeros(1, dtype=torch.long)
-    with pytest.raises(DataError, match="has no 'edge_weight' although others have"):
+    with pytest.raises(DataError, match="has no 'edge_weight' although other graphs have"):
         from_pyg(graphs)

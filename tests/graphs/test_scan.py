@@ -14,7 +14,7 @@ from torch_geometric.utils import contains_isolated_nodes, degree
 
 import gsat.graphs.scan
 from gsat.graphs import GraphStore, from_pyg
-from gsat.graphs.scan import survey
+from gsat.graphs.scan import scan_graphs
 
 Make = Callable[..., list[Data]]
 
@@ -27,7 +27,7 @@ def with_weights(graphs: list[Data]) -> list[Data]:
 
 def test_counts_are_pygs(random_graphs: Make) -> None:
     graphs = random_graphs(0, 40)
-    seen = survey(from_pyg(graphs))
+    seen = scan_graphs(from_pyg(graphs))
     assert seen.true_edges is not None
     for number, graph in enumerate(graphs):
         ends = degree(graph.edge_index.flatten(), graph.num_nodes)
@@ -36,7 +36,7 @@ def test_counts_are_pygs(random_graphs: Make) -> None:
         kept = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
         if kept.shape == graph.edge_index.shape:  # PyG does not count self-loops as edges
             assert contains_isolated_nodes(kept, graph.num_nodes) == (seen.isolated[number] > 0)
-    assert not any(bad.any() for bad in seen.bad.values())
+    assert not any(bad.any() for bad in seen.invalid.values())
 
 
 def test_bad_rows_are_counted_per_graph(random_graphs: Make) -> None:
@@ -58,12 +58,12 @@ def test_bad_rows_are_counted_per_graph(random_graphs: Make) -> None:
         arrays[name][rows] = np.resize(wrong, (len(rows), *arrays[name].shape[1:]))
         ptr = arrays["node_ptr" if name in ("x", "node_truth") else "edge_ptr"]
         planted[name] = np.array([((rows >= a) & (rows < b)).sum() for a, b in _pairs(ptr)])
-    seen = survey(GraphStore(arrays, {}))
+    seen = scan_graphs(GraphStore(arrays, {}))
     planted["edges"] = planted.pop("src")
     planted["order"] = np.zeros(20, dtype=int)
-    assert sorted(seen.bad) == sorted(planted)
+    assert sorted(seen.invalid) == sorted(planted)
     for name, counts in planted.items():
-        assert seen.bad[name].tolist() == counts.tolist(), name
+        assert seen.invalid[name].tolist() == counts.tolist(), name
 
 
 def _pairs(ptr: Any) -> list[tuple[int, int]]:
@@ -76,14 +76,14 @@ def test_pieces_do_not_matter(
 ) -> None:
     store = from_pyg(with_weights(random_graphs(2, 30)))
     view = store.select([7, 3, 3, 29, 0])
-    whole, part = survey(store), survey(view)
+    whole, part = scan_graphs(store), scan_graphs(view)
     monkeypatch.setattr(gsat.graphs.scan, "CHUNK", chunk)
-    again = survey(store)
+    again = scan_graphs(store)
     assert (whole.digest == again.digest).all()
     assert (whole.isolated == again.isolated).all()
     assert (whole.true_edges == again.true_edges).all()
     assert (whole.digest[[7, 3, 3, 29, 0]] == part.digest).all()
-    assert survey(store, digests=False).digest is None
+    assert scan_graphs(store, digests=False).digest is None
 
 
 def test_digests_are_equal_exactly_where_graphs_are(random_graphs: Make) -> None:
@@ -99,7 +99,7 @@ def test_digests_are_equal_exactly_where_graphs_are(random_graphs: Make) -> None
                     graph[name][..., shuffle] if name == "edge_index" else graph[name][shuffle]
                 )
     store = from_pyg(graphs)
-    digest = survey(store).digest
+    digest = scan_graphs(store).digest
     assert digest is not None
     keys = []
     for number in range(len(store)):
@@ -129,7 +129,7 @@ def test_every_bit_of_a_graph_changes_its_digest() -> None:
             changed.append({**arrays, name: other})
     for index in ([[0, 1, 2], [1, 2, 0]], [[1, 1, 2], [0, 2, 3]], [[0, 1, 1], [1, 2, 3]]):
         changed.append({**arrays, "edge_index": index})
-    digests = [int(survey(GraphStore.from_arrays(**a)).digest[0]) for a in changed]
+    digests = [int(scan_graphs(GraphStore.from_arrays(**a)).digest[0]) for a in changed]
     assert len(set(digests)) == len(digests) == 2 + 12 + 6 + 3 + 3
 
 
@@ -150,7 +150,7 @@ def test_a_large_store_is_read_piece_by_piece() -> None:
         {},
     )
     tracemalloc.start()
-    survey(store)
+    scan_graphs(store)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20 < store.arrays["x"].nbytes * 8  # as the features in 64 bits
@@ -158,6 +158,6 @@ def test_a_large_store_is_read_piece_by_piece() -> None:
 
 def test_no_graphs() -> None:
     store = GraphStore.from_arrays(node_ptr=[0], edge_ptr=[0], edge_index=[[], []])
-    seen = survey(store)
+    seen = scan_graphs(store)
     assert seen.digest is not None
     assert len(seen.digest) == len(seen.isolated) == 0

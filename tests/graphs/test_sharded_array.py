@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gsat.graphs import GraphStore, sharded_array
-from gsat.graphs.sharded_array import ShardedArray, chunks, content_digest, reader
+from gsat.graphs.sharded_array import ShardedArray, chunks, content_digest, row_reader
 
 
 def cut(values: np.ndarray, rng: np.random.Generator) -> ShardedArray:
@@ -58,7 +58,7 @@ def test_what_is_read_is_a_copy():
 def test_one_reader_serves_arrays_that_are_cut_differently():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 50, size=30)
-    read = reader(rows)
+    read = row_reader(rows)
     for _ in range(5):
         whole = rng.normal(size=(50, 2))
         np.testing.assert_array_equal(read(cut(whole, rng)), whole[rows])

@@ -228,11 +228,15 @@ def test_a_full_disk_leaves_nothing(tmp_path, full_store, monkeypatch):
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, full_store, monkeypatch):
-    def full(path: Path, *args: object, **options: object) -> None:
-        path.touch()
-        raise OSError(28, "No space left on device")
+    opened = Path.open
 
-    monkeypatch.setattr(Path, "write_text", full)
+    def full(path: Path, mode: str = "r", *args: object, **options: object) -> object:
+        if INDEX in path.name and "w" in mode:
+            path.touch()
+            raise OSError(28, "No space left on device")
+        return opened(path, mode, *args, **options)
+
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OSError, match="No space left"):
         storage.save(full_store(0), tmp_path, 1000)
     assert listing(tmp_path) == []

@@ -92,7 +92,7 @@ def test_loading_does_not_read_the_arrays(tmp_path):
 
 
 def test_nothing_saved_here(tmp_path):
-    with pytest.raises(DataError, match=f"holds no saved graphs: {FILE} is missing"):
+    with pytest.raises(DataError, match=f"holds no saved graphs: there is no {FILE}"):
         GraphStore.load(tmp_path)
 
 
@@ -109,17 +109,17 @@ def test_a_damaged_file_says_so(tmp_path, damage, random_graphs):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"node_ptr": None, "src": None}, "it lacks node_ptr, src"),
-        ({"node_ptr": torch.tensor([0, 5, 3])}, "node_ptr does not start at 0, or falls"),
-        ({"edge_ptr": torch.tensor([1, 2, 3])}, "edge_ptr does not start at 0, or falls"),
+        ({"node_ptr": None, "src": None}, "node_ptr, src missing"),
+        ({"node_ptr": torch.tensor([0, 5, 3])}, "node_ptr does not start at 0, or decreases"),
+        ({"edge_ptr": torch.tensor([1, 2, 3])}, "edge_ptr does not start at 0, or decreases"),
         ({"edge_ptr": torch.zeros(0, dtype=torch.long)}, "edge_ptr does not start at 0"),
-        ({"edge_ptr": torch.tensor([0, 2])}, r"edge_ptr has the shape \[2\], not 3 rows"),
-        ({"x": torch.zeros(2, 1)}, r"x has the shape \[2, 1\], not 4 rows"),
-        ({"src": torch.zeros(4, dtype=torch.int32)}, r"src has the shape \[4\], not 2 rows"),
-        ({"graph.size": torch.zeros(3)}, r"graph.size has the shape \[3\], not 2 rows"),
-        ({"y": torch.tensor(1.0)}, r"y has the shape \[\], not 2 rows"),
+        ({"edge_ptr": torch.tensor([0, 2])}, r"edge_ptr has shape \[2\], not 3 rows"),
+        ({"x": torch.zeros(2, 1)}, r"x has shape \[2, 1\], not 4 rows"),
+        ({"src": torch.zeros(4, dtype=torch.int32)}, r"src has shape \[4\], not 2 rows"),
+        ({"graph.size": torch.zeros(3)}, r"graph.size has shape \[3\], not 2 rows"),
+        ({"y": torch.tensor(1.0)}, r"y has shape \[\], not 2 rows"),
         ("", "Expecting value"),
-        ("[1]", "its meta is no table"),
+        ("[1]", "its meta is not a table"),
         (None, "'meta'"),
     ],
 )

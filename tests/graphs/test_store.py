@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.graphs.store import ranges
+from gsat.graphs.build import ranges
 
 
 def triangle_and_path(**more: object) -> GraphStore:
@@ -174,9 +174,9 @@ def test_a_graph_that_is_not_there_is_named(wrong):
 
 
 def test_masks_of_another_length_and_fractions_are_refused():
-    with pytest.raises(DataError, match="mask of 3"):
+    with pytest.raises(DataError, match="mask has 3 entries"):
         triangle_and_path().select([True, False, True])
-    with pytest.raises(DataError, match="whole numbers"):
+    with pytest.raises(DataError, match="selected by integers or a mask"):
         triangle_and_path().select([0.5])
 
 
@@ -186,9 +186,9 @@ def test_masks_of_another_length_and_fractions_are_refused():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([[0, 1, 0], [1, 0, 3]], r"graph 1 has an edge 0 → 3 but only 3 nodes"),
+        ([[0, 1, 0], [1, 0, 3]], r"graph 1 has an edge 0 → 3, but only 3 nodes"),
         ([[0, 1, -1], [1, 0, 0]], r"graph 1 has an edge -1 → 0"),
-        ([[0, 2, 0], [1, 0, 1]], r"graph 0 has an edge 2 → 0 but only 2 nodes"),
+        ([[0, 2, 0], [1, 0, 1]], r"graph 0 has an edge 2 → 0, but only 2 nodes"),
     ],
 )
 def test_wrong_indices_name_the_graph(edges, message):
@@ -200,18 +200,18 @@ def test_wrong_indices_name_the_graph(edges, message):
     ("change", "message"),
     [
         ({"node_ptr": [1, 3]}, "node_ptr must start at 0"),
-        ({"node_ptr": [0, 3, 2]}, "never fall"),
-        ({"edge_ptr": [0, 1, 2]}, "must count the same graphs, not 1 and 2"),
-        ({"edge_ptr": [0, 3]}, "edge_index has 2 edges, edge_ptr says 3"),
+        ({"node_ptr": [0, 3, 2]}, "must not decrease"),
+        ({"edge_ptr": [0, 1, 2]}, "must be of the same graphs, not 1 and 2"),
+        ({"edge_ptr": [0, 3]}, "edge_index has 2 edges, but edge_ptr ends at 3"),
         ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"shape \[2, E\], not \[3, 2\]"),
-        ({"edge_index": [[0, 1.5], [1, 2]]}, "edge_index holds whole numbers"),
-        ({"x": np.zeros((3, 1), complex)}, "x holds numbers, not complex128"),
-        ({"x": ["C", "N", "O"]}, "x holds numbers, not <U1; number what is text"),
-        ({"y": ["yes"]}, "y holds numbers, not <U3"),
-        ({"x": np.array([[0.5]] * 3, object)}, "x holds numbers, not object"),
-        ({"x": np.zeros((2, 1))}, "x has 2 rows where there are 3 nodes"),
-        ({"edge_attr": np.zeros(3)}, "edge_attr has 3 rows where there are 2 edges"),
-        ({"y": [1, 2]}, "y has 2 rows where there are 1 graphs"),
+        ({"edge_index": [[0, 1.5], [1, 2]]}, "edge_index must hold integers"),
+        ({"x": np.zeros((3, 1), complex)}, "x must hold numbers, not complex128"),
+        ({"x": ["C", "N", "O"]}, "x must hold numbers, not <U1; encode texts as numbers"),
+        ({"y": ["yes"]}, "y must hold numbers, not <U3"),
+        ({"x": np.array([[0.5]] * 3, object)}, "x must hold numbers, not object"),
+        ({"x": np.zeros((2, 1))}, "x has 2 rows, but there are 3 nodes"),
+        ({"edge_attr": np.zeros(3)}, "edge_attr has 3 rows, but there are 2 edges"),
+        ({"y": [1, 2]}, "y has 2 rows, but there are 1 graphs"),
         ({"edge_truth": [1]}, "edge_truth has 1 rows"),
         ({"graph_fields": {"size": [1, 2]}}, "size has 2 rows"),
     ],
@@ -245,5 +245,5 @@ def test_a_slice_is_a_view(random_graphs, same_graph):
 
 def test_features_of_three_dimensions_are_refused():
     edges = torch.zeros(2, 0, dtype=torch.long)
-    with pytest.raises(DataError, match=r"x has a row of numbers per node, not \[3, 4\] each"):
+    with pytest.raises(DataError, match=r"x must have shape \[rows, columns\], not \[\d+, 3, 4\]"):
         from_pyg([Data(x=torch.ones(2, 3, 4), edge_index=edges)])

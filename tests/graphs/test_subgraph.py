@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import remove_isolated_nodes, to_undirected
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.graphs.subgraph import part_of
+from gsat.graphs.subgraph import edge_subgraph
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
@@ -20,7 +20,7 @@ def test_a_part_is_what_pyg_leaves_of_the_edges(
 ) -> None:
     batch: GraphBatch = from_pyg(random_graphs(3, 20)).batch()
     keep = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1)) < share
-    part, nodes = part_of(batch, keep)
+    part, nodes = edge_subgraph(batch, keep)
     assert batch.edge_attr is not None
     left = batch.edge_index[:, keep]
     # PyG looks for nodes without a loop as their only edge; here a loop touches its node, too.
@@ -46,7 +46,7 @@ def test_what_is_known_of_a_batch_holds_of_a_part(
 ) -> None:
     batch: GraphBatch = from_pyg(random_graphs(5, 20)).batch()
     keep = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(2)) < share
-    part, nodes = part_of(batch, keep)
+    part, nodes = edge_subgraph(batch, keep)
     n, e, graphs = part.num_nodes, part.num_edges, part.num_graphs
     assert torch.equal(part.node_graph, batch.node_graph[nodes])
     for ptr, group, groups in (
@@ -71,7 +71,7 @@ def test_what_is_known_of_a_batch_holds_of_a_part(
 def test_all_edges_leave_a_connected_graph_as_it_is() -> None:
     ring = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
     batch = from_pyg([Data(x=torch.rand(5, 2), edge_index=to_undirected(ring))]).batch()
-    part, nodes = part_of(batch, torch.ones(10, dtype=torch.bool))
+    part, nodes = edge_subgraph(batch, torch.ones(10, dtype=torch.bool))
     assert nodes.tolist() == list(range(5))
     for name in ("src", "dst", "by_src", "pair", "dst_ptr", "src_ptr", "node_ptr", "edge_ptr"):
         assert torch.equal(getattr(part, name), getattr(batch, name)), name

@@ -6,18 +6,18 @@ import pytest
 
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.graphs.texts import decode, encode
+from gsat.graphs.texts import decode_texts, encode_texts
 
 
 def test_there_and_back() -> None:
     texts = ["c1ccccc1", "", "Größe μ", "a b"]
-    rows = encode(texts)
+    rows = encode_texts(texts)
     assert rows.dtype == "uint8"
     assert rows.shape == (4, len("Größe μ".encode()))
-    assert decode(rows) == texts
-    assert decode(rows[::2]) == texts[::2]
-    assert decode(encode([])) == []
-    assert decode(encode([""])) == [""]
+    assert decode_texts(rows) == texts
+    assert decode_texts(rows[::2]) == texts[::2]
+    assert decode_texts(encode_texts([])) == []
+    assert decode_texts(encode_texts([""])) == [""]
 
 
 def test_texts_stand_beside_the_graphs() -> None:

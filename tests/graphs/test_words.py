@@ -10,8 +10,8 @@ import torch
 
 from gsat.errors import DataError
 from gsat.explanation import Explanation
-from gsat.graphs import GraphStore
-from gsat.graphs.words import FIELD, pack_words, tokens, words_of
+from gsat.graphs import GraphStore, texts
+from gsat.graphs.texts import encode_words, explanation_words, node_words
 
 WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]
 
@@ -25,31 +25,31 @@ def store() -> GraphStore:
         edge_index=np.zeros((2, 0)),
         y=np.arange(4),
     )
-    graphs.arrays[f"graph.{FIELD}"] = pack_words(WORDS)
+    graphs.arrays[f"graph.{texts.WORDS}"] = encode_words(WORDS)
     return graphs
 
 
 def test_words_are_bytes_in_one_array(store: GraphStore) -> None:
-    packed = store.per_graph(FIELD)
+    packed = store.per_graph(texts.WORDS)
     assert packed.dtype == np.uint8
     assert packed.shape == (4, len("crème\0brûlée\0\0two words\0好\0".encode()))
-    assert [tokens(store, i) for i in range(4)] == WORDS
-    assert tokens(store, -1) == ["."]
+    assert [node_words(store, i) for i in range(4)] == WORDS
+    assert node_words(store, -1) == ["."]
 
 
 def test_they_follow_views_copies_and_files(store: GraphStore, tmp_path: Path) -> None:
     view = store.select([2, 0])
     for graphs in (view, view.compact(), GraphStore.load(view.save(tmp_path / "saved"))):
-        assert [tokens(graphs, i) for i in range(2)] == [WORDS[2], WORDS[0]]
+        assert [node_words(graphs, i) for i in range(2)] == [WORDS[2], WORDS[0]]
     data = view[0]  # a PyG graph has them, too
-    assert data[FIELD].split("\0")[: len(WORDS[2])] == WORDS[2]
+    assert data[texts.WORDS].split("\0")[: len(WORDS[2])] == WORDS[2]
 
 
 def test_no_words(store: GraphStore) -> None:
-    assert pack_words([]).shape == (0, 0)
-    del store.arrays[f"graph.{FIELD}"]
+    assert encode_words([]).shape == (0, 0)
+    del store.arrays[f"graph.{texts.WORDS}"]
     with pytest.raises(DataError, match="carry no 'words'"):
-        tokens(store, 0)
+        node_words(store, 0)
 
 
 def test_words_of_an_explanation(store: GraphStore) -> None:
@@ -61,11 +61,11 @@ def test_words_of_an_explanation(store: GraphStore) -> None:
         return out
 
     for number, words in enumerate(WORDS):
-        assert words_of(explained(number)) == words
+        assert explanation_words(explained(number)) == words
     part = explained(2)
     part.edge_index = torch.tensor([[1, 3], [3, 4]])
     part.edge_mask = torch.tensor([0.1, 0.9])
-    assert words_of(part.top(1)) == ["two words", "好"]
-    assert words_of(Explanation(num_nodes=2)) is None
+    assert explanation_words(part.top(1)) == ["two words", "好"]
+    assert explanation_words(Explanation(num_nodes=2)) is None
     ended = Explanation(words="a", num_nodes=3)  # empty words at the end leave no trace
-    assert words_of(ended) == ["a", "", ""]
+    assert explanation_words(ended) == ["a", "", ""]

@@ -73,7 +73,7 @@ def test_batches_of_pyg_are_taken_apart() -> None:
         torch.testing.assert_close(found.edge_mask, expected.edge_mask, rtol=0, atol=1e-5)
         assert torch.equal(found.edge_index, expected.edge_index)
     by_hand = Batch(x=both.x, edge_index=both.edge_index, batch=both.batch)
-    with pytest.raises(DataError, match="can't be taken apart"):
+    with pytest.raises(DataError, match="can't be split into its graphs"):
         model.predict(by_hand)
     both.edge_weight = torch.ones(both.num_edges)
     with pytest.raises(DataError, match="'edge_weight' was set on a batch"):
@@ -296,7 +296,7 @@ def test_unused_edge_features_are_no_error() -> None:
 
 
 def test_what_is_no_graph_is_an_error() -> None:
-    with pytest.raises(DataError, match="graph 1 is a str; a PyG Data was needed"):
+    with pytest.raises(DataError, match="graph 1 is a str, not a PyG Data"):
         make().predict([random_graphs(0)[0], "CCO"])
 
 

@@ -255,9 +255,9 @@ def test_a_place_that_can_not_be_written_is_known_before(tmp_path: Path) -> None
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == []
     (tmp_path / "folder").mkdir()
     for place, said in (
-        (Place(Path("/proc/none"), tmp_path / "runs.jsonl"), "can't write to /proc/none: .*--out"),
-        (Place(tmp_path, Path("/proc/none/runs.jsonl")), "can't write to /proc/none.*--record"),
-        (Place(tmp_path, tmp_path / "folder"), "can't write to .*folder: Is a directory.*--record"),
+        (Place(Path("/proc/none"), tmp_path / "runs.jsonl"), "write to /proc/none: .*make room"),
+        (Place(tmp_path, Path("/proc/none/runs.jsonl")), "can't write to /proc/none.*make room"),
+        (Place(tmp_path, tmp_path / "folder"), "write to .*folder: Is a directory; make room"),
     ):
         with pytest.raises(DiskError, match=said):
             place.check()

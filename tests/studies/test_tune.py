@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 
 import gsat
 from gsat.errors import GSATError, RecipeError, RunError
-from gsat.io import files
 from gsat.launch import local
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
@@ -298,7 +298,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return local.Outcome(results)
 
     monkeypatch.setattr(module, "train_each", here)
-    monkeypatch.setattr(files.os, "fsync", lambda handle: None)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
     return begun
 
 

@@ -9,15 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from training_harness import (
-    differing,
-    epochs_logged,
-    flip_byte,
-    is_marked,
-    mark,
-    outcome,
-    stopping,
-)
 
 import gsat
 from gsat.launch import local
@@ -27,6 +18,15 @@ from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data, make_method
+from training_harness import (
+    differing,
+    epochs_logged,
+    flip_byte,
+    is_marked,
+    mark,
+    outcome,
+    stopping,
+)
 
 EPOCHS = 4
 SETTINGS: dict[str, Any] = {
@@ -137,9 +137,10 @@ def test_everything_the_weights_depend_on_is_in_the_key(
         run = RunDirectory.create(tmp_path / uuid4().hex, made)
         method = make_method(made, data)
         monkeypatch.setattr(RunDirectory, "environment", pretrained_cache.environment())
-        slot = PretrainedCache.of(tmp_path, run, made, method, data.hash, results_version=2)
-        assert slot is not None
-        return slot.folder
+        cache = PretrainedCache(tmp_path)
+        entry = cache.entry(run, made, method, data.hash, results_version=2)
+        assert entry is not None
+        return entry.folder
 
     here = place()
     assert here == place(pretrain_ckpt="best") == place(r_final=0.6) == place(epochs=77)

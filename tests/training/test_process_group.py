@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from distributed_tasks import NUMBERS, ROWS, first_step
 from safetensors.torch import load_file
-from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 import gsat
 from gsat.bottleneck import information
@@ -27,6 +26,7 @@ from gsat.studies.records import Records
 from gsat.training.process_group import ProcessGroup
 from gsat.training.results import read_records, record_once
 from gsat.training.train import load_data, make_method
+from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 TESTS = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("distributed_worker.py")
@@ -125,23 +125,23 @@ def test_what_the_team_says(both: Path) -> None:
 def test_an_error_ends_both_and_is_told_once(both: Path) -> None:
     first, second = told(both, "talk")
     assert first["main fails"] == ["RunError", "the disk is full", 2]
-    assert second["main fails"] == ["ElsewhereError", "the disk is full", 2]
+    assert second["main fails"] == ["OtherProcessError", "the disk is full", 2]
     assert second["second fails"] == ["DataError", "no data for 1", 2]
-    assert first["second fails"][0] == "ElsewhereError"
+    assert first["second fails"][0] == "OtherProcessError"
     assert "process 1 of this training said: no data for 1" in first["second fails"][1]
     assert first["both fail"] == ["DataError", "no data for 0", 2]
-    assert second["both fail"][0] == "ElsewhereError"
+    assert second["both fail"][0] == "OtherProcessError"
     assert first["none fails"] == second["none fails"] == []
     assert first["same"] == second["same"] == []
     assert first["not the same"][0] == "RunError"
     assert "do not see the same: the data differs" in first["not the same"][1]
-    assert second["not the same"][0] == "ElsewhereError"
+    assert second["not the same"][0] == "OtherProcessError"
 
 
 @pytest.mark.medium
 def test_what_one_process_can_not_do_none_begins(both: Path) -> None:
     first, second = told(both, "unlike")
-    assert first[0] == "ElsewhereError"
+    assert first[0] == "OtherProcessError"
     assert "nothing.jsonl" in second[1]
     assert not (both / "unlike").exists()
 
@@ -222,7 +222,7 @@ def test_ctrl_c_in_one_process_stops_both_and_the_run_goes_on(both: Path) -> Non
     (first, epochs), (second, others) = told(both, "interrupted")
     assert first[0] == "Interrupted"
     assert "stopped after epoch 5 of 14; go on by: torchrun … -m gsat resume" in first[1]
-    assert second[0] == "ElsewhereError"
+    assert second[0] == "OtherProcessError"
     assert first[2] == second[2] == 130
     assert epochs == others == 5
     assert differing(outcome(both / "interrupted"), outcome(both / "gsat")) == []

@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 import gsat
 from gsat.errors import DiskError, GSATError, RunError
-from gsat.io import files
+from gsat.io.disk import disk_errors
 from gsat.launch import local
 from gsat.training.recipe import from_tables
 from gsat.training.results import IDENTITY, read_records, read_runs, record_once, summarise
 from gsat.training.run_directory import RunDirectory
+from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_blank_lines_are_none_and_a_folder_is_no_file(tmp_path: Path) -> None:
     record_once(file, record())
     file.write_bytes(b"\n  \r\n" + file.read_bytes())
     assert read_records(file) == [record()]
-    with pytest.raises(RunError, match="a file was needed"):
+    with pytest.raises(RunError, match="it must be a file"):
         read_records(tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_what_makes_a_line_a_run(tmp_path: Path) -> None:
 
 def test_a_place_that_can_not_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"can't write to.*another file with --record") as caught:
+    with pytest.raises(RunError, match=r"can't write to.*make room or choose another folder") as caught:
         record_once(tmp_path / "file" / "runs.jsonl", record())
     one_line(caught.value)
 
@@ -391,7 +391,7 @@ def test_a_folder_that_can_not_be_used_is_the_failure_of_one_run(tmp_path: Path)
 
 def test_a_disk_is_told_from_a_folder(tmp_path: Path) -> None:
     def told(code: int, out: Path) -> bool:
-        with pytest.raises(DiskError) as caught, files.disk_errors(out):
+        with pytest.raises(DiskError) as caught, disk_errors(out):
             raise OSError(code, os.strerror(code))
         return local.is_everywhere(caught.value, str(out))
 
@@ -453,7 +453,7 @@ def test_a_disk_that_is_full_leaves_no_half_line(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(RunError, match="No space left"):
             record_once(file, record(seed=1))
     assert len(read_records(file)) == 1

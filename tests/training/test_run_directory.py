@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 import gsat
-from gsat.errors import BusyError, CheckpointError, RunError, TakenError
-from gsat.io.files import checksum, write_durably, write_json
+from gsat.errors import BusyError, CheckpointError, RunError, RunExistsError
+from gsat.io.atomic import write_json
 from gsat.training import checkpoint
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
+from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +45,18 @@ def test_a_folder_that_holds_a_run_is_refused(finished: gsat.Run, tmp_path: Path
     assert finished.path
     before = outcome(finished.path)
     said = refused(finished.path)
-    assert "holds another run (it is finished); choose another --out" in said
+    assert "already holds a run (it is finished); choose another folder" in said
     assert differing(outcome(finished.path), before) == []
     RunDirectory.create(tmp_path / "unfinished", small_recipe())
     said = refused(tmp_path / "unfinished")
-    assert f"go on with it by: gsat resume {tmp_path / 'unfinished'}" in said
+    assert f"resume it with: gsat resume {tmp_path / 'unfinished'}" in said
 
 
 def test_a_file_or_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("mine")
     for out in (file, tmp_path):
-        assert "exists and is not an empty folder; choose another --out" in refused(out)
+        assert "exists and is not an empty folder; choose another folder" in refused(out)
     assert file.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -71,7 +71,7 @@ def test_of_two_that_make_a_run_at_once_one_does(tmp_path: Path) -> None:
         try:
             RunDirectory.create(tmp_path / "run", recipe)
             ends.append("made")
-        except (TakenError, BusyError) as error:
+        except (RunExistsError, BusyError) as error:
             ends.append(type(error).__name__)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
@@ -80,7 +80,7 @@ def test_of_two_that_make_a_run_at_once_one_does(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert ends.count("made") == 1
-    assert set(ends) <= {"made", "TakenError", "BusyError"}
+    assert set(ends) <= {"made", "RunExistsError", "BusyError"}
     assert RunDirectory.open(tmp_path / "run").recipe == recipe
 
 
@@ -138,6 +138,39 @@ def test_a_folder_in_use_is_refused(run_path: Path) -> None:
     assert (run_path / "result.json").exists()
 
 
+def test_waiting_for_another_process_ends_with_it_or_with_the_time(run_path: Path) -> None:
+    run = RunDirectory.create(run_path, small_recipe())
+    run.await_lock(0.0)
+    held, release = threading.Event(), threading.Event()
+
+    def train() -> None:
+        with run.locked():
+            held.set()
+            release.wait(60)
+
+    other = threading.Thread(target=train)
+    other.start()
+    held.wait(60)
+    with pytest.raises(BusyError, match=f"another process is training in {run_path} right now"):
+        run.await_lock(0.1)
+    threading.Timer(0.2, release.set).start()
+    run.await_lock(60)
+    other.join()
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
+    run_path: Path, tmp_path: Path
+) -> None:
+    run = RunDirectory.create(run_path, small_recipe(epochs=1))
+    (tmp_path / "precious").write_text("mine")
+    (run_path / ".lock").unlink()
+    (run_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(RunError, match=r"the lock file .*\.lock is a symbolic link") as caught:
+        gsat.resume(run.path)
+    one_line(caught.value)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
 def test_the_folder_is_locked_until_the_result_is_there(
     run_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,15 +196,25 @@ def test_the_folder_is_locked_until_the_result_is_there(
 @contextmanager
 def full_disk(name: str) -> Iterator[None]:
     """Nothing can be written to files with this in their path."""
-    opened = Path.open
+    open_path, open_descriptor = Path.open, os.open
 
-    def open_(self: Path, mode: str = "r", *args: Any, **how: Any) -> Any:
-        if "r" not in mode and name in str(self):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
-        return opened(self, mode, *args, **how)
+    def refuse(path: Any) -> None:
+        if name in str(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    def by_path(self: Path, mode: str = "r", *args: Any, **how: Any) -> Any:
+        if "r" not in mode:
+            refuse(self)
+        return open_path(self, mode, *args, **how)
+
+    def by_descriptor(path: Any, flags: int, *args: Any, **how: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            refuse(path)
+        return open_descriptor(path, flags, *args, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "open", open_)
+        patch.setattr(Path, "open", by_path)
+        patch.setattr(os, "open", by_descriptor)
         yield
 
 
@@ -214,23 +257,6 @@ def test_a_full_disk_while_resuming_is_said(
 # -- files ----------------------------------------------------------------------------------------
 
 
-def test_a_file_is_replaced_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "file"
-    write_durably(file, b"old")
-
-    def broken(handle: int) -> None:
-        raise OSError(errno.EIO, "broken")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", broken)
-        with pytest.raises(OSError, match="broken"):
-            write_durably(file, b"new and longer")
-    assert file.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [file]
-    write_durably(file, b"new")
-    assert file.read_bytes() == b"new"
-
-
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names of open files: Linux")
 def test_what_a_checkpoint_needs_is_on_disk_before_it_is_named(
     run_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -262,13 +288,6 @@ def test_what_a_checkpoint_needs_is_on_disk_before_it_is_named(
     result = events.index("name result.json")
     assert result > named
     assert events[result - 1] == "sync .partial"
-
-
-def test_the_checksum_is_of_the_values_not_of_their_layout() -> None:
-    values = {"b": [1, 2.5, None], "a": "é"}
-    assert checksum(values) == checksum({"a": "é", "b": [1, 2.5, None]})
-    assert checksum(values) != checksum({"a": "é", "b": [1, 2.5, 0]})
-    assert checksum(values) == checksum(json.loads(json.dumps(values, indent=4)))
 
 
 def test_nothing_in_a_run_is_pickled(finished: gsat.Run) -> None:
@@ -392,9 +411,9 @@ def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
 
 def test_a_run_without_a_model_is_said(run_path: Path) -> None:
     run = RunDirectory.create(run_path, small_recipe())
-    with pytest.raises(RunError, match="has no model yet; go on with it by: gsat resume"):
+    with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
         gsat.load(run_path)
-    with pytest.raises(RunError, match="is not finished; go on with it by: gsat resume"):
+    with pytest.raises(RunError, match="is not finished; resume it with: gsat resume"):
         assert run.result
     with pytest.raises(RunError, match="is not a run"):
         gsat.load(run_path / "ckpt")

@@ -58,6 +58,29 @@ pretrain_ckpt = "best"
     )
 
 
+def test_a_new_table_below_another_comes_before_the_next_comment(file: Path) -> None:
+    change_settings(file, {"training.irm.lr": 0.01})
+    change_settings(file, {"training.batch_size": 64, "training.irm.penalty": True})
+    assert (
+        file.read_text()
+        == """\
+# How we train.
+[training]
+lr = 1e-3  # slow
+epochs = 10
+batch_size = 64
+
+[training.irm]
+lr = 0.01
+penalty = true
+
+# What we found.
+[method.gsat]
+r_final = 0.5
+"""
+    )
+
+
 def test_a_new_file_holds_the_settings_alone(tmp_path: Path) -> None:
     file = tmp_path / "new" / "recipe.toml"
     change_settings(file, {"method.irm.penalty": 1.0, "training.irm.lr": 0.01})
@@ -70,19 +93,22 @@ def test_a_new_file_holds_the_settings_alone(tmp_path: Path) -> None:
         "training = {lr = 1e-3, epochs = 10}\nmethod.gsat.r_final = 0.5\n",
         '[training]\nlr = 1e-3\nepochs = 10\n["method".gsat]\nr_final = 0.5\n',
         '[training]\nlr = 1e-3\nnested = [\n[1],\n]\n[method.gsat]\n"r_final" = 0.5\n',
+        "[method.gsat]\nr_final = 0.5\n[training]\nlr = 1e-3\n[method.erm]\nplateau = 3\n",
     ],
-    ids=["inline", "quoted", "multiline"],
+    ids=["inline", "quoted", "multiline", "out of order"],
 )
 def test_a_file_written_in_another_way_keeps_its_settings(tmp_path: Path, text: str) -> None:
     file = tmp_path / "recipe.toml"
-    file.write_text(text)
+    file.write_text(f"{text}# the end\n")
     before = tomllib.loads(text)
-    change_settings(file, {"training.lr": 0.1, "method.gsat.r_final": 0.7})
+    new = {"training.lr": 0.1, "training.erm.lr": 1e-5, "method.gsat.r_final": 0.7}
+    change_settings(file, new)
     assert tomllib.loads(file.read_text()) == {
         **before,
-        "training": {**before["training"], "lr": 0.1},
-        "method": {"gsat": {"r_final": 0.7}},
+        "training": {**before["training"], "lr": 0.1, "erm": {"lr": 1e-5}},
+        "method": {**before["method"], "gsat": {"r_final": 0.7}},
     }
+    assert "# the end\n" in file.read_text()
 
 
 def test_what_is_no_recipe_is_left_alone(file: Path, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+import gsat
+from gsat.errors import RunError
 from training_harness import (
     SMALL,
     Victim,
@@ -25,9 +28,6 @@ from training_harness import (
     outcome,
     small_recipe,
 )
-
-import gsat
-from gsat.errors import RunError
 
 pytestmark = pytest.mark.medium
 
@@ -176,7 +176,7 @@ def test_a_full_disk_stops_a_run_that_can_be_resumed(
     assert answer["error"] == [
         "DiskError",
         f"can't write to {run_path}: {os.strerror(errno.EFBIG)}; "
-        "make room or choose another folder with --out",
+        "make room or choose another folder",
     ]
     assert left_over(run_path) == []
     last = run_path / "ckpt" / "LAST"

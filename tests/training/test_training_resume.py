@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+
+import gsat
+from gsat.errors import CheckpointError, RunError
+from gsat.methods import GSATMethod
+from gsat.training import checkpoint
 from training_harness import (
     differing,
     epochs_logged,
@@ -21,11 +26,6 @@ from training_harness import (
     small_recipe,
     stopping,
 )
-
-import gsat
-from gsat.errors import CheckpointError, RunError
-from gsat.methods import GSATMethod
-from gsat.training import checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_best_model_newer_than_the_checkpoint_is_taken_back(
         with pytest.raises(KeyboardInterrupt):
             gsat.resume(path)
     assert not (path / "best").exists()
-    with pytest.raises(RunError, match="has no model yet; go on with it by: gsat resume"):
+    with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
         gsat.load(path)
     gsat.resume(path)
     assert differing(outcome(path), uninterrupted) == []

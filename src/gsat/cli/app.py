@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gsat.errors import ElsewhereError, GSATError
+from gsat.errors import GSATError, OtherProcessError
 
 app = typer.Typer(
     name="gsat",
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
     except (GSATError, OSError) as error:
         if debug:
             traceback.print_exc()
-        elif not isinstance(error, ElsewhereError):
+        elif not isinstance(error, OtherProcessError):
             print_error(_said(error))
         return getattr(error, "exit_code", 2)
     return 0

@@ -95,7 +95,7 @@ def _sources(name: str) -> list[dict[str, Any]]:
 
 
 def _need(file: RawFile) -> str:
-    from gsat.datasets.fetch.raw_files import offline
+    from gsat.io.folders import offline
 
     if file.downloads() is None or offline():
         return file.instruction()

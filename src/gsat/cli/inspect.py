@@ -224,10 +224,10 @@ def _graphs(
     recipe = RunDirectory.open(run).recipe
     if data is not None and is_path(data):
         from gsat.datasets.own_data import read
-        from gsat.graphs.validation import admit_graphs
+        from gsat.graphs.validation import validate_graphs
 
         store, classes = read(Path(full_name(data))), recipe.data.options.get("classes") or []
-        admit_graphs(store, name=data)
+        validate_graphs(store, name=data)
         if model is not None:
             model.check_fits(store)
             store = for_task(store, model.task, classes)

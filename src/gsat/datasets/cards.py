@@ -14,8 +14,8 @@ from gsat.datasets.dataset import Dataset
 from gsat.datasets.published import PUBLISHED
 from gsat.datasets.registry import dataset_names, find_source, is_own_data
 from gsat.errors import DataError
-from gsat.graphs.scan import Survey, survey
-from gsat.graphs.validation import check, labels_at
+from gsat.graphs.scan import GraphStatistics, scan_graphs
+from gsat.graphs.validation import find_issues, labels_at
 
 Card = dict[str, Any]
 
@@ -39,8 +39,8 @@ def card(data: Dataset) -> Card:
         The card.
     """
     store, task = data.store, data.task
-    seen = survey(store)
-    found = check(store, task, data.splits, overlap=data.overlap, surveyed=seen)
+    seen = scan_graphs(store)
+    found = find_issues(store, task, data.splits, overlap=data.overlap, statistics=seen)
     return {
         "name": data.name,
         "options": dict(data.options),
@@ -110,7 +110,7 @@ def file_name(card: Card) -> str:
     return "-".join([Path(card["name"]).name, *named]) + ".json"
 
 
-def _split(data: Dataset, seen: Survey, name: str) -> Card:
+def _split(data: Dataset, seen: GraphStatistics, name: str) -> Card:
     """The part of a card about one split."""
     part = data.splits[name]
     view = data.split(name)
@@ -137,7 +137,7 @@ def _balance(data: Dataset, y: NDArray[Any]) -> list[float | None]:
     return [_rounded(_mean(present == number)) for number in range(classes)]
 
 
-def _truth(data: Dataset, seen: Survey, positions: NDArray[np.int64]) -> float | None:
+def _truth(data: Dataset, seen: GraphStatistics, positions: NDArray[np.int64]) -> float | None:
     """The share of true edges of some graphs."""
     edges = int(data.store.edge_counts[positions].sum())
     if seen.true_edges is None or not edges:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,7 +12,7 @@ import numpy as np
 
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset, check_dataset
-from gsat.datasets.fetch.raw_files import RawFile, cache_folder, missing, require_all, sha256
+from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
 from gsat.datasets.own_data import load_own_data
 from gsat.datasets.own_options import OwnDataOptions
 from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
@@ -23,7 +21,9 @@ from gsat.datasets.splits import NAMES, Splits
 from gsat.errors import DataError, DataNotFoundError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.graphs.validation import admit
+from gsat.graphs.validation import validate_dataset
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import checksum, file_sha256
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -98,7 +98,7 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
         if not isinstance(store, GraphStore):
             raise DataError(f"build of '{name}' must return a GraphStore, not {type(store)}")
         splits = _split(source, name, store, seed, options)
-        admit(store, task, splits, name=name, overlap=overlap)
+        validate_dataset(store, task, splits, name=name, overlap=overlap)
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
         store = save_cached(store, folder)
@@ -190,15 +190,14 @@ def _made_by(
     home = type(source).__module__
     if not home.startswith("gsat."):  # two packages may use the same name
         made_by["class"] = f"{home}:{type(source).__qualname__}"
-    key = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-    return made_by, cache_folder() / "datasets" / f"{name}-{key}"
+    return made_by, cache_folder() / "datasets" / f"{name}-{checksum(made_by)[:16]}"
 
 
 def _checksums(files: tuple[RawFile, ...]) -> list[Any]:
     """What names the bytes of each file: its published checksum, else that of the file itself."""
     unknown = [file for file in files if not file.sha256]
     found = dict(zip(unknown, require_all(unknown), strict=True))
-    return [file.sha256 or sha256(found[file]) for file in files]
+    return [file.sha256 or file_sha256(found[file]) for file in files]
 
 
 def _check_seed(name: str, value: Any) -> int:

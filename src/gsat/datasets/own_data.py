@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from gsat.datasets import splits
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset
-from gsat.datasets.fetch.raw_files import cache_folder
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.labels import find_level, infer_kind, known_rows, read_labels, with_task
 from gsat.datasets.own_options import OwnDataOptions
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.graphs.conversions import as_list
-from gsat.graphs.validation import admit
+from gsat.graphs.conversions import to_data_list
+from gsat.graphs.validation import validate_dataset
+from gsat.io.folders import cache_folder
 from gsat.tasks import Kind, Level, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes
@@ -71,7 +71,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     )
     store, task = with_task(store, level, kind, options.metric, classes)
     how, parts = split(store, task, known_rows(values), seed, options)
-    admit(store, task, parts, name=name)
+    validate_dataset(store, task, parts, name=name)
     if kind == "regression":
         task = _standardised(task, values[parts["train"], 0])
     return Dataset(
@@ -165,7 +165,7 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
             f"data must be a name, a path, a GraphStore or a list of PyG Data, "
             f"not a {type(graphs).__name__}"
         )
-    listed = as_list(graphs)
+    listed = to_data_list(graphs)
     if level != "graph" and _are_node_labels(listed, level):
         listed = [_with_node_labels(graph) for graph in listed]
     store = from_pyg(listed)
@@ -179,9 +179,9 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     if any(graph.get("train_mask") is not None for graph in listed):
         arrays["node_split"] = np.concatenate([_node_marks(g, n) for n, g in enumerate(listed)])
     if any(isinstance(graph.get("smiles"), str) for graph in listed):
-        from gsat.graphs.texts import encode
+        from gsat.graphs.texts import encode_texts
 
-        arrays["graph.smiles"] = encode([str(graph.get("smiles") or "") for graph in listed])
+        arrays["graph.smiles"] = encode_texts([str(graph.get("smiles") or "") for graph in listed])
     return GraphStore({**store.arrays, **arrays}, store.meta)
 
 

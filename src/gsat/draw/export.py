@@ -17,7 +17,7 @@ from gsat.draw.files import PICTURES, check_suffix, render, write
 from gsat.draw.graph import draw_explanation
 from gsat.draw.scene import scene
 from gsat.errors import GSATError
-from gsat.graphs.words import words_of
+from gsat.graphs.texts import explanation_words
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -79,7 +79,7 @@ def write_scores_npz(
         level: what the logits answer for.
     """
     check_suffix(path, (".npz",))
-    from gsat.graphs.store import ranges
+    from gsat.graphs.build import ranges
 
     edges = ranges(graphs.arrays["edge_ptr"][graphs.index], graphs.edge_counts)
 
@@ -168,7 +168,7 @@ def _table(
     scores = explanation.units()[1].tolist()
     numbers = explanation.get("node_id")
     number = (lambda i: i) if numbers is None else numbers.tolist().__getitem__
-    words = words_of(explanation)
+    words = explanation_words(explanation)
     truth = explanation.get("edge_truth") is not None
     joint = "→" if picture.directed else "–"
     rows = []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import threading
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gsat.errors import GSATError
+from gsat.io.atomic import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,14 +62,9 @@ def render(figure: Figure, suffix: str) -> bytes:
 def write(path: str | Path, content: bytes) -> Path:
     """Write ``content`` beside ``path`` and rename it there; missing folders are made."""
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_bytes(content)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_bytes(path, content)
     except OSError as error:
         raise GSATError(f"can't write {path}: {error.strerror or error}") from error
     return path

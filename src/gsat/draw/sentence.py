@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gsat.draw.paint import CHOSEN, INK, SHADED, TRUTH_RIM, edge_looks
 from gsat.draw.scene import Floats, Scene, scene
-from gsat.graphs.words import words_of
+from gsat.graphs.texts import explanation_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def sentence(
     A word matters as much as the model attends to it or, where it attends to edges, as much as the
     word's highest edge; both stretched to [0, 1] within the sentence.
     """
-    words = words_of(explanation)
+    words = explanation_words(explanation)
     if not words or not explanation.undirected or explanation.marked is not None:
         return None
     picture = scene(explanation, top, at=np.zeros((len(words), 2)))

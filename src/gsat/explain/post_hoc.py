@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.graphs.conversions import as_list
+from gsat.graphs.conversions import to_data_list
 from gsat.methods.base import TrainingSettings
 from gsat.methods.erm import Plain
 from gsat.methods.gnnexplainer import GNNExplainerMethod
@@ -60,7 +60,7 @@ def explain_with(
     kind = POSTHOC[method]
     if kind.learns and train is None:
         raise GSATError(f"{method} learns from graphs: give some, as train=…")
-    given = graphs if isinstance(graphs, GraphStore) else as_list(graphs)
+    given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
     try:
         chosen = kind.Settings(**settings)
     except ValidationError as error:

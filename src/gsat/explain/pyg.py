@@ -24,7 +24,7 @@ from torch_geometric.nn import MessagePassing
 from gsat.attention import edge_weights
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.graphs.neighbourhood import edges_within
+from gsat.graphs.neighbourhood import k_hop_edges
 from gsat.gsat import GSAT
 
 
@@ -143,7 +143,7 @@ class GSATExplainer(ExplainerAlgorithm):
         if index is not None and model.model.task.level == "node":
             nodes = torch.as_tensor(index).reshape(-1)
             hops = model.model.backbone.hops
-            mask = mask * edges_within(edge_index, nodes, hops, len(x)).any(dim=0)
+            mask = mask * k_hop_edges(edge_index, nodes, hops, len(x)).any(dim=0)
         return Explanation(edge_mask=mask)
 
     def supports(self) -> bool:

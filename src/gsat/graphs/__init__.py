@@ -1,4 +1,4 @@
-"""A data set in flat arrays, mini-batches gathered from it, and explanations of its graphs."""
+"""A data set in flat arrays, mini-batches gathered from it, and conversions to other libraries."""
 
 from gsat.graphs.batch import GraphBatch
 from gsat.graphs.conversions import from_networkx, from_pyg, to_networkx, to_pyg

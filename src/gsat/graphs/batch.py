@@ -1,4 +1,4 @@
-"""`GraphBatch`: some graphs of a store side by side, gathered without a Python loop."""
+"""`GraphBatch`: some graphs of a store as one block-diagonal graph, gathered without a loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat.graphs.sharded_array import reader
-from gsat.graphs.store import ranges
+from gsat.graphs.build import offsets, ranges
+from gsat.graphs.sharded_array import row_reader
 
 if TYPE_CHECKING:
     from gsat.graphs.sharded_array import Array, Column
@@ -21,25 +21,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphBatch:
-    """B graphs as one block-diagonal graph of N nodes and E edges.
+    """``B`` graphs as one block-diagonal graph of ``N`` nodes and ``E`` edges.
 
-    Edges are sorted by destination, so ``dst_ptr[v]:dst_ptr[v + 1]`` are the edges into node v;
-    ``by_src[src_ptr[u]:src_ptr[u + 1]]`` are the edges out of node u.
+    Edges are sorted by destination, so ``dst_ptr[v]:dst_ptr[v + 1]`` are the edges into node ``v``;
+    ``by_src[src_ptr[u]:src_ptr[u + 1]]`` are the edges out of node ``u``. Optional tensors are
+    ``None`` if the store does not have them.
 
     Attributes:
-        x: [N, F] node features. edge_attr: [E, D] or None. edge_weight: [E] or None, a factor of
-            each edge's message that comes with the data; see :meth:`weighted`.
-        src, dst: [E] long. by_src: [E] long, the edges sorted by source.
-        pair: [E] long, the edge whose attention is averaged with this one's: the reverse edge on
-            an undirected graph, the edge itself on a directed one.
-        node_ptr, edge_ptr: [B + 1]. dst_ptr, src_ptr: [N + 1].
-        node_graph: [N], edge_graph: [E], the graph each belongs to, counted within the batch.
-        node_id, edge_id: [N], [E] long; names that stay the same in any batch, for random draws.
-        by_caller: [E] long, the edges as the caller listed them, graph after graph.
-        graph_row: [B] long, rows of the store. undirected: [B] bool.
-        targets: [M] long, the nodes whose answers are asked for at node level; None for all.
-        y: [B] or [B, T], or at node level [M] or [M, T]; node_truth: [N]; edge_truth: [E]; each
-            None when the store has none.
+        x: Node features, ``[N, F]``.
+        src: Source of each edge, ``[E]`` long.
+        dst: Destination of each edge, ``[E]`` long.
+        by_src: The edges sorted by source, ``[E]`` long.
+        pair: The edge whose attention is averaged with each edge's, ``[E]`` long: the reverse edge
+            on an undirected graph, the edge itself on a directed one.
+        node_ptr: First node of each graph, ``[B + 1]``.
+        edge_ptr: First edge of each graph, ``[B + 1]``.
+        dst_ptr: First edge into each node, ``[N + 1]``.
+        src_ptr: First place in ``by_src`` of each node, ``[N + 1]``.
+        node_graph: Graph of each node within the batch, ``[N]``.
+        edge_graph: Graph of each edge within the batch, ``[E]``.
+        node_id: Identifier of each node, ``[N]`` long, the same in any batch: keys of random draws.
+        edge_id: Identifier of each edge, ``[E]`` long, likewise.
+        by_caller: The edges as the user listed them, graph after graph, ``[E]`` long.
+        graph_row: Row of each graph in the store, ``[B]`` long.
+        undirected: Whether each graph is undirected, ``[B]`` bool.
+        edge_attr: Edge attributes, ``[E, D]``, optional.
+        edge_weight: A factor of each edge's message that comes with the data, ``[E]``, optional;
+            see :meth:`weighted`.
+        targets: The nodes to predict in a node-level task, ``[M]`` long; ``None`` for all.
+        y: Labels of graphs, ``[B]`` or ``[B, T]``, or of nodes, ``[M]`` or ``[M, T]``, optional.
+        node_truth: True explanation by node, ``[N]``, optional.
+        edge_truth: True explanation by edge, ``[E]``, optional.
     """
 
     x: Tensor
@@ -67,39 +79,54 @@ class GraphBatch:
 
     @property
     def num_graphs(self) -> int:
-        """B."""
+        """Graphs of the batch, ``B``."""
         return len(self.graph_row)
 
     @property
     def num_nodes(self) -> int:
-        """N."""
+        """Nodes of the batch, ``N``."""
         return len(self.x)
 
     @property
     def num_edges(self) -> int:
-        """E."""
+        """Edges of the batch, ``E``."""
         return len(self.src)
 
     @property
     def edge_index(self) -> Tensor:
-        """[2, E], sources and destinations, in stored order."""
+        """Sources and destinations, ``[2, E]``, in stored order."""
         return torch.stack([self.src, self.dst])
 
     def weighted(self, attention: Tensor | None) -> Tensor | None:
-        """What messages are multiplied with [E]: attention times the data's own edge weights.
+        """Multiply attention with the edge weights of the data.
 
-        None, for all ones, where there is neither.
+        Args:
+            attention: Attention of each edge, ``[E]``, or ``None`` for all ones.
+
+        Returns:
+            The factors of the messages, ``[E]``; ``None`` if all are one.
         """
         if attention is None or self.edge_weight is None:
             return self.edge_weight if attention is None else attention
         return attention * self.edge_weight
 
     def at_targets(self, values: Tensor) -> Tensor:
-        """Values of all nodes [N, …] to those of the nodes asked for [M, …]."""
+        """Select the rows of the nodes to predict.
+
+        Args:
+            values: One row per node, ``[N, …]``.
+
+        Returns:
+            One row per node of ``targets``, ``[M, …]``.
+        """
         return values if self.targets is None else values[self.targets]
 
     def to(self, device: torch.device | str) -> GraphBatch:
-        """The batch on another device."""
+        """Move the batch to a device.
+
+        Args:
+            device: A torch device, or its name.
+        """
         if self.x.device == torch.device(device):
             return self
         moved = {
@@ -111,14 +138,19 @@ class GraphBatch:
 
 
 def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
-    """The graphs in ``rows`` of the store's arrays, as one batch."""
+    """Gather graphs of a store into a batch.
+
+    Args:
+        store: The store.
+        rows: Rows of its arrays, ``[B]``; its view is not applied.
+    """
     arrays = store.arrays
     node_first, edge_first = arrays["node_ptr"][rows], arrays["edge_ptr"][rows]
     node_count = arrays["node_ptr"][rows + 1] - node_first
     edge_count = arrays["edge_ptr"][rows + 1] - edge_first
     nodes, edges = ranges(node_first, node_count), ranges(edge_first, edge_count)
-    at_nodes, at_edges = reader(nodes), reader(edges)
-    node_ptr, edge_ptr = _offsets(node_count), _offsets(edge_count)
+    at_nodes, at_edges = row_reader(nodes), row_reader(edges)
+    node_ptr, edge_ptr = offsets(node_count), offsets(edge_count)
     graphs = np.arange(len(rows))
     node_graph, edge_graph = np.repeat(graphs, node_count), np.repeat(graphs, edge_count)
 
@@ -141,9 +173,9 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
 
     targets = np.flatnonzero(at_nodes(arrays["targets"])) if "targets" in arrays else None
     if "node_y" in arrays:
-        y = optional("node_y", at_nodes if targets is None else reader(nodes[targets]))
+        y = optional("node_y", at_nodes if targets is None else row_reader(nodes[targets]))
     else:
-        y = optional("y", reader(rows))
+        y = optional("y", row_reader(rows))
     return GraphBatch(
         x=torch.from_numpy(x),
         src=torch.from_numpy(src),
@@ -152,12 +184,12 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
         pair=torch.from_numpy(pair),
         node_ptr=torch.from_numpy(node_ptr),
         edge_ptr=torch.from_numpy(edge_ptr),
-        dst_ptr=torch.from_numpy(_offsets(np.bincount(dst, minlength=total))),
-        src_ptr=torch.from_numpy(_offsets(np.bincount(src, minlength=total))),
+        dst_ptr=torch.from_numpy(offsets(np.bincount(dst, minlength=total))),
+        src_ptr=torch.from_numpy(offsets(np.bincount(src, minlength=total))),
         node_graph=torch.from_numpy(node_graph),
         edge_graph=torch.from_numpy(edge_graph),
-        node_id=torch.from_numpy(_names(rows, node_graph, node_ptr)),
-        edge_id=torch.from_numpy(_names(rows, edge_graph, edge_ptr)),
+        node_id=torch.from_numpy(_identifiers(rows, node_graph, node_ptr)),
+        edge_id=torch.from_numpy(_identifiers(rows, edge_graph, edge_ptr)),
         by_caller=torch.from_numpy(by_caller),
         graph_row=torch.from_numpy(rows.copy()),
         undirected=torch.from_numpy(undirected),
@@ -170,13 +202,7 @@ def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
     )
 
 
-def _offsets(counts: Array) -> NDArray[np.int64]:
-    out = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=out[1:])
-    return out
-
-
-def _names(rows: Array, graph: Array, ptr: Array) -> NDArray[np.int64]:
-    # (graph in the store, position in the graph) in one number.
+def _identifiers(rows: Array, graph: Array, ptr: Array) -> NDArray[np.int64]:
+    """Pack (graph in the store, position in the graph) into one number each."""
     position = np.arange(len(graph)) - ptr[graph]
     return (rows[graph] << 32) + position

@@ -1,4 +1,4 @@
-"""The caller's edges, checked and sorted, and other arrays brought to the store's few kinds.
+"""Sort and check a user's edges, and convert other arrays to the types a store holds.
 
 On an undirected graph the by-source order *is* the map from an edge to its reverse: sorting by
 (source, destination) lists the reversed edges in the order in which (destination, source) lists
@@ -7,30 +7,40 @@ the edges. Duplicates match by rank, a self-loop matches itself. One array serve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gsat.errors import DataError
-from gsat.graphs.texts import encode
+from gsat.graphs.texts import encode_texts
 
 Array = NDArray[Any]
+Columns = Mapping[str, ArrayLike | None]
 
 
 def sort_edges(
     node_ptr: ArrayLike, edge_ptr: ArrayLike, edge_index: ArrayLike
 ) -> tuple[dict[str, Array], NDArray[np.int64]]:
-    """The arrays that every store has, and the row [E] from which each stored edge came.
+    """Sort edges by graph, destination and source.
 
     Args:
-        node_ptr, edge_ptr: [G + 1]. edge_index: [2, E], numbered within each graph.
+        node_ptr: First node of each graph, ``[G + 1]``.
+        edge_ptr: First edge of each graph, ``[G + 1]``.
+        edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
+
+    Returns:
+        The arrays that every store has, by name, and the row each stored edge had before, ``[E]``.
+
+    Raises:
+        DataError: If the arrays contradict each other.
     """
     node_ptr = _pointer(node_ptr, "node_ptr")
     edge_ptr = _pointer(edge_ptr, "edge_ptr")
     if len(node_ptr) != len(edge_ptr):
         raise DataError(
-            f"node_ptr and edge_ptr must count the same graphs, "
+            f"node_ptr and edge_ptr must be of the same graphs, "
             f"not {len(node_ptr) - 1} and {len(edge_ptr) - 1}"
         )
     graphs, edges = len(node_ptr) - 1, int(edge_ptr[-1])
@@ -38,12 +48,12 @@ def sort_edges(
     if index.size == 0:
         index = index.reshape(2, 0)
     elif index.dtype.kind not in "iu":
-        raise DataError(f"edge_index holds whole numbers, the nodes, not {index.dtype}")
+        raise DataError(f"edge_index must hold integers, the numbers of nodes, not {index.dtype}")
     index = index.astype(np.int64)
     if index.ndim != 2 or len(index) != 2:
         raise DataError(f"edge_index must have shape [2, E], not {list(index.shape)}")
     if index.shape[1] != edges:
-        raise DataError(f"edge_index has {index.shape[1]} edges, edge_ptr says {edges}")
+        raise DataError(f"edge_index has {index.shape[1]} edges, but edge_ptr ends at {edges}")
     edge_graph = np.repeat(np.arange(graphs), np.diff(edge_ptr))
     _check_range(index, np.diff(node_ptr)[edge_graph], edge_graph)
 
@@ -68,16 +78,76 @@ def sort_edges(
     return arrays, rows
 
 
+def build_arrays(
+    node_ptr: ArrayLike,
+    edge_ptr: ArrayLike,
+    edge_index: ArrayLike,
+    *,
+    nodes: Columns,
+    edges: Columns,
+    graphs: Columns,
+) -> dict[str, Array]:
+    """Make the arrays of a store from a user's arrays.
+
+    Args:
+        node_ptr: First node of each graph, ``[G + 1]``.
+        edge_ptr: First edge of each graph, ``[G + 1]``.
+        edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
+        nodes: Arrays with one row per node by name, ``None`` where not given.
+        edges: Arrays with one row per edge, likewise.
+        graphs: Arrays or texts with one row per graph, likewise.
+
+    Returns:
+        The arrays by name, with the edges in stored order.
+
+    Raises:
+        DataError: If arrays contradict each other, or an edge leaves its graph.
+    """
+    arrays, order = sort_edges(node_ptr, edge_ptr, edge_index)
+    if graphs.get("y") is not None and nodes.get("node_y") is not None:
+        raise DataError("labels are of graphs (y) or of nodes (node_y), not of both")
+    counts = {
+        "node": int(arrays["node_ptr"][-1]),
+        "edge": len(order),
+        "graph": len(arrays["undirected"]),
+    }
+    for per, columns in (("node", nodes), ("edge", edges), ("graph", graphs)):
+        for key, values in columns.items():
+            if values is None:
+                continue
+            name = key.removeprefix("graph.")
+            convert = as_matrix if name in ("x", "edge_attr") and per != "graph" else as_rows
+            rows = convert(values, counts[per], name, per)
+            if key == "edge_weight":
+                if rows.ndim != 1:
+                    raise DataError(f"edge_weight must have shape [E], not {list(rows.shape)}")
+                rows = rows.astype(np.float32)
+            arrays[key] = rows[order] if per == "edge" else rows
+    return arrays
+
+
 def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """``values`` with one row for each of ``count`` things, as float32, int64 or bool; texts of
-    graphs as bytes."""
+    """Convert an array to float32, int64 or bool; texts of graphs to bytes.
+
+    Args:
+        values: Numbers, or texts if ``per`` is ``"graph"``.
+        count: The rows it must have.
+        name: What errors call it.
+        per: What has a row each: ``"graph"``, ``"node"`` or ``"edge"``.
+
+    Returns:
+        The array, ``[count, …]``; ``x`` stays float16 if it is.
+
+    Raises:
+        DataError: If it has another number of rows, or holds something else.
+    """
     array = np.asarray(values)
     if len(array) != count:
-        raise DataError(f"{name} has {len(array)} rows where there are {count} {per}s")
+        raise DataError(f"{name} has {len(array)} rows, but there are {count} {per}s")
     if array.dtype.kind == "U" and per == "graph" and name != "y":
-        return encode(array.tolist())
+        return encode_texts(array.tolist())
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{name} holds numbers, not {array.dtype}; number what is text")
+        raise DataError(f"{name} must hold numbers, not {array.dtype}; encode texts as numbers")
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
     # Half-precision features stay as they are: word vectors take half the disk.
     half = name == "x" and array.dtype == np.float16
@@ -86,17 +156,98 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
 
 
 def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """The same with two axes: a list of numbers is one column."""
+    """As :func:`as_rows`, with two axes; a list of numbers is one column."""
     array = as_rows(values, count, name, per)
     if array.ndim > 2:
-        raise DataError(f"{name} has a row of numbers per {per}, not {list(array.shape[1:])} each")
+        raise DataError(f"{name} must have shape [rows, columns], not {list(array.shape)}")
     return array[:, None] if array.ndim == 1 else array
+
+
+def graph_rows(positions: ArrayLike, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Select graphs of a view.
+
+    Args:
+        positions: Positions in the view, counted from the end if negative, or a mask ``[G]``.
+        index: The view: rows of the arrays, ``[G]``.
+
+    Returns:
+        The selected rows of the arrays.
+
+    Raises:
+        DataError: If there is no such graph, or the mask has another length.
+    """
+    wanted, total = np.atleast_1d(np.asarray(positions)), len(index)
+    if wanted.dtype == bool:
+        if wanted.shape != index.shape:
+            raise DataError(f"the mask has {wanted.size} entries for {total} graphs")
+        return index[wanted]
+    if wanted.size and wanted.dtype.kind not in "iu":
+        raise DataError(f"graphs are selected by integers or a mask, not by {wanted.dtype}")
+    wanted = wanted.astype(np.int64)
+    if wanted.size and (wanted.min() < -total or wanted.max() >= total):
+        wrong = int(wanted.max() if wanted.max() >= total else wanted.min())
+        known = f"the graphs are 0 to {total - 1}" if total else "there are none"
+        raise DataError(f"there is no graph {wrong}: {known}")
+    return index[wanted]
+
+
+def node_mask(nodes: ArrayLike, count: int) -> NDArray[np.bool_]:
+    """Turn rows of nodes into a mask.
+
+    Args:
+        nodes: Rows of the node arrays, or a mask ``[count]``.
+        count: How many nodes there are.
+
+    Returns:
+        The mask, ``[count]``.
+
+    Raises:
+        DataError: If there is no such node, or the mask has another length.
+    """
+    chosen, wanted = np.zeros(count, dtype=bool), np.asarray(nodes)
+    if wanted.dtype != bool:
+        wanted = wanted.astype(np.int64)
+        wrong = wanted[(wanted < 0) | (wanted >= count)]
+        if len(wrong):
+            raise DataError(
+                f"there is no node {int(wrong[0])}: nodes are numbered 0 to {count - 1}"
+            )
+    elif wanted.shape != chosen.shape:
+        raise DataError(f"the mask has {wanted.size} entries for {count} nodes")
+    chosen[wanted] = True
+    return chosen
+
+
+def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
+    """Concatenate ranges: ``arange(s, s + c)`` for each start and count, without a loop.
+
+    Args:
+        starts: First number of each range, ``[G]``.
+        counts: Length of each range, ``[G]``.
+
+    Returns:
+        All numbers, ``[sum(counts)]``.
+
+    Example:
+        >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+        [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - counts), counts) + np.arange(total)
+
+
+def offsets(counts: Array) -> NDArray[np.int64]:
+    """Turn counts, ``[G]``, into a pointer, ``[G + 1]``, that starts at 0."""
+    out = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
 
 
 def _pointer(values: ArrayLike, name: str) -> NDArray[np.int64]:
     pointer = np.asarray(values, dtype=np.int64)
     if pointer.ndim != 1 or len(pointer) < 1 or pointer[0] != 0 or (np.diff(pointer) < 0).any():
-        raise DataError(f"{name} must start at 0 and never fall")
+        raise DataError(f"{name} must start at 0 and must not decrease")
     return pointer
 
 
@@ -106,6 +257,6 @@ def _check_range(index: Array, sizes: Array, edge_graph: Array) -> None:
         graph = int(edge_graph[wrong[0]])
         edge = index[:, wrong[0]]
         raise DataError(
-            f"graph {graph} has an edge {edge[0]} → {edge[1]} but only "
+            f"graph {graph} has an edge {edge[0]} → {edge[1]}, but only "
             f"{int(sizes[wrong[0]])} nodes; nodes are numbered from 0 within each graph"
         )

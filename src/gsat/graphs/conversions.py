@@ -1,4 +1,4 @@
-"""From and to PyG ``Data`` and networkx graphs."""
+"""Conversions from and to PyG ``Data`` and networkx graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from gsat.errors import DataError
 from gsat.graphs.store import GraphStore
-from gsat.graphs.texts import decode
+from gsat.graphs.texts import decode_texts
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
 
 
-def as_list(graphs: Any) -> list[Data]:
-    """PyG graphs one by one: of a ``Data``, of several, of a ``Batch`` or a loader of batches."""
+def to_data_list(graphs: Any) -> list[Data]:
+    """List PyG graphs one by one; batches are split into their graphs.
+
+    Args:
+        graphs: A ``Data``, a ``Batch``, or an iterable of them: a list, a data set, a loader.
+
+    Returns:
+        One ``Data`` per graph.
+
+    Raises:
+        DataError: If it is, or contains, something else.
+    """
     from torch_geometric.data import Batch, Data, HeteroData
 
     one = isinstance(graphs, Data | HeteroData)
@@ -30,52 +40,66 @@ def as_list(graphs: Any) -> list[Data]:
     several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
     if not one and (isinstance(graphs, Mapping | str | type) or not several):
         raise DataError(
-            f"graphs are a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
+            f"graphs must be a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
             f"not a {type(graphs).__name__}"
         )
     found: list[Data] = []
     for graph in [graphs] if one else graphs:
         if isinstance(graph, HeteroData):
             raise DataError(
-                "graphs have nodes of one kind (PyG Data), not of several (HeteroData): see its "
-                "to_homogeneous()"
+                "graphs must have nodes of one type (PyG Data), not of several (HeteroData); "
+                "convert them with to_homogeneous()"
             )
         if not isinstance(graph, Data):
-            raise DataError(
-                f"graph {len(found)} is a {type(graph).__name__}; a PyG Data was needed"
-            )
+            raise DataError(f"graph {len(found)} is a {type(graph).__name__}, not a PyG Data")
         if isinstance(graph, Batch):
-            found += _taken_apart(graph)
+            found += _unbatch(graph)
         else:
             found.append(graph)
     return found
 
 
-def _taken_apart(batch: Batch) -> list[Data]:
+def _unbatch(batch: Batch) -> list[Data]:
     try:
         parts: list[Data] = batch.to_data_list()
     except RuntimeError as error:
-        raise DataError(f"a batch can't be taken apart: {error}") from None
+        raise DataError(f"a batch can't be split into its graphs: {error}") from None
     for name in _NAMES:
         if _given(batch, name) and not all(_given(part, name) for part in parts):
             raise DataError(
-                f"'{name}' was set on a batch and is not on each of its graphs; set it before "
+                f"'{name}' was set on a batch and not on its graphs; set it on each graph before "
                 "they are batched"
             )
     return parts
 
 
 def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
-    """A store of PyG graphs; batches of them are taken apart.
+    """Convert PyG graphs to a store.
 
-    ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or ``node_y``
-    (labels of nodes), ``node_truth`` and ``edge_truth`` are taken; each must be on all graphs or on
-    none.
+    Their ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or
+    ``node_y`` (labels of nodes), ``node_truth`` and ``edge_truth`` are read; all graphs or none
+    must have each.
+
+    Args:
+        graphs: A ``Data``, a ``Batch``, or an iterable of them.
+        meta: Plain values that belong to the data. (default: none)
+
+    Returns:
+        The store.
+
+    Raises:
+        DataError: If a graph lacks what others have, or an array has the wrong shape or type.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, y=1)
+        >>> from_pyg([path, path])
+        GraphStore(2 graphs, 6 nodes, 4 edges)
     """
-    graphs = as_list(graphs)
+    graphs = to_data_list(graphs)
     for number, graph in enumerate(graphs):
         if graph.edge_index is None or graph.num_nodes is None:
-            raise DataError(f"graph {number} has no edge_index or no nodes; PyG Data needs both")
+            raise DataError(f"graph {number} has no edge_index or no nodes; it needs both")
         _check_edge_index(graph.edge_index, number)
     columns = {
         name: _column(graphs, name) for name in _NAMES if any(_given(g, name) for g in graphs)
@@ -93,7 +117,15 @@ def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = Non
 
 
 def to_pyg(store: GraphStore, position: int) -> Data:
-    """Graph number ``position`` of the store's view, edges in the caller's order."""
+    """Convert one graph of a store to a PyG ``Data``, with its edges in the user's order.
+
+    Args:
+        store: The store.
+        position: The graph's position in the store's view.
+
+    Returns:
+        The graph, with its further per-graph arrays under their names.
+    """
     from torch_geometric.data import Data
 
     view = store.select([position]).at_nodes(None)
@@ -116,19 +148,36 @@ def to_pyg(store: GraphStore, position: int) -> Data:
         if name.startswith("graph."):
             rows = view.per_graph(name)
             text = rows.dtype == np.uint8
-            data[name.removeprefix("graph.")] = decode(rows)[0] if text else torch.from_numpy(rows)
+            value = decode_texts(rows)[0] if text else torch.from_numpy(rows)
+            data[name.removeprefix("graph.")] = value
     return data
 
 
 def from_networkx(
     graphs: Sequence[nx.Graph], y: Any = None, meta: Mapping[str, Any] | None = None
 ) -> GraphStore:
-    """A store of networkx graphs.
+    """Convert networkx graphs to a store.
 
     Node attributes ``x``, ``y`` and ``truth``, edge attributes ``attr``, ``weight`` and ``truth``
-    and the graph attribute ``y`` are taken; each must be on all or on none. Nodes are numbered in
-    the graph's own order. An undirected graph gives both directions of each edge (a self-loop
-    once); a directed one each edge as it is; a multigraph keeps its duplicates.
+    and the graph attribute ``y`` are read; all or none must have each. Nodes are numbered in the
+    order of ``graph.nodes``. An undirected graph gives both directions of each edge (a self-loop
+    once), a directed one each edge as it is; a multigraph keeps its duplicates.
+
+    Args:
+        graphs: Graphs of any networkx class.
+        y: Labels of the graphs, ``[G]`` or ``[G, T]``. (default: the graph attribute ``y``)
+        meta: Plain values that belong to the data. (default: none)
+
+    Returns:
+        The store.
+
+    Raises:
+        DataError: If an attribute is on some nodes, edges or graphs and not on all.
+
+    Example:
+        >>> import networkx as nx
+        >>> from_networkx([nx.path_graph(3)], y=[1])
+        GraphStore(1 graphs, 3 nodes, 4 edges)
     """
     from torch_geometric.data import Data
 
@@ -160,7 +209,7 @@ def from_networkx(
                     data[name] = torch.from_numpy(np.asarray([r[key] for r in records]))
                 except KeyError:
                     raise DataError(
-                        f"graph {number}: '{key}' stands on some nodes or edges but not on all"
+                        f"graph {number}: '{key}' is set on some nodes or edges but not on all"
                     ) from None
         if y is not None:
             data.y = torch.as_tensor(np.asarray([y[number]]))
@@ -171,9 +220,14 @@ def from_networkx(
 
 
 def to_networkx(data: Data) -> nx.MultiDiGraph:
-    """A graph with one networkx edge per stored edge, in the caller's order (key: position).
+    """Convert a PyG graph to networkx, with one edge per column of ``edge_index``.
 
-    Attributes are those :func:`from_networkx` reads.
+    Args:
+        data: The graph, for example ``store[i]``.
+
+    Returns:
+        A multigraph whose edge keys are positions in ``edge_index``, with the attributes that
+        :func:`from_networkx` reads.
     """
     import networkx as nx
 
@@ -201,7 +255,7 @@ def to_networkx(data: Data) -> nx.MultiDiGraph:
 
 
 def _edges_in_order(graph: nx.Graph) -> Iterable[tuple[Any, Any, dict[str, Any]]]:
-    # to_networkx numbers the edges by their keys; any other graph comes in networkx's own order.
+    # to_networkx numbers the edges by their keys; other graphs are read in networkx's order.
     if not graph.is_multigraph():
         return graph.edges(data=True)
     keyed = list(graph.edges(keys=True, data=True))
@@ -219,9 +273,7 @@ def _check_edge_index(index: Any, number: int) -> None:
     whole = tensor and (index.numel() == 0 or not (index.is_floating_point() or index.is_complex()))
     if not whole or index.ndim != 2 or len(index) != 2:
         came = f"{index.dtype} {list(index.shape)}" if tensor else type(index).__name__
-        raise DataError(
-            f"graph {number}: edge_index is a tensor of whole numbers [2, E], not {came}"
-        )
+        raise DataError(f"graph {number}: edge_index must be an integer tensor [2, E], not {came}")
 
 
 def _array(value: Any, name: str, number: int) -> Array:
@@ -229,9 +281,7 @@ def _array(value: Any, name: str, number: int) -> Array:
         return torch.as_tensor(value).numpy(force=True)
     except (TypeError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
-        raise DataError(
-            f"graph {number}: '{name}' is no dense tensor of numbers that NumPy knows ({why})"
-        ) from None
+        raise DataError(f"graph {number}: '{name}' is not a dense numeric tensor ({why})") from None
 
 
 def _column(graphs: list[Data], name: str) -> Array:
@@ -243,18 +293,18 @@ def _column(graphs: list[Data], name: str) -> Array:
             continue  # nothing to give, whatever its width and type
         if not _given(graph, name):
             raise DataError(
-                f"graph {number} has no '{name}' although others have; give all or none"
+                f"graph {number} has no '{name}' although other graphs have; set all or none"
             )
         value = _array(graph[name], name, number)
         if name == "y":
             value = value.reshape(1, -1) if value.ndim > 1 or value.size > 1 else value.reshape(1)
         elif value.ndim == 0 or len(value) != rows:
             raise DataError(
-                f"graph {number}: '{name}' has shape {list(value.shape)} "
-                f"where the graph has {rows} {per}s"
+                f"graph {number}: '{name}' has shape {list(value.shape)}, "
+                f"but the graph has {rows} {per}s"
             )
         parts.append(value)
-    if not parts:  # no graph has a node or an edge: the first that was given shows the width
+    if not parts:  # no graph has a node or an edge: the first array given has the width
         first = next(torch.as_tensor(g[name]) for g in graphs if _given(g, name))
         return first.numpy(force=True)
     try:

@@ -1,4 +1,4 @@
-"""Computation graphs: whose messages reach a node in some rounds of message passing."""
+"""Computation graphs: the nodes whose messages reach a node in some rounds of message passing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import torch
 from torch import Tensor
 
 
-def within(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
-    """Which nodes' messages arrive at a node in at most ``hops`` steps, itself included.
+def k_hop_nodes(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
+    """Find the nodes whose messages arrive at given nodes in at most ``hops`` steps.
 
     Args:
-        edge_index: [2, E]; messages flow from the first row to the second. nodes: [M].
+        edge_index: Edges, ``[2, E]``; messages flow from the first row to the second.
+        nodes: The nodes at which messages arrive, ``[M]``.
+        hops: Rounds of message passing.
+        num_nodes: Nodes of the graph, ``N``.
 
     Returns:
-        [num_nodes, M] bool.
+        Which nodes reach which, ``[N, M]`` bool; a node reaches itself.
+
+    Example:
+        >>> chain = torch.tensor([[0, 1, 2], [1, 2, 3]])
+        >>> k_hop_nodes(chain, torch.tensor([3]), hops=2, num_nodes=4)[:, 0].tolist()
+        [False, True, True, True]
     """
     src, dst = edge_index
     nodes = nodes.to(edge_index.device)
@@ -24,11 +32,17 @@ def within(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tens
     return reached > 0
 
 
-def edges_within(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
-    """The edges of each node's computation graph: those among the nodes of :func:`within`.
+def k_hop_edges(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
+    """Find the edges of each node's computation graph: those between nodes that reach it.
+
+    Args:
+        edge_index: Edges, ``[2, E]``; messages flow from the first row to the second.
+        nodes: The nodes at which messages arrive, ``[M]``.
+        hops: Rounds of message passing.
+        num_nodes: Nodes of the graph.
 
     Returns:
-        [M, E] bool.
+        Which edges belong to which node's computation graph, ``[M, E]`` bool.
     """
-    reached = within(edge_index, nodes, hops, num_nodes).T
+    reached = k_hop_nodes(edge_index, nodes, hops, num_nodes).T
     return reached[:, edge_index[0]] & reached[:, edge_index[1]]

@@ -1,6 +1,6 @@
-"""One pass over a store, some graphs at a time: what each graph counts, and a digest of each.
+"""Statistics of each graph of a store, and a digest of each, in one pass.
 
-Memory stays bounded however large the store is, and nothing is done graph by graph in Python.
+Memory stays bounded however large the store is, and there is no Python loop over graphs.
 """
 
 from __future__ import annotations
@@ -13,65 +13,71 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.graphs.build import offsets, ranges
 from gsat.graphs.sharded_array import Column
-from gsat.graphs.store import GraphStore, ranges
+from gsat.graphs.store import GraphStore
 
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-CHUNK: Final = 1 << 20  # numbers that are looked at together: some 8 MiB each time they are copied
+CHUNK: Final = 1 << 20  # numbers read at a time: some 8 MiB per copy
 FINITE: Final = ("x", "edge_attr", "edge_weight")
 TRUTHS: Final = ("node_truth", "edge_truth")
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What a pass over the G graphs of a store found, per graph [G].
+class GraphStatistics:
+    """Statistics of the ``G`` graphs of a store, one entry per graph.
 
     Attributes:
-        bad: how many rows of an array can't be, by the array's name: features, attributes and
-            weights that are not finite, truth outside 0 to 1; ``edges`` that leave their graph;
-            edges out of the ``order`` that kernels rely on without a look.
-        isolated: nodes that no edge touches.
-        true_edges: the sum of ``edge_truth``, or None where there is no truth.
-        digest: a 64-bit digest of the features and edges, in stored order, without labels and
-            truth; or None if it was not asked for.
+        invalid: How many rows of an array are invalid, ``[G]``, by the array's name: features,
+            attributes and weights that are not finite, truth other than 0 and 1; ``edges`` that
+            leave their graph; edges that are not in the ``order`` that kernels rely on.
+        isolated: Nodes without an edge, ``[G]``.
+        true_edges: The sum of ``edge_truth``, ``[G]``; ``None`` if there is no truth.
+        digest: A 64-bit digest of the features and edges in stored order, without labels and
+            truth, ``[G]``; ``None`` if it was not asked for.
     """
 
-    bad: dict[str, Counts]
+    invalid: dict[str, Counts]
     isolated: Counts
     true_edges: NDArray[np.float64] | None
     digest: NDArray[np.uint64] | None
 
 
-def survey(store: GraphStore, *, digests: bool = True) -> Survey:
-    """Look at every graph of a store (or view) once."""
+def scan_graphs(store: GraphStore, *, digests: bool = True) -> GraphStatistics:
+    """Compute the statistics of all graphs of a store or view.
+
+    Args:
+        store: The graphs.
+        digests: Whether to compute digests. (default: ``True``)
+    """
     arrays, total = store.arrays, len(store)
     checked = [name for name in (*FINITE, *TRUTHS) if name in arrays]
-    bad = {name: np.zeros(total, dtype=np.int64) for name in ("edges", "order", *checked)}
+    invalid = {name: np.zeros(total, dtype=np.int64) for name in ("edges", "order", *checked)}
     isolated = np.zeros(total, dtype=np.int64)
     true_edges = np.zeros(total) if "edge_truth" in arrays else None
     digest = np.zeros(total, dtype=np.uint64) if digests else None
     node_counts, edge_counts = store.node_counts, store.edge_counts
     for part in _parts(store):
         rows, node_count, edge_count = store.index[part], node_counts[part], edge_counts[part]
-        node_ptr, edge_ptr = _offsets(node_count), _offsets(edge_count)
+        node_ptr, edge_ptr = offsets(node_count), offsets(edge_count)
         nodes = ranges(arrays["node_ptr"][rows], node_count)
         edges = ranges(arrays["edge_ptr"][rows], edge_count)
         ends = np.stack([arrays["src"][edges], arrays["dst"][edges]], axis=1)
         within = (ends >= 0) & (ends < np.repeat(node_count, edge_count)[:, None])
         outside = ~_all(within)
-        bad["edges"][part] = astray = _sums(outside, edge_ptr)
-        disorder = _sums(_disordered(arrays, rows, edges, ends, edge_ptr), edge_ptr)
-        bad["order"][part] = np.where(astray > 0, 0, disorder)  # of what is astray, there is none
-        alone = np.ones(len(nodes), dtype=bool)
-        alone[(ends + np.repeat(node_ptr[:-1], edge_count)[:, None])[~outside]] = False
-        isolated[part] = _sums(alone, node_ptr)
+        invalid["edges"][part] = leaving = _sums(outside, edge_ptr)
+        unsorted = _sums(_unsorted(arrays, rows, edges, ends, edge_ptr), edge_ptr)
+        invalid["order"][part] = np.where(leaving > 0, 0, unsorted)  # no order with such edges
+        untouched = np.ones(len(nodes), dtype=bool)
+        untouched[(ends + np.repeat(node_ptr[:-1], edge_count)[:, None])[~outside]] = False
+        isolated[part] = _sums(untouched, node_ptr)
         for name in checked:
             per_node = name in ("x", "node_truth")
             values = np.asarray(arrays[name][nodes if per_node else edges])
-            wrong = ~_possible(name, values)
-            bad[name][part] = _sums(wrong, node_ptr if per_node else edge_ptr)
+            wrong = ~_valid(name, values)
+            invalid[name][part] = _sums(wrong, node_ptr if per_node else edge_ptr)
             if name == "edge_truth" and true_edges is not None:
                 true_edges[part] = _sums(np.where(wrong, 0, values), edge_ptr)
         if digest is not None:
@@ -82,26 +88,29 @@ def survey(store: GraphStore, *, digests: bool = True) -> Survey:
                 + _digest(of_nodes, node_ptr, salt=1)
                 + _digest([ends, *columns], edge_ptr, salt=2)
             )
-    return Survey(bad, isolated, true_edges, digest)
+    return GraphStatistics(invalid, isolated, true_edges, digest)
 
 
 def _parts(store: GraphStore) -> Iterator[slice]:
-    """The positions of the view in stretches of about ``CHUNK`` numbers; no graph is cut."""
+    """The positions of the view in slices of about ``CHUNK`` numbers; no graph is split."""
     numbers = store.node_counts * max(1, store.num_features)
     numbers += store.edge_counts * (2 + store.num_edge_features)
     cuts = np.flatnonzero(np.diff(np.cumsum(numbers) // CHUNK)) + 1
     yield from (slice(start, stop) for start, stop in pairwise([0, *cuts.tolist(), len(store)]))
 
 
-def _disordered(
+def _unsorted(
     arrays: Mapping[str, Column],
     rows: Counts,
     edges: Counts,
     ends: Array,
     edge_ptr: Counts,
 ) -> NDArray[np.bool_]:
-    """Which edges [E] are not as ``build.sort_edges`` leaves them: by destination, with the
-    by-source order (on undirected graphs the reverse edge) and the caller's order beside them."""
+    """Which edges, ``[E]``, are not as ``build.sort_edges`` leaves them.
+
+    That is, sorted by destination, with the by-source order (on undirected graphs the reverse
+    edge) and the user's order stored beside them.
+    """
     counts = np.diff(edge_ptr)
     first, count = np.repeat(edge_ptr[:-1], counts), np.repeat(counts, counts)
     wrong = np.zeros(len(edges), dtype=bool)
@@ -118,8 +127,8 @@ def _disordered(
     return wrong
 
 
-def _possible(name: str, values: Array) -> NDArray[np.bool_]:
-    """Which rows can be: finite numbers, or a truth of 0 or 1."""
+def _valid(name: str, values: Array) -> NDArray[np.bool_]:
+    """Which rows are valid: finite numbers, or a truth of 0 or 1."""
     if name in TRUTHS:
         fine = (values == 0) | (values == 1)
     else:
@@ -128,21 +137,17 @@ def _possible(name: str, values: Array) -> NDArray[np.bool_]:
 
 
 def _all(fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows are fine in every column; rows without columns are."""
+    """Which rows are true in every column; rows without columns are."""
     return np.logical_and.reduce(_matrix(fine), axis=1)
 
 
 def _matrix(values: Array) -> Array:
-    # Columns are counted by hand: numpy can't infer them where there are no rows.
+    # Not reshape(len, -1): NumPy can't infer the columns of an array without rows.
     return values.reshape(len(values), int(np.prod(values.shape[1:])))
 
 
-def _offsets(counts: Counts) -> Counts:
-    return np.concatenate([[0], np.cumsum(counts)])
-
-
 def _sums(values: Array, ptr: Counts) -> Array:
-    """Sums of segments; whole numbers stay whole and wrap around."""
+    """Sums of segments; integers stay integers and wrap around."""
     kind = np.int64 if values.dtype == bool else np.uint64 if values.dtype == np.uint64 else float
     total = np.zeros(len(values) + 1, dtype=kind)
     np.cumsum(values, out=total[1:])
@@ -153,7 +158,7 @@ def _sums(values: Array, ptr: Counts) -> Array:
 
 
 def _digest(columns: list[Array], ptr: Counts, salt: int) -> NDArray[np.uint64]:
-    """A digest of each segment of rows, which depends on their order [len(ptr) - 1]."""
+    """A digest of each segment of rows, ``[len(ptr) - 1]``, which depends on their order."""
     place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
     row = _mixed(place.astype(np.uint64) + np.uint64(salt << 40))
     for number, values in enumerate(columns):

@@ -1,4 +1,4 @@
-"""`ShardedArray`: rows that lie in several files, read as if they were one array."""
+"""`ShardedArray`: rows in several files, read as one array."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
-# Rows sorted by part: for each part its number and rows of it; then the way back to their order.
+# Rows grouped by part: each part's number and rows; then the permutation back to their order.
 Places = tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.int64]]
 
 _CHUNK: Final = 1 << 24  # bytes
 
 
 class ShardedArray:
-    """Memory-mapped parts, one under the other.
+    """Memory-mapped arrays, stacked along their first axis.
 
-    ``array[rows]`` reads just these rows; ``np.asarray(array)``, which NumPy's functions call on
-    their own, reads all.
+    ``array[rows]`` reads only these rows; ``np.asarray(array)``, which NumPy's functions call
+    themselves, reads all.
 
     Args:
-        parts: arrays [R_i, …] of one dtype and width, contiguous; at least one.
+        parts: At least one array, ``[R_i, …]``, contiguous, all of one dtype and width.
+
+    Example:
+        >>> array = ShardedArray([np.array([0, 1, 2]), np.array([3, 4])])
+        >>> array[[4, 0, -2]].tolist()
+        [4, 0, 3]
     """
 
     def __init__(self, parts: Sequence[Array]) -> None:
@@ -32,19 +37,19 @@ class ShardedArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of every part."""
+        """The dtype of all parts."""
         return self.parts[0].dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of one array."""
+        """The shape of the stacked array."""
         return (len(self), *self.parts[0].shape[1:])
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
     def __getitem__(self, rows: ArrayLike | slice) -> Array:
-        """Rows by number, mask or slice, as NumPy would give them."""
+        """Read rows by number, mask or slice, as NumPy does."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.asarray(rows)
@@ -60,7 +65,7 @@ class ShardedArray:
 
     def _find(self, rows: Array) -> Places:
         part = np.searchsorted(self.ends, rows, side="right")
-        # Numbers of 16 bits are sorted by counting; nobody has more files than that.
+        # NumPy sorts 16-bit integers in linear time; there are never more files than that.
         order = np.argsort(part.astype(np.uint16), kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
@@ -78,19 +83,28 @@ class ShardedArray:
         out = np.empty((len(back), *self.shape[1:]), dtype=self.dtype)
         start = 0
         for number, rows in found:
-            # All rows are there; "clip" just writes without a detour through a buffer.
+            # All rows exist; with "clip" NumPy writes to `out` without a buffer.
             some = out[start : start + len(rows)]
             self.parts[number].take(rows, axis=0, out=some, mode="clip")
             start += len(rows)
         return out.take(back, axis=0)
 
 
-# What a store's array is.
+# An array of a store.
 Column = Array | ShardedArray
 
 
-def reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
-    """Gives these rows of any array; in which parts they lie is found out once for all arrays."""
+def row_reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
+    """Make a function that reads the same rows of several arrays.
+
+    Which parts of a sharded array hold the rows is worked out once for all arrays alike.
+
+    Args:
+        rows: Row numbers, ``[R]``.
+
+    Returns:
+        A function from an array to its rows, ``[R, …]``.
+    """
     known: dict[bytes, Places] = {}
 
     def read(values: Column) -> Array:
@@ -105,7 +119,7 @@ def reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
 
 
 def chunks(values: Column) -> Iterator[Array]:
-    """All rows in order, contiguous in memory, some megabytes at a time."""
+    """Iterate over all rows in order, contiguous in memory, some megabytes at a time."""
     for part in values.parts if isinstance(values, ShardedArray) else [values]:
         step = max(1, _CHUNK // max(1, part[:1].nbytes))
         for start in range(0, len(part), step):
@@ -113,7 +127,14 @@ def chunks(values: Column) -> Iterator[Array]:
 
 
 def content_digest(arrays: Mapping[str, Column]) -> str:
-    """Names, types, shapes and bytes of all arrays in 16 hex digits; sharded or not, it is one."""
+    """Hash arrays: their names, dtypes, shapes and bytes.
+
+    Args:
+        arrays: Arrays by name, sharded or not; the hash does not depend on it.
+
+    Returns:
+        16 hex digits of the SHA-256.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())

@@ -1,18 +1,16 @@
-"""Graphs on disk: one safetensors file, or, where they are many, shards and an index.
+"""Graphs on disk: one safetensors file or, for large stores, shards and an index.
 
-A shard is a file of the same kind as a whole store. The index names the shards and is written last;
-a shard's name holds a checksum of its arrays, so a new store never writes over the files of the one
-it replaces. Whenever a writer is killed, the folder holds the store from before, or none.
+A shard is a file of the same format as a store in one file. The index names the shards and is
+written last; a shard's name contains a checksum of its arrays, so a new store never overwrites the
+files of the store it replaces. If a writer is killed, the folder holds the previous store, or none.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -26,7 +24,8 @@ from safetensors.torch import save_file
 from gsat.errors import DataError
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
 from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
-from gsat.graphs.texts import pad
+from gsat.graphs.texts import pad_texts
+from gsat.io.atomic import atomic_write, write_text
 
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
@@ -38,7 +37,16 @@ _SHARD_NAME: Final = re.compile(r"graphs-\d{5,}-[0-9a-f]{16}\.safetensors")
 
 
 def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) -> Path:
-    """Write the graphs of a view to ``folder``, in one file if they fit into ``shard_bytes``."""
+    """Write the graphs of a view to a folder.
+
+    Args:
+        store: The view.
+        folder: Created if missing; a store in it is replaced.
+        shard_bytes: Larger stores are written in shards of this size. (default: 256 MiB)
+
+    Returns:
+        The folder.
+    """
     folder = Path(folder)
     if graph_bytes(store).sum() > shard_bytes:
         with ShardWriter(folder, store.meta, shard_bytes) as writer:
@@ -55,13 +63,22 @@ def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) 
 def load(folder: str | Path) -> GraphStore:
     """Open a folder written by :func:`save` or :class:`ShardWriter`.
 
-    What belongs to nodes and edges is memory-mapped, not read. Of shards, what belongs to graphs is
-    read: it is little, and every batch needs it.
+    Arrays of nodes and edges are memory-mapped, not read. Per-graph arrays of shards are read: they
+    are small, and every batch needs them.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        A view of all graphs.
+
+    Raises:
+        DataError: If there are no graphs in it, or a file is damaged.
     """
     folder = Path(folder)
     if not (folder / INDEX).is_file():
         if not (folder / FILE).is_file():
-            raise DataError(f"{folder} holds no saved graphs: {FILE} is missing there")
+            raise DataError(f"{folder} holds no saved graphs: there is no {FILE} in it")
         return GraphStore(*_read(folder / FILE))
     index = _read_index(folder)
     pieces = [_read_shard(folder, shard) for shard in index["shards"]]
@@ -80,20 +97,23 @@ def load(folder: str | Path) -> GraphStore:
 class ShardWriter:
     """Writes more graphs than fit into memory, some at a time.
 
-    ::
-
-        with ShardWriter("folder", meta={"classes": ["no", "yes"]}) as writer:
-            for graphs in pieces:  # stores of some thousand graphs each
-                writer.add(graphs)
-        store = GraphStore.load("folder")
-
-    There is nothing to load before :meth:`close`; leaving the block by an error removes what was
-    written.
+    The store can be loaded once the block has ended. If the block raises, what was written is
+    removed, and a store that was in the folder before stays.
 
     Args:
-        folder: made if missing; a store that lies there is replaced when this one is complete.
-        meta: plain values that belong to the data.
-        shard_bytes: how much is gathered in memory and goes into one file.
+        folder: Created if missing; a store in it is replaced when the new one is complete.
+        meta: Plain values that belong to the data. (default: none)
+        shard_bytes: Bytes per file; as much is gathered in memory. (default: 256 MiB)
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> graphs = GraphStore.from_arrays(node_ptr=[0, 2], edge_ptr=[0, 1], edge_index=[[0], [1]])
+        >>> with ShardWriter(folder, meta={"classes": ["no", "yes"]}) as writer:
+        ...     for _ in range(3):  # usually stores of some thousand graphs each
+        ...         writer.add(graphs)
+        >>> GraphStore.load(folder)
+        GraphStore(3 graphs, 6 nodes, 3 edges)
     """
 
     def __init__(
@@ -113,14 +133,21 @@ class ShardWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, graphs: GraphStore) -> None:
-        """Append the graphs of a store or view; all that are added carry the same arrays."""
+        """Append graphs.
+
+        Args:
+            graphs: A store or view; all that are added must have the same arrays.
+
+        Raises:
+            DataError: If the arrays differ from those before, or the writer is closed.
+        """
         if not self._open:
-            raise DataError(f"the store in {self.folder} is complete: nothing can be added to it")
+            raise DataError(f"the store in {self.folder} is complete; nothing can be added to it")
         self._check_kinds(_kinds(graphs.arrays))
         ends = np.cumsum(graph_bytes(graphs))
         first = 0
-        # Graph by graph into what room is left: however they come, the same graphs give the same
-        # files.
+        # Fill each shard graph by graph, so that the same graphs give the same files however they
+        # are divided among calls.
         while first < len(graphs):
             before = int(ends[first - 1]) if first else 0
             room = self.shard_bytes - self._pending_bytes
@@ -134,7 +161,11 @@ class ShardWriter:
             first = last
 
     def close(self) -> Path:
-        """Write what is left and the index: from now on the folder can be loaded."""
+        """Write the last shard and the index, after which the folder can be loaded.
+
+        Returns:
+            The folder.
+        """
         if not self._open:
             return self.folder
         if not self._pending and not self._shards:
@@ -144,8 +175,7 @@ class ShardWriter:
             self._flush()
         replaced = _shards_in(self.folder) - {shard["file"] for shard in self._shards}
         index = {"format": INDEX_FORMAT, "meta": self.meta, "shards": self._shards}
-        with _complete(self.folder / INDEX) as partial:
-            partial.write_text(json.dumps(index), encoding="utf-8")
+        write_text(self.folder / INDEX, json.dumps(index))
         self._open = False
         for name in (FILE, *replaced):
             (self.folder / name).unlink(missing_ok=True)
@@ -175,12 +205,12 @@ class ShardWriter:
             odd = min(n for n in kinds | self._kinds if kinds.get(n) != self._kinds.get(n))
             raise DataError(
                 f"'{odd}' is {kinds.get(odd, 'missing')} in these graphs but "
-                f"{self._kinds.get(odd, 'missing')} in those before: all need the same arrays"
+                f"{self._kinds.get(odd, 'missing')} in those before; all need the same arrays"
             )
 
     def _flush(self) -> None:
         pieces, self._pending, self._pending_bytes = self._pending, [], 0
-        # A piece's array is let go as soon as it is joined to the others.
+        # Popped one by one, so that memory is freed as arrays are concatenated.
         arrays = {n: _concatenate(n, [piece.pop(n) for piece in pieces]) for n in [*pieces[0]]}
         name = f"graphs-{len(self._shards):05d}-{content_digest(arrays)}.safetensors"
         _write(self.folder, name, arrays, {})
@@ -190,7 +220,7 @@ class ShardWriter:
 
 
 def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
-    """What each graph of the view takes on disk."""
+    """Bytes that each graph of a view takes on disk, ``[len(store)]``."""
     node = edge = graph = 0
     for name, values in store.arrays.items():
         size = values.dtype.itemsize * math.prod(values.shape[1:])
@@ -205,13 +235,15 @@ def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
 
 def _concatenate(name: str, parts: Sequence[Column]) -> Array:
     if name not in ("node_ptr", "edge_ptr"):
-        return np.concatenate(pad([*map(np.asarray, parts)]) if _is_text(name, parts[0]) else parts)
+        return np.concatenate(
+            pad_texts([*map(np.asarray, parts)]) if _is_text(name, parts[0]) else parts
+        )
     before = np.cumsum([0, *(part[-1] for part in parts)])
     return np.concatenate([[0], *(part[1:] + n for part, n in zip(parts, before, strict=False))])
 
 
 def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
-    """Type and width of every array, in words; texts may be of any length."""
+    """Type and width of every array, as texts; arrays of texts may have any width."""
     widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
     kinds = {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
     return {name: "text" if _is_text(name, arrays[name]) else kind for name, kind in kinds.items()}
@@ -221,20 +253,9 @@ def _is_text(name: str, values: Column) -> bool:
     return name.startswith("graph.") and values.dtype == np.uint8
 
 
-@contextmanager
-def _complete(path: Path) -> Iterator[Path]:
-    """Where to write what gets its name when it is whole: nobody ever sees half a file."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _write(folder: Path, name: str, arrays: Mapping[str, Column], meta: Mapping[str, Any]) -> None:
     tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}
-    with _complete(folder / name) as partial:
+    with atomic_write(folder / name) as partial:
         save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(meta)})
 
 
@@ -250,23 +271,23 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
             arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
         meta = json.loads(header["meta"])
         if not isinstance(meta, dict):
-            raise ValueError("its meta is no table")
+            raise ValueError("its meta is not a table")
         _check_arrays(arrays)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it and make it again") from error
+        raise DataError(f"{path} is damaged ({error}); remove it and create it again") from error
     return arrays, meta
 
 
 def _check_arrays(arrays: Mapping[str, Array]) -> None:
-    """Raise unless every array has a row for each of what its pointers count."""
+    """Raise unless every array has as many rows as the pointers count."""
     if missing := [name for name in ALWAYS if name not in arrays]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
+        raise ValueError(f"{', '.join(missing)} missing")
     rows = {}
     for name in ("node_ptr", "edge_ptr"):
         ptr = arrays[name]
         sound = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
         if not sound or (np.diff(ptr) < 0).any():
-            raise ValueError(f"{name} does not start at 0, or falls")
+            raise ValueError(f"{name} does not start at 0, or decreases")
         rows[name] = int(ptr[-1])
     graphs = len(arrays["node_ptr"]) - 1
     for name, values in arrays.items():
@@ -277,7 +298,7 @@ def _check_arrays(arrays: Mapping[str, Array]) -> None:
         else:
             wanted = graphs + name.endswith("_ptr")
         if values.ndim == 0 or len(values) != wanted:
-            raise ValueError(f"{name} has the shape {list(values.shape)}, not {wanted} rows")
+            raise ValueError(f"{name} has shape {list(values.shape)}, not {wanted} rows")
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
@@ -295,7 +316,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         reason = "it names no shards"
     except (ValueError, KeyError, TypeError) as error:
         reason = f"{type(error).__name__}: {error}"
-    raise DataError(f"{path} is damaged ({reason}); remove it and make it again")
+    raise DataError(f"{path} is damaged ({reason}); remove it and create it again")
 
 
 def _read_shard(folder: Path, shard: Mapping[str, Any]) -> dict[str, Array]:
@@ -303,13 +324,13 @@ def _read_shard(folder: Path, shard: Mapping[str, Any]) -> dict[str, Array]:
     size = path.stat().st_size if path.is_file() else 0
     if size != shard.get("bytes"):
         raise DataError(
-            f"{path} is damaged: it has {size} bytes, not {shard.get('bytes')}; make {folder} again"
+            f"{path} is damaged: it has {size} bytes, not {shard.get('bytes')}; save {folder} again"
         )
     return _read(path)[0]
 
 
 def _shards_in(folder: Path) -> set[str]:
-    """The files of the sharded store that lies there, if one does."""
+    """The files of the sharded store in a folder, if there is one."""
     try:
         return {shard["file"] for shard in _read_index(folder)["shards"]}
     except (DataError, OSError):

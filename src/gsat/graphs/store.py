@@ -1,8 +1,8 @@
 """`GraphStore`: a data set as a handful of flat arrays.
 
-Edges are kept sorted by graph, then destination, then source, so that the edges arriving at a node
-are one slice. Beside them stand the by-source order (for the backward pass) and each edge's place
-in the caller's own list, so that whatever leaves the store is in the caller's order.
+Edges are sorted by graph, then destination, then source, so that the edges into a node are one
+slice. The by-source order (for the backward pass) and each edge's position in the user's list are
+stored beside them, so that whatever leaves the store is in the user's order.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gsat.errors import DataError
-from gsat.graphs.build import as_matrix, as_rows, sort_edges
-from gsat.graphs.sharded_array import Array, Column, reader
-from gsat.graphs.texts import decode
+from gsat.graphs.batch import GraphBatch, gather
+from gsat.graphs.build import build_arrays, graph_rows, node_mask, offsets, ranges
+from gsat.graphs.sharded_array import Array, Column, row_reader
+from gsat.graphs.texts import decode_texts
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from gsat.graphs.batch import GraphBatch
-
-# Arrays with one row per graph, node or edge; `x`, `y`, ... are optional, the rest always there.
+# Arrays with one row per edge or node; those from `edge_attr` and `x` on are optional.
 EDGE_ARRAYS: Final = (
     "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
 )  # fmt: skip
@@ -32,24 +31,25 @@ NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
 
 
 class GraphStore(Sequence["Data"]):
-    """Graphs in flat arrays; a split is a view on the same arrays.
+    """Graphs in flat arrays; a split is a view of the same arrays.
 
     Build one with :meth:`from_arrays`, :func:`gsat.graphs.from_pyg` or
-    :func:`gsat.graphs.from_networkx`. ``store[i]`` is a PyG ``Data`` in the caller's edge order;
+    :func:`gsat.graphs.from_networkx`. ``store[i]`` is a PyG ``Data`` in the user's edge order;
     ``store.batch(ids)`` is a :class:`GraphBatch`.
 
+    The arrays are ``node_ptr`` and ``edge_ptr`` ``[G + 1]``; ``src``, ``dst``, ``by_src`` and
+    ``order`` ``[E]``, numbered within each graph; ``undirected`` ``[G]``; and, optionally, ``x``
+    ``[N, F]``, ``edge_attr`` ``[E, D]``, ``edge_weight`` ``[E]``, ``y`` ``[G]`` or ``[G, T]`` (or
+    else ``node_y`` ``[N]`` or ``[N, T]``), ``node_truth`` ``[N]``, ``edge_truth`` ``[E]`` and
+    ``targets`` ``[N]``, the nodes that :meth:`at_nodes` selected. Further per-graph arrays are
+    ``graph.NAME``, texts are bytes there. ``graph.split`` or ``node_split`` hold the split of each
+    graph or node: 0 train, 1 valid, 2 test, −1 none. Arrays of nodes and edges in several files are
+    :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
+
     Attributes:
-        arrays: the flat arrays by name. ``node_ptr`` and ``edge_ptr`` [G + 1]; ``src``, ``dst``,
-            ``by_src`` and ``order`` [E], numbers within the graph; ``undirected`` [G];
-            and, where given, ``x`` [N, F], ``edge_attr`` [E, D], ``edge_weight`` [E],
-            ``y`` [G] or [G, T], or else ``node_y`` [N] or [N, T], ``node_truth`` [N],
-            ``edge_truth`` [E], and ``targets`` [N], the nodes that :meth:`at_nodes` chose.
-            Per-graph extras are named ``graph.NAME``; texts are bytes there (:meth:`texts`).
-            ``graph.split`` or ``node_split`` say where a graph or node belongs: 0 train, 1 valid,
-            2 test, −1 nowhere. Of a store in several files, the arrays of nodes and edges are
-            :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
-        meta: plain values that belong to the data (names of classes, of node types, …).
-        index: the graphs of this view, as rows of the arrays [len(self)].
+        arrays: The flat arrays by name.
+        meta: Plain values that belong to the data (names of classes, of node types, …).
+        index: The graphs of this view, as rows of the arrays, ``[len(self)]``.
     """
 
     def __init__(
@@ -60,8 +60,6 @@ class GraphStore(Sequence["Data"]):
         total = len(self.arrays["node_ptr"]) - 1
         rows = np.arange(total) if index is None else index
         self.index: NDArray[np.int64] = rows  # type: ignore[assignment]
-
-    # -- building ---------------------------------------------------------------------------
 
     @classmethod
     def from_arrays(
@@ -80,46 +78,48 @@ class GraphStore(Sequence["Data"]):
         graph_fields: Mapping[str, ArrayLike] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GraphStore:
-        """Sort the caller's edges once and remember the order they came in.
+        """Build a store from flat arrays; the edges are sorted, their order is remembered.
 
         Args:
-            node_ptr: [G + 1], first node of each graph.
-            edge_ptr: [G + 1], first edge of each graph.
-            edge_index: [2, E], source and destination, numbered within each graph, any order.
-            x: [N, F] features, float or integer. edge_attr: [E, D] or [E].
-            edge_weight: [E], what the message on each edge is multiplied with, beside attention.
-            y: [G] or [G, T], labels of graphs; or node_y: [N] or [N, T], labels of nodes.
-            node_truth: [N]. edge_truth: [E], 1 on edges of the true explanation.
-            graph_fields: further arrays [G, …] or G texts, kept with each graph under their names.
-            meta: plain values that belong to the data.
-        """
-        arrays, rows = sort_edges(node_ptr, edge_ptr, edge_index)
-        graphs = len(arrays["undirected"])
-        nodes, edges = int(arrays["node_ptr"][-1]), len(rows)
-        if x is not None:
-            arrays["x"] = as_matrix(x, nodes, "x", "node")
-        if edge_attr is not None:
-            arrays["edge_attr"] = as_matrix(edge_attr, edges, "edge_attr", "edge")[rows]
-        if edge_weight is not None:
-            weight = as_rows(edge_weight, edges, "edge_weight", "edge")
-            if weight.ndim != 1:
-                raise DataError(f"edge_weight must have shape [E], not {list(weight.shape)}")
-            arrays["edge_weight"] = weight[rows].astype(np.float32)
-        if y is not None and node_y is not None:
-            raise DataError("either graphs have labels (y) or nodes have (node_y), not both")
-        if node_y is not None:
-            arrays["node_y"] = as_rows(node_y, nodes, "node_y", "node")
-        if node_truth is not None:
-            arrays["node_truth"] = as_rows(node_truth, nodes, "node_truth", "node")
-        if edge_truth is not None:
-            arrays["edge_truth"] = as_rows(edge_truth, edges, "edge_truth", "edge")[rows]
-        if y is not None:
-            arrays["y"] = as_rows(y, graphs, "y", "graph")
-        for name, values in (graph_fields or {}).items():
-            arrays[f"graph.{name}"] = as_rows(values, graphs, name, "graph")
-        return cls(arrays, meta or {})
+            node_ptr: First node of each graph, ``[G + 1]``.
+            edge_ptr: First edge of each graph, ``[G + 1]``.
+            edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
+            x: Node features, ``[N, F]`` or ``[N]``, float or integer. (default: none)
+            edge_attr: Edge attributes, ``[E, D]`` or ``[E]``. (default: none)
+            edge_weight: A factor of each edge's message, beside attention, ``[E]``.
+                (default: none)
+            y: Labels of graphs, ``[G]`` or ``[G, T]``. (default: none)
+            node_y: Labels of nodes in place of ``y``, ``[N]`` or ``[N, T]``. (default: none)
+            node_truth: 1 for nodes of the true explanation, ``[N]``. (default: none)
+            edge_truth: 1 for edges of the true explanation, ``[E]``. (default: none)
+            graph_fields: Further arrays by name, ``[G, …]`` or ``G`` texts. (default: none)
+            meta: Plain values that belong to the data. (default: none)
 
-    # -- reading ----------------------------------------------------------------------------
+        Returns:
+            The store, a view of all graphs.
+
+        Raises:
+            DataError: If arrays contradict each other, or an edge leaves its graph.
+
+        Example:
+            >>> store = GraphStore.from_arrays(  # a triangle and a single edge
+            ...     node_ptr=[0, 3, 5],
+            ...     edge_ptr=[0, 3, 4],
+            ...     edge_index=[[0, 1, 2, 0], [1, 2, 0, 1]],
+            ...     y=[1, 0],
+            ... )
+            >>> store
+            GraphStore(2 graphs, 5 nodes, 4 edges)
+            >>> store[1].edge_index.tolist()
+            [[0], [1]]
+        """
+        arrays = build_arrays(
+            *(node_ptr, edge_ptr, edge_index),
+            nodes={"x": x, "node_y": node_y, "node_truth": node_truth},
+            edges={"edge_attr": edge_attr, "edge_weight": edge_weight, "edge_truth": edge_truth},
+            graphs={"y": y, **{f"graph.{k}": v for k, v in (graph_fields or {}).items()}},
+        )
+        return cls(arrays, meta or {})
 
     def __len__(self) -> int:
         return len(self.index)
@@ -129,8 +129,14 @@ class GraphStore(Sequence["Data"]):
     @overload
     def __getitem__(self, position: slice) -> GraphStore: ...
     def __getitem__(self, position: int | slice) -> Data | GraphStore:
-        """Graph number ``position`` of this view as a PyG ``Data``, in the caller's edge order; of
-        a slice, the view of those graphs."""
+        """One graph of this view as a PyG ``Data``, in the user's edge order; or a slice of it.
+
+        Args:
+            position: The position of a graph, counted from the end if negative, or a slice.
+
+        Returns:
+            A ``Data``, or the view of the graphs in the slice.
+        """
         from gsat.graphs.conversions import to_pyg
 
         if isinstance(position, slice):
@@ -144,67 +150,59 @@ class GraphStore(Sequence["Data"]):
         return f"GraphStore({len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
 
     def select(self, positions: ArrayLike) -> GraphStore:
-        """A view of some graphs of this view, sharing the arrays; a negative number counts back."""
-        return GraphStore(self.arrays, self.meta, self._rows(positions))
-
-    def at_nodes(self, nodes: ArrayLike | None) -> GraphStore:
-        """A view that asks for the answers of some nodes: the split of a node-level task.
-
-        The graphs stay whole, so that messages flow as before; graphs without a chosen node are
-        left out.
+        """Select graphs of this view.
 
         Args:
-            nodes: rows of the node arrays or a mask over all of them, or None for every node of
-                the view's graphs.
+            positions: Positions of graphs, counted from the end if negative, or a mask
+                ``[len(self)]``.
+
+        Returns:
+            A view that shares the arrays.
+
+        Raises:
+            DataError: If there is no such graph, or the mask has another length.
+        """
+        return GraphStore(self.arrays, self.meta, graph_rows(positions, self.index))
+
+    def at_nodes(self, nodes: ArrayLike | None) -> GraphStore:
+        """Select the nodes to predict: the split of a node-level task.
+
+        The graphs stay complete, so that messages flow as before; graphs without a selected node
+        are left out.
+
+        Args:
+            nodes: Rows of the node arrays, a mask ``[N]``, or ``None`` for all nodes.
+
+        Returns:
+            A view that shares the arrays.
+
+        Raises:
+            DataError: If there is no such node, or the mask has another length.
         """
         if nodes is None:
             arrays = {name: values for name, values in self.arrays.items() if name != "targets"}
             return GraphStore(arrays, self.meta, self.index)
         ptr = self.arrays["node_ptr"]
-        chosen = np.zeros(ptr[-1], dtype=bool)
-        wanted = np.asarray(nodes)
-        if wanted.dtype != bool:
-            wanted = wanted.astype(np.int64)
-            wrong = wanted[(wanted < 0) | (wanted >= len(chosen))]
-            if len(wrong):
-                raise DataError(
-                    f"there is no node {int(wrong[0])}: rows of nodes are 0 to {len(chosen) - 1}"
-                )
-        elif wanted.shape != chosen.shape:
-            raise DataError(f"a mask of {wanted.size} was given for {len(chosen)} nodes")
-        chosen[wanted] = True
-        before = np.concatenate([[0], np.cumsum(chosen)])[ptr]
+        chosen = node_mask(nodes, int(ptr[-1]))
+        before = offsets(chosen)[ptr]
         has_some = np.diff(before)[self.index] > 0
         return GraphStore({**self.arrays, "targets": chosen}, self.meta, self.index[has_some])
 
     def batch(self, positions: ArrayLike | None = None) -> GraphBatch:
-        """Some graphs of this view (all by default) as one :class:`GraphBatch`."""
-        from gsat.graphs.batch import gather
-
-        return gather(self, self.index if positions is None else self._rows(positions))
-
-    def _rows(self, positions: ArrayLike) -> NDArray[np.int64]:
-        """Rows of the arrays for some graphs of this view: numbers, or a mask [len(self)]."""
-        wanted = np.atleast_1d(np.asarray(positions))
-        if wanted.dtype == bool:
-            if wanted.shape != self.index.shape:
-                raise DataError(f"a mask of {wanted.size} was given for {len(self)} graphs")
-            return self.index[wanted]
-        if wanted.size and wanted.dtype.kind not in "iu":
-            raise DataError(f"graphs are chosen by whole numbers or a mask, not {wanted.dtype}")
-        wanted = wanted.astype(np.int64)
-        if wanted.size and (wanted.min() < -len(self) or wanted.max() >= len(self)):
-            wrong = int(wanted.max() if wanted.max() >= len(self) else wanted.min())
-            known = f"the graphs are 0 to {len(self) - 1}" if len(self) else "there are none"
-            raise DataError(f"there is no graph {wrong}: {known}")
-        return self.index[wanted]
-
-    def batches(self, size: int, max_edges: int | None = None) -> Iterator[GraphBatch]:
-        """The view in order, ``size`` graphs at a time.
+        """Gather graphs of this view into one :class:`GraphBatch`.
 
         Args:
-            max_edges: fewer graphs where they would have more edges than this together, so that
-                memory stays bounded; a single graph is never cut.
+            positions: Positions of graphs, or a mask ``[len(self)]``. (default: all graphs)
+        """
+        return gather(self, self.index if positions is None else graph_rows(positions, self.index))
+
+    def batches(self, size: int, max_edges: int | None = None) -> Iterator[GraphBatch]:
+        """Iterate over this view in order, in batches.
+
+        Args:
+            size: Graphs per batch.
+            max_edges: Fewer graphs where they would have more edges than this together, so that
+                memory stays bounded; a single graph is never split. (default: no limit)
         """
         ends = np.cumsum(self.edge_counts)
         start = 0
@@ -218,27 +216,49 @@ class GraphStore(Sequence["Data"]):
             start = stop
 
     def per_graph(self, name: str) -> Array:
-        """The rows of a per-graph array (``y``, ``undirected`` or an extra) for this view."""
+        """The rows of a per-graph array for this view.
+
+        Args:
+            name: ``y``, ``undirected`` or the name of a further array.
+
+        Returns:
+            One row per graph, ``[len(self), …]``.
+
+        Raises:
+            DataError: If the graphs have no such array.
+        """
         key = name if name in self.arrays else f"graph.{name}"
         if key not in self.arrays:
             raise DataError(f"these graphs carry no '{name}'")
         return self.arrays[key][self.index]
 
     def texts(self, name: str) -> list[str]:
-        """A per-graph extra that is text (``smiles``), for this view."""
+        """The texts of a per-graph array, such as ``smiles``, for this view.
+
+        Args:
+            name: The name of the array.
+
+        Returns:
+            One text per graph.
+
+        Raises:
+            DataError: If the graphs have no such array, or it holds numbers.
+        """
         rows = self.per_graph(name)
         if rows.dtype != np.uint8:
             raise DataError(f"'{name}' of these graphs is not text but {rows.dtype}")
-        return decode(rows)
+        return decode_texts(rows)
 
     def target_nodes(self) -> NDArray[np.int64]:
-        """Rows of the node arrays whose answers this view asks for, graph after graph: all its
-        nodes, or those that :meth:`at_nodes` chose."""
+        """Rows of the nodes to predict, graph after graph, ``[M]``.
+
+        All nodes of this view, or those that :meth:`at_nodes` selected.
+        """
         nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
         return nodes[self.arrays["targets"][nodes]] if "targets" in self.arrays else nodes
 
     def target_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same nodes by graph (counted in this view) and number within the graph, [M] each."""
+        """The nodes to predict, by graph in this view and number within the graph, ``[M]`` each."""
         nodes, counts = self.target_nodes(), self.node_counts
         first = self.arrays["node_ptr"][self.index]
         every = ranges(first, counts)
@@ -248,29 +268,43 @@ class GraphStore(Sequence["Data"]):
         return graph, nodes - first[graph]
 
     def count(self, level: str) -> int:
-        """How many answers this view asks for: graphs, or nodes when ``level`` is ``node``."""
+        """How many predictions this view calls for.
+
+        Args:
+            level: ``"graph"``, or ``"node"`` to count nodes.
+        """
         return len(self.target_nodes()) if level == "node" else len(self)
 
     def labels(self, level: str) -> Array:
-        """Labels of the view, one row per graph, or per node asked for; the order of a batch."""
+        """Labels of this view, in the order of a batch.
+
+        Args:
+            level: ``"graph"``, or ``"node"`` for the labels of :meth:`target_nodes`.
+
+        Returns:
+            One row per graph or node.
+
+        Raises:
+            DataError: If there are no such labels.
+        """
         name = "node_y" if level == "node" else "y"
         if name not in self.arrays:
             raise DataError(f"the graphs have no labels '{name}', one per {level}")
         return self.arrays[name][self.target_nodes() if level == "node" else self.index]
 
     def has(self, name: str) -> bool:
-        """Whether the array ``name`` is there."""
+        """Whether there is an array ``name`` or ``graph.name``."""
         return name in self.arrays or f"graph.{name}" in self.arrays
 
     @property
     def node_counts(self) -> NDArray[np.int64]:
-        """Nodes of each graph of this view."""
+        """Nodes of each graph of this view, ``[len(self)]``."""
         ptr = self.arrays["node_ptr"]
         return ptr[self.index + 1] - ptr[self.index]
 
     @property
     def edge_counts(self) -> NDArray[np.int64]:
-        """Stored (directed) edges of each graph of this view."""
+        """Stored (directed) edges of each graph of this view, ``[len(self)]``."""
         ptr = self.arrays["edge_ptr"]
         return ptr[self.index + 1] - ptr[self.index]
 
@@ -286,19 +320,22 @@ class GraphStore(Sequence["Data"]):
 
     @property
     def num_features(self) -> int:
-        """Columns of ``x``."""
+        """Columns of ``x``; 0 if there is none."""
         return self.arrays["x"].shape[1] if "x" in self.arrays else 0
 
     @property
     def num_edge_features(self) -> int:
-        """Columns of ``edge_attr``; 0 when there is none."""
+        """Columns of ``edge_attr``; 0 if there is none."""
         return self.arrays["edge_attr"].shape[1] if "edge_attr" in self.arrays else 0
 
     def caller_order(self, values: Array) -> Array:
-        """One value per edge of this view, from the stored order to the caller's order.
+        """Reorder one value per edge from the stored order to the user's.
 
         Args:
-            values: [E, …], the edges of the view graph after graph, in stored order.
+            values: Edges of this view, graph after graph, in stored order, ``[E, …]``.
+
+        Returns:
+            The values in the order in which the user listed the edges of each graph, ``[E, …]``.
         """
         ptr, counts = self.arrays["edge_ptr"], self.edge_counts
         order = self.arrays["order"][ranges(ptr[self.index], counts)].astype(np.int64)
@@ -307,12 +344,16 @@ class GraphStore(Sequence["Data"]):
         out[order] = values
         return out
 
-    # -- disk -------------------------------------------------------------------------------
-
     def save(self, folder: str | Path) -> Path:
-        """Write this view's graphs to ``folder`` as safetensors; returns the folder.
+        """Write the graphs of this view to a folder, as safetensors.
 
-        Large stores are written in shards, a few hundred megabytes at a time.
+        Large stores are written in shards of a few hundred megabytes.
+
+        Args:
+            folder: Created if missing; a store in it is replaced.
+
+        Returns:
+            The folder.
         """
         from gsat.graphs.storage import save
 
@@ -320,21 +361,29 @@ class GraphStore(Sequence["Data"]):
 
     @classmethod
     def load(cls, folder: str | Path) -> GraphStore:
-        """Open a folder written by :meth:`save` or :class:`ShardWriter`; the arrays of nodes and
-        edges are memory-mapped, not read."""
+        """Open a folder written by :meth:`save` or :class:`~gsat.graphs.storage.ShardWriter`.
+
+        The arrays of nodes and edges are memory-mapped, not read.
+
+        Args:
+            folder: The folder.
+
+        Raises:
+            DataError: If there are no graphs in it, or a file is damaged.
+        """
         from gsat.graphs.storage import load
 
         return load(folder)
 
     def compact(self) -> GraphStore:
-        """A copy that holds just the graphs of this view."""
-        at_nodes = reader(ranges(self.arrays["node_ptr"][self.index], self.node_counts))
-        at_edges = reader(ranges(self.arrays["edge_ptr"][self.index], self.edge_counts))
+        """Copy the graphs of this view into a store of their own."""
+        at_nodes = row_reader(ranges(self.arrays["node_ptr"][self.index], self.node_counts))
+        at_edges = row_reader(ranges(self.arrays["edge_ptr"][self.index], self.edge_counts))
         arrays: dict[str, Array] = {}
         for name, values in self.arrays.items():
             if name in ("node_ptr", "edge_ptr"):
                 counts = self.node_counts if name == "node_ptr" else self.edge_counts
-                arrays[name] = np.concatenate([[0], np.cumsum(counts)])
+                arrays[name] = offsets(counts)
             elif name in EDGE_ARRAYS:
                 arrays[name] = at_edges(values)
             elif name in NODE_ARRAYS:
@@ -344,13 +393,6 @@ class GraphStore(Sequence["Data"]):
         return GraphStore(arrays, self.meta)
 
     def whole(self) -> GraphStore:
-        """This view, or a copy of its graphs where its arrays hold others, too."""
+        """This store if it is a view of all graphs in order, else :meth:`compact`."""
         total = len(self.arrays["node_ptr"]) - 1
         return self if np.array_equal(self.index, np.arange(total)) else self.compact()
-
-
-def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
-    """``concatenate([arange(s, s + c) for s, c in zip(starts, counts)])`` without the loop."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - counts), counts) + np.arange(total)

@@ -1,4 +1,4 @@
-"""A part of each graph of a batch: some edges, and the nodes they touch."""
+"""Subgraphs of the graphs of a batch: some edges, and the nodes they touch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from torch import Tensor
 from gsat.graphs.batch import GraphBatch
 
 
-def part_of(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
-    """The batch with some of its edges and without the nodes that none of these touch.
+def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
+    """Keep some edges of a batch and the nodes they touch.
 
-    All graphs stay, some perhaps empty. Edges and nodes stay in their order, under their names for
-    random draws; which nodes are asked for (``targets``) is left behind.
+    All graphs stay, though some may be empty. Edges and nodes keep their order and their
+    identifiers for random draws; the selection of nodes to predict (``targets``) is dropped.
 
     Args:
-        keep: [E] bool.
+        batch: The batch.
+        keep: Which edges to keep, ``[E]`` bool.
 
     Returns:
-        The part, of N' nodes and E' edges, and its nodes in the batch [N'].
+        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
     edges = keep.nonzero()[:, 0]
     touched = torch.zeros(batch.num_nodes, dtype=torch.bool, device=keep.device)
@@ -42,10 +43,10 @@ def part_of(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
         dst=dst,
         by_src=edge_at[batch.by_src[keep[batch.by_src]]],
         pair=torch.where(keep[pair], edge_at[pair], torch.arange(len(edges), device=keep.device)),
-        node_ptr=_ptr(node_graph, batch.num_graphs),
-        edge_ptr=_ptr(edge_graph, batch.num_graphs),
-        dst_ptr=_ptr(dst, len(nodes)),
-        src_ptr=_ptr(src, len(nodes)),
+        node_ptr=_pointer(node_graph, batch.num_graphs),
+        edge_ptr=_pointer(edge_graph, batch.num_graphs),
+        dst_ptr=_pointer(dst, len(nodes)),
+        src_ptr=_pointer(src, len(nodes)),
         node_graph=node_graph,
         edge_graph=edge_graph,
         node_id=batch.node_id[nodes],
@@ -60,5 +61,5 @@ def part_of(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
     return part, nodes
 
 
-def _ptr(group: Tensor, groups: int) -> Tensor:
+def _pointer(group: Tensor, groups: int) -> Tensor:
     return torch.cat([group.new_zeros(1), torch.bincount(group, minlength=groups).cumsum(0)])

@@ -1,26 +1,114 @@
-"""Texts of graphs (a SMILES, an identifier) as an array, so that they are stored like the rest."""
+"""Texts of graphs (a SMILES, an identifier) and words of nodes, as arrays of UTF-8 bytes.
+
+As per-graph arrays (``graph.NAME``) they follow their graphs into views, copies and files, without
+a Python object per graph or word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
+    from gsat.graphs.store import GraphStore
 
-def encode(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """G texts as UTF-8 bytes [G, L], padded with zeros."""
+WORDS: Final = "words"  # the per-graph array with the words of the nodes
+
+
+def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Encode one text per graph.
+
+    Args:
+        texts: One text per graph, ``[G]``.
+
+    Returns:
+        UTF-8 bytes, ``[G, L]``, padded with zeros.
+
+    Example:
+        >>> encode_texts(["CO", "N"]).tolist()
+        [[67, 79], [78, 0]]
+    """
     padded = np.array([text.encode() for text in texts], dtype=np.bytes_)
     return padded.view(np.uint8).reshape(len(padded), padded.dtype.itemsize)
 
 
-def pad(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
-    """Texts of :func:`encode`, all as wide as the widest."""
+def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
+    """Decode what :func:`encode_texts` returned.
+
+    Args:
+        rows: UTF-8 bytes, ``[G, L]``, padded with zeros.
+
+    Returns:
+        One text per row.
+    """
+    packed = np.ascontiguousarray(rows)
+    return [text.decode() for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
+
+
+def pad_texts(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """Pad several encoded arrays to the width of the widest.
+
+    Args:
+        parts: Arrays of :func:`encode_texts`, ``[G_i, L_i]``.
+
+    Returns:
+        The arrays, ``[G_i, max(L)]``.
+    """
     width = max(rows.shape[1] for rows in parts)
     return [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in parts]
 
 
-def decode(rows: NDArray[np.uint8]) -> list[str]:
-    """The texts of :func:`encode`."""
-    packed = np.ascontiguousarray(rows)
-    return [text.decode() for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
+def encode_words(graphs: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
+    """Encode one word per node.
+
+    Args:
+        graphs: The words of each graph's nodes, in the order of the nodes.
+
+    Returns:
+        UTF-8 bytes, ``[G, W]``, one row per graph; every word ends with a zero byte. Stored as the
+        per-graph array ``graph.words``.
+    """
+    rows = ["".join(f"{word}\0" for word in words).encode() for words in graphs]
+    width = max(map(len, rows), default=0)
+    text = b"".join(row.ljust(width, b"\0") for row in rows)
+    return np.frombuffer(text, dtype=np.uint8).reshape(len(rows), width).copy()
+
+
+def node_words(store: GraphStore, position: int) -> list[str]:
+    """Read the words of one graph's nodes.
+
+    Args:
+        store: Graphs with words.
+        position: The graph's position in the store's view.
+
+    Returns:
+        One word per node, in the order of the nodes.
+
+    Raises:
+        DataError: If the graphs have no words.
+    """
+    view = store.select([position])
+    words: list[str] = view.per_graph(WORDS)[0].tobytes().decode().split("\0")
+    return words[: int(view.node_counts[0])]
+
+
+def explanation_words(explanation: Explanation) -> list[str] | None:
+    """Read the words of the nodes of an explained graph, or of a subgraph of it.
+
+    Args:
+        explanation: An explanation.
+
+    Returns:
+        One word per node, or ``None`` if the graph has no words.
+    """
+    text = explanation.get(WORDS)
+    if not isinstance(text, str):
+        return None
+    words, number = text.split("\0"), explanation.get("node_id")
+    places = range(int(explanation.num_nodes or 0)) if number is None else number.tolist()
+    # Empty words at the end are lost in the text.
+    return [words[place] if place < len(words) else "" for place in places]

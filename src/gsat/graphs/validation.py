@@ -1,6 +1,6 @@
-"""Checks at the door: what can't be trained on, and what is worth knowing, by number of the graph.
+"""Validation of data sets before training, with the numbers of the graphs concerned.
 
-An error says that a training would fail or mean nothing; a note goes on the data card.
+An error means that training would fail or be meaningless; a note goes on the data card.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.errors import DataError
-from gsat.graphs.scan import Survey, survey
+from gsat.graphs.scan import GraphStatistics, scan_graphs
 from gsat.graphs.store import GraphStore
 from gsat.tasks import Task
 
 Severity = Literal["error", "note"]
 Splits = Mapping[str, NDArray[np.int64]]
 
-SHOWN: Final = 5  # numbers of graphs that a finding lists
-_BAD: Final = {
+SHOWN: Final = 5  # numbers of graphs that an issue lists
+_INVALID: Final = {
     "edges": "edges to nodes that are not in the graph",
-    "order": "edges that are not in the order of a store (save the graphs again)",
+    "order": "edges that are not sorted as in a store (save the graphs again)",
     "x": "features (x) that are NaN or infinite",
     "edge_attr": "edge attributes (edge_attr) that are NaN or infinite",
     "edge_weight": "edge weights (edge_weight) that are NaN or infinite",
@@ -34,13 +34,15 @@ _BAD: Final = {
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Something a check found.
+class DataIssue:
+    """An error in a data set, or something worth knowing about it.
 
     Attributes:
-        severity: ``error`` or ``note``. kind: in a word, for programs. message: one line.
-        graphs: numbers of the first few graphs concerned, if single graphs are.
-        count: how many graphs are concerned; in a node-level split, how many nodes.
+        severity: ``"error"`` or ``"note"``.
+        kind: A keyword, for programs.
+        message: One line.
+        graphs: Numbers of the first few graphs concerned, if single graphs are.
+        count: How many graphs are concerned; in a node-level split, how many nodes.
     """
 
     severity: Severity
@@ -50,48 +52,74 @@ class Finding:
     count: int = 0
 
 
-def check(
+def find_issues(
     store: GraphStore,
     task: Task,
     splits: Splits,
     *,
     overlap: str = "",
-    surveyed: Survey | None = None,
-) -> list[Finding]:
-    """Everything that is wrong with a data set or worth knowing, errors first.
+    statistics: GraphStatistics | None = None,
+) -> list[DataIssue]:
+    """Find everything that is wrong with a data set or worth knowing.
 
     Args:
-        store: all graphs. task: what is predicted.
-        splits: positions of graphs in ``store`` or, at node level, rows of nodes.
-        overlap: why splits share graphs on purpose; sharing is an error where nothing is said.
-        surveyed: a survey of ``store``, if there is one already; without digests, graphs that are
-            the same in two splits are not looked for.
+        store: All graphs.
+        task: What is predicted.
+        splits: Positions of graphs in ``store`` or, at node level, rows of nodes, by split.
+        overlap: Why splits share graphs on purpose; sharing is an error if it is empty.
+            (default: empty)
+        statistics: What :func:`~gsat.graphs.scan.scan_graphs` returned for ``store``; without
+            digests, equal graphs in two splits are not reported. (default: computed here)
+
+    Returns:
+        Errors first, then notes.
     """
-    seen = surveyed or survey(store)
+    seen = statistics or scan_graphs(store)
     found = [
         *_graphs(store, seen),
         *_positions(store, task, splits, overlap),
         *_labels(store, task, splits),
     ]
-    if not any(finding.kind == "positions" for finding in found):
+    if not any(issue.kind == "positions" for issue in found):
         found += [*_classes(store, task, splits), *_same(task, splits, seen)]
-    return sorted(found, key=lambda finding: finding.severity)
+    return sorted(found, key=lambda issue: issue.severity)
 
 
-def admit(store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = "") -> None:
-    """Raise a :class:`DataError` of one line if something is wrong with a data set."""
-    quick = survey(store, digests=False)
-    _refuse(check(store, task, splits, overlap=overlap, surveyed=quick), name)
+def validate_dataset(
+    store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = ""
+) -> None:
+    """Raise if a data set can't be trained on.
+
+    Args:
+        store: All graphs.
+        task: What is predicted.
+        splits: Positions of graphs in ``store`` or, at node level, rows of nodes, by split.
+        name: What the error calls the data set.
+        overlap: Why splits share graphs on purpose. (default: they must not)
+
+    Raises:
+        DataError: If there is an error among its :func:`find_issues`.
+    """
+    quick = scan_graphs(store, digests=False)
+    _raise_errors(find_issues(store, task, splits, overlap=overlap, statistics=quick), name)
 
 
-def admit_graphs(store: GraphStore, *, name: str) -> None:
-    """The same for graphs to predict: what they hold must be sound, labels and splits are not
-    asked for."""
-    _refuse(_values(survey(store, digests=False)), name)
+def validate_graphs(store: GraphStore, *, name: str) -> None:
+    """Raise if graphs can't be predicted; they need neither labels nor splits.
+
+    Args:
+        store: The graphs.
+        name: What the error calls them.
+
+    Raises:
+        DataError: If an array has invalid rows.
+    """
+    _raise_errors(_values(scan_graphs(store, digests=False)), name)
 
 
-def _refuse(found: Iterable[Finding], name: str) -> None:
-    wrong = [finding.message for finding in found if finding.severity == "error"]
+def _raise_errors(found: Iterable[DataIssue], name: str) -> None:
+    """Raise the errors among some issues, if any, as one line."""
+    wrong = [issue.message for issue in found if issue.severity == "error"]
     if wrong:
         raise DataError(f"{name} can't be used: {'; '.join(wrong)}")
 
@@ -99,9 +127,9 @@ def _refuse(found: Iterable[Finding], name: str) -> None:
 # -- graphs ---------------------------------------------------------------------------------------
 
 
-def _graphs(store: GraphStore, seen: Survey) -> Iterator[Finding]:
+def _graphs(store: GraphStore, seen: GraphStatistics) -> Iterator[DataIssue]:
     if not len(store):
-        yield Finding("error", "graphs", "there are no graphs")
+        yield DataIssue("error", "graphs", "there are no graphs")
     yield from _values(seen)
     yield from _numbered("error", "empty", store.node_counts == 0, "no nodes")
     yield from _numbered(
@@ -112,20 +140,20 @@ def _graphs(store: GraphStore, seen: Survey) -> Iterator[Finding]:
     yield from _numbered("note", "isolated", some, what)
 
 
-def _values(seen: Survey) -> Iterator[Finding]:
-    """Numbers that can't be."""
-    for name, bad in seen.bad.items():
-        yield from _numbered("error", name, bad > 0, _BAD[name])
+def _values(seen: GraphStatistics) -> Iterator[DataIssue]:
+    """Arrays with invalid rows."""
+    for name, invalid in seen.invalid.items():
+        yield from _numbered("error", name, invalid > 0, _INVALID[name])
 
 
 def _numbered(
     severity: Severity, kind: str, concerned: NDArray[np.bool_], what: str
-) -> Iterator[Finding]:
+) -> Iterator[DataIssue]:
     numbers = np.flatnonzero(concerned)
     if len(numbers):
         have = "graph has" if len(numbers) == 1 else "graphs have"
         message = f"{len(numbers)} {have} {what}: {_listed(numbers, 'graph')}"
-        yield Finding(severity, kind, message, _first(numbers), len(numbers))
+        yield DataIssue(severity, kind, message, _first(numbers), len(numbers))
 
 
 def _first(numbers: NDArray[np.int64]) -> tuple[int, ...]:
@@ -140,20 +168,20 @@ def _listed(numbers: NDArray[np.int64], of: str) -> str:
 # -- splits ---------------------------------------------------------------------------------------
 
 
-def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> Iterator[Finding]:
-    """Positions that are none, splits without any, and positions in two splits."""
+def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> Iterator[DataIssue]:
+    """Positions out of range, empty splits, and positions in two splits."""
     total = int(store.arrays["node_ptr"][-1]) if task.level == "node" else len(store)
     for name, part in splits.items():
         outside = part[(part < 0) | (part >= total)]
         if len(outside):
             message = (
-                f"the split {name} asks for {_listed(outside, task.level)}, "
-                f"but there are {total}, numbered from 0"
+                f"the split {name} contains {_listed(outside, task.level)}, "
+                f"but there are only {total}, numbered from 0"
             )
-            yield Finding("error", "positions", message, count=len(outside))
+            yield DataIssue("error", "positions", message, count=len(outside))
         if not len(part):
             severity: Severity = "error" if name == "train" else "note"
-            yield Finding(severity, "empty-split", f"the split {name} is empty")
+            yield DataIssue(severity, "empty-split", f"the split {name} is empty")
     for one, other in combinations(splits, 2):
         shared = np.intersect1d(splits[one], splits[other])
         if len(shared):
@@ -161,11 +189,11 @@ def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> I
             message += f" (on purpose: {overlap})" if overlap else ""
             graphs = () if task.level == "node" else _first(shared)
             severity = "note" if overlap else "error"
-            yield Finding(severity, "shared", message, graphs, len(shared))
+            yield DataIssue(severity, "shared", message, graphs, len(shared))
 
 
-def _same(task: Task, splits: Splits, seen: Survey) -> Iterator[Finding]:
-    """Graphs of a split that stand in an earlier one, too, under another number."""
+def _same(task: Task, splits: Splits, seen: GraphStatistics) -> Iterator[DataIssue]:
+    """Graphs of a split that are equal to one of an earlier split, under another number."""
     if task.level == "node" or seen.digest is None:
         return
     for one, other in combinations(splits, 2):
@@ -177,30 +205,30 @@ def _same(task: Task, splits: Splits, seen: Survey) -> Iterator[Finding]:
                 f"{_listed(same, 'graph')} of {other} {have} the same features and edges "
                 f"as one of {one}"
             )
-            yield Finding("note", "same", message, _first(same), len(same))
+            yield DataIssue("note", "same", message, _first(same), len(same))
 
 
 # -- labels ---------------------------------------------------------------------------------------
 
 
-def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]:
-    """Labels of the wrong shape, type or value, and missing ones; only those splits ask for."""
+def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue]:
+    """Labels of the wrong shape, type or value, and missing ones, of the graphs in splits."""
     name = "node_y" if task.level == "node" else "y"
     if name not in store.arrays:
-        yield Finding("error", "labels", f"there are no labels '{name}', one per {task.level}")
+        yield DataIssue("error", "labels", f"there are no labels '{name}', one per {task.level}")
         return
     y = store.arrays[name]
     wanted = (len(y),) if task.kind == "multiclass" else (len(y), task.num_logits)
     if y.shape != wanted:
         shape = "[G]" if task.kind == "multiclass" else f"[G, {task.num_logits}]"
-        message = f"labels of a {task.kind} task have the shape {shape}, not {list(y.shape)}"
-        yield Finding("error", "labels", message)
+        message = f"labels of a {task.kind} task must have shape {shape}, not {list(y.shape)}"
+        yield DataIssue("error", "labels", message)
         return
     total = len(y) if task.level == "node" else len(store)
     asked = np.unique(np.concatenate([np.zeros(0, np.int64), *splits.values()]))
     asked = asked[(asked >= 0) & (asked < total)]
     y = labels_at(store, task, asked)
-    fine, allowed = _possible(task, y)
+    fine, allowed = _valid_labels(task, y)
     bad = asked[~fine]
     if len(bad):
         value, graphs = y[~fine][0].tolist(), bad
@@ -210,37 +238,46 @@ def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]:
             f"{len(bad)} labels are not {allowed}: that of {task.level} {bad[0]} is {value} "
             f"({_listed(graphs, 'graph')})"
         )
-        yield Finding("error", "labels", message, _first(graphs), len(bad))
+        yield DataIssue("error", "labels", message, _first(graphs), len(bad))
     elif task.kind == "multiclass" and y.dtype.kind == "f":
-        message = f"labels of a multiclass task are stored as whole numbers, not as {y.dtype}"
-        yield Finding("error", "labels", message)
+        message = f"labels of a multiclass task must be integers, not {y.dtype}"
+        yield DataIssue("error", "labels", message)
     missing = np.isnan(y).sum() if y.dtype.kind == "f" else 0
     if missing:
         severity: Severity = "error" if missing == y.size else "note"
-        yield Finding(
+        yield DataIssue(
             severity, "missing", f"{missing} of {y.size} labels are missing", count=int(missing)
         )
 
 
 def labels_at(store: GraphStore, task: Task, positions: NDArray[np.int64]) -> NDArray[Any]:
-    """The labels of some graphs of the store or, at node level, of some rows of nodes."""
+    """Read labels.
+
+    Args:
+        store: The graphs.
+        task: Its level decides what has labels.
+        positions: Positions of graphs in ``store`` or, at node level, rows of nodes, ``[M]``.
+
+    Returns:
+        Their labels, ``[M]`` or ``[M, T]``.
+    """
     if task.level == "node":
         return np.asarray(store.arrays["node_y"][positions])
     return np.asarray(store.arrays["y"][store.index[positions]])
 
 
-def _possible(task: Task, y: NDArray[Any]) -> tuple[NDArray[np.bool_], str]:
-    """Which labels can be, and what they have to be."""
+def _valid_labels(task: Task, y: NDArray[Any]) -> tuple[NDArray[np.bool_], str]:
+    """Which labels are valid, and what they must be, in words."""
     if task.kind == "multiclass":
         fine = (y >= 0) & (y < task.classes) & (y == np.floor(y))
-        return fine, f"whole numbers from 0 to {task.classes - 1}"
+        return fine, f"integers from 0 to {task.classes - 1}"
     if task.kind == "regression":
-        return ~np.isinf(y).any(axis=1), "finite numbers or (missing) NaN"
-    return ((y == 0) | (y == 1) | np.isnan(y)).all(axis=1), "0, 1 or (missing) NaN"
+        return ~np.isinf(y).any(axis=1), "finite numbers, or NaN if missing"
+    return ((y == 0) | (y == 1) | np.isnan(y)).all(axis=1), "0, 1, or NaN if missing"
 
 
-def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]:
-    """Splits with one class only: nothing to learn in train, undefined metrics elsewhere."""
+def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue]:
+    """Splits with a single class: nothing to learn in train, undefined metrics elsewhere."""
     if not store.has("node_y" if task.level == "node" else "y"):
         return
     for name, part in splits.items():
@@ -257,7 +294,7 @@ def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[Finding]
             what = f"{what}: {_class_name(store, task, float(present[0]))}"
         else:
             what = "no label"
-        yield Finding("error" if useless else "note", "one-class", f"{name} has {what}")
+        yield DataIssue("error" if useless else "note", "one-class", f"{name} has {what}")
 
 
 def _constant(column: NDArray[Any]) -> bool:

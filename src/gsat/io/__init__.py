@@ -1,1 +1,1 @@
-"""Files on disk: atomic writes, locks, hashes, cache folders."""
+"""Files on disk: atomic writes, locks, checksums, the cache folder, JSON lines."""

@@ -23,8 +23,7 @@ from typing import Any
 import torch
 
 from gsat.datasets.registry import is_own_data
-from gsat.errors import BusyError, DiskError, GSATError, RunError, TakenError
-from gsat.io.files import check_folder
+from gsat.errors import BusyError, DiskError, GSATError, RunError
 from gsat.ops.engine import compile_quietly
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
@@ -163,7 +162,7 @@ def train_or_resume(recipe: Recipe, out: str, patience: float, pretrained_cache:
     if not folder.is_run():
         try:
             return train(recipe, out, pretrained_cache=pretrained_cache)
-        except TakenError:  # another process has begun it since
+        except RunExistsError:  # another process has begun it since
             check_same(Path(out), recipe)
     if not folder.result_path.is_file():
         folder.await_lock(patience)
@@ -317,7 +316,7 @@ def is_everywhere(error: DiskError, out: str) -> bool:
     """Whether other runs would meet it, too: the disk is full, or nothing can be written beside
     this run's folder either."""
     try:
-        check_folder(Path(out).parent)
+        check_writable(Path(out).parent)
     except DiskError:
         return True
     return error.full

@@ -20,7 +20,7 @@ from torch.optim import Adam, Optimizer
 from gsat.attention import average_directions
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.graphs.subgraph import part_of
+from gsat.graphs.subgraph import edge_subgraph
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import BACKBONES, Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
@@ -139,7 +139,7 @@ class DIR(InterpretableModel):
             z: [N, h]. keep: [E] bool, the edges of the part. weight: [E], of their messages.
             draws: the source of dropout masks; None for no dropout.
         """
-        part, nodes = part_of(batch, keep)
+        part, nodes = edge_subgraph(batch, keep)
         if self.features == "embeddings":
             part = replace(part, x=z.index_select(0, nodes))
         if part.num_edges == 0:  # of nothing there is no batch norm, either

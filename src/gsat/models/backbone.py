@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.graphs.store import ranges
+from gsat.graphs.build import ranges
 from gsat.models.encoder import CategoryEncoder, Encoder
 from gsat.ops import Draws, pool
 from gsat.tasks import Task

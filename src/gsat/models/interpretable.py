@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data
 from gsat.errors import DataError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
-from gsat.graphs.conversions import as_list
+from gsat.graphs.conversions import to_data_list
 from gsat.models.backbone import Backbone
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -99,7 +99,7 @@ class InterpretableModel(nn.Module, ABC):
         ``edge_mask`` follows the edge order of the graph that was given. A node-level model
         explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
         """
-        given = graphs if isinstance(graphs, GraphStore) else as_list(graphs)
+        given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
         store = as_store(given)
         if self.task.level == "node":
             store = store.at_nodes(None)
@@ -204,5 +204,5 @@ def as_store(graphs: Any) -> GraphStore:
         return graphs
     # Labels and truths, which some of the graphs may have and others not, are no input.
     keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
-    given = as_list(graphs)
+    given = to_data_list(graphs)
     return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])

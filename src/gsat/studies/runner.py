@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from gsat.datasets.load import check_here
 from gsat.errors import DiskError, GSATError
-from gsat.io.files import check_folder, check_lines
+from gsat.io.disk import check_writable
+from gsat.io.jsonl import check_appendable
 from gsat.launch.local import Outcome, train_each
 from gsat.launch.progress import Progress
 from gsat.studies.bench_progress import Watch
@@ -125,9 +126,9 @@ class Place:
 
     def check(self) -> None:
         """Raise unless there is room for runs and for what is recorded of them."""
-        check_folder(self.runs)
+        check_writable(self.runs)
         for file in (self.record, self.curves):
-            check_lines(file)
+            check_appendable(file)
 
 
 def wanted(studies: Iterable[Study], seeds: int, only: str = "") -> list[Wanted]:

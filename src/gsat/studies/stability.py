@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from gsat.datasets.load import Dataset
 from gsat.errors import GSATError, RunError
 from gsat.graphs import GraphStore
-from gsat.io.files import append_line
+from gsat.io.jsonl import append_line
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load, load_data

@@ -16,7 +16,7 @@ from typing import Any
 from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
-from gsat.io.files import append_line
+from gsat.io.jsonl import append_line
 from gsat.launch.local import train_each
 from gsat.launch.progress import Progress
 from gsat.methods import Method

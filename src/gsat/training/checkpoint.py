@@ -1,9 +1,9 @@
-"""Checkpoints: everything a run needs to go on exactly, as safetensors and JSON, never pickled.
+"""Checkpoints: all that a run needs to resume exactly, as safetensors and JSON, never pickled.
 
 ``ckpt/epoch-N/`` holds ``state.safetensors`` (weights, optimiser state), ``best.safetensors`` (the
 weights of the best epoch so far, if any) and ``state.json`` (the rest, with the checksums of the
-others). It is complete on disk before ``ckpt/LAST`` is replaced to name it; the one before it is
-kept, and takes over if the last one turns out to be damaged.
+other files). It is complete on disk before ``ckpt/LAST`` is replaced to name it. The previous
+checkpoint is kept, and is used if the last one turns out to be damaged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gsat.errors import CheckpointError
-from gsat.io.files import checksum, sha256, sync_folder, write_durably
+from gsat.io.atomic import sync_folder, write_bytes, write_text
+from gsat.io.hashes import checksum, sha256
 from gsat.methods import Method
 
 Tensors = dict[str, Tensor]
@@ -33,9 +34,10 @@ class State:
     """What a checkpoint holds.
 
     Attributes:
-        epoch: how many epochs are done, over all phases.
-        tensors: weights and optimiser state by name. best: weights of the best epoch, if any.
-        values: plain values: the loop's own state, the method's and the optimisers'.
+        epoch: How many epochs are done, over all phases.
+        tensors: Weights and optimiser state by name.
+        best: Weights of the best epoch so far, if any.
+        values: Plain values: the state of the loop, the method and the optimisers.
     """
 
     epoch: int
@@ -45,7 +47,14 @@ class State:
 
 
 def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
-    """The method's tensors and plain values."""
+    """Collect the state of a method.
+
+    Args:
+        method: The method, in any phase.
+
+    Returns:
+        Its tensors by name, and its plain values.
+    """
     tensors: Tensors = {}
     for name, network in method.networks().items():
         tensors.update(_prefixed(f"network/{name}", network.state_dict()))
@@ -59,7 +68,13 @@ def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
 
 
 def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None:
-    """Undo :func:`capture`; the method must be in the same phase."""
+    """Load what :func:`capture` collected.
+
+    Args:
+        method: A method in the same phase.
+        tensors: Tensors by name.
+        values: Plain values.
+    """
     for name, network in method.networks().items():
         network.load_state_dict(_below(tensors, f"network/{name}"))
     for name, optimiser in method.optimisers().items():
@@ -68,7 +83,12 @@ def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None
 
 
 def write(folder: Path, state: State) -> None:
-    """Write a checkpoint below ``folder`` (``ckpt``) and make it the last one."""
+    """Write a checkpoint and make it the last one.
+
+    Args:
+        folder: The folder of all checkpoints (``ckpt``).
+        state: What to write; its epoch names the checkpoint.
+    """
     target = folder / f"epoch-{state.epoch}"
     if target.exists():
         shutil.rmtree(target)
@@ -77,30 +97,40 @@ def write(folder: Path, state: State) -> None:
     if state.best is not None:
         files["best.safetensors"] = save(_contiguous(state.best))
     for name, content in files.items():
-        write_durably(target / name, content)
+        write_bytes(target / name, content)
     values = {"epoch": state.epoch, "values": state.values}
     checks = {name: sha256(content) for name, content in files.items()}
     checks["values"] = checksum(values)
-    # Not by write_json: a method's state may well be infinite (the lowest loss of no epoch).
+    # Not write_json: a method's state may be infinite (the lowest loss of no epoch).
     text = json.dumps({**values, "sha256": checks}, indent=2)
-    write_durably(target / "state.json", f"{text}\n".encode())
+    write_text(target / "state.json", f"{text}\n")
     sync_folder(folder)
     previous = _last_name(folder)
-    write_durably(folder / "LAST", f"{target.name}\n".encode())
+    write_text(folder / "LAST", f"{target.name}\n")
     for old in folder.glob("epoch-*"):
         if old.name not in (target.name, previous):
             shutil.rmtree(old, ignore_errors=True)
 
 
 def read(folder: Path) -> tuple[State, list[str]]:
-    """The newest sound checkpoint below ``folder``, and what was wrong with newer ones."""
+    """Read the newest intact checkpoint.
+
+    Args:
+        folder: The folder of all checkpoints (``ckpt``).
+
+    Returns:
+        What it holds, and what was wrong with newer ones.
+
+    Raises:
+        CheckpointError: If there is no intact checkpoint.
+    """
     last, names = _last_name(folder), _names(folder)
     problems: list[str] = []
     # A folder newer than LAST was being written when the run was killed.
     if last in names:
         names = names[names.index(last) :]
     else:
-        problems.append(f"LAST names '{last}', which is not there")
+        problems.append(f"LAST names '{last}', which does not exist")
     for name in names:
         try:
             return _read_one(folder / name), problems
@@ -111,10 +141,15 @@ def read(folder: Path) -> tuple[State, list[str]]:
 
 
 def discard_newer(folder: Path, epoch: int) -> None:
-    """Make the checkpoint of ``epoch`` the last one: newer ones are damaged or unfinished."""
+    """Remove checkpoints newer than one, which are damaged or unfinished, and make it the last.
+
+    Args:
+        folder: The folder of all checkpoints (``ckpt``).
+        epoch: The epoch of the one to keep.
+    """
     name = f"epoch-{epoch}"
     if _last_name(folder) != name:
-        write_durably(folder / "LAST", f"{name}\n".encode())
+        write_text(folder / "LAST", f"{name}\n")
     names = _names(folder)
     for newer in names[: names.index(name)]:
         shutil.rmtree(folder / newer, ignore_errors=True)
@@ -130,12 +165,12 @@ def _read_one(folder: Path) -> State:
         described = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         checks = dict(described.pop("sha256"))
         if checksum(described) != checks.pop("values"):
-            raise CheckpointError(f"{folder.name}/state.json is damaged (its checksum is wrong)")
+            raise CheckpointError(f"{folder.name}/state.json is damaged: wrong checksum")
         loaded: dict[str, Tensors] = {}
         for name, expected in checks.items():
             content = (folder / name).read_bytes()
             if sha256(content) != expected:
-                raise CheckpointError(f"{folder.name}/{name} is damaged (its checksum is wrong)")
+                raise CheckpointError(f"{folder.name}/{name} is damaged: wrong checksum")
             loaded[name] = load(content)
         return State(
             epoch=int(described["epoch"]),

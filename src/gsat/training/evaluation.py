@@ -13,7 +13,7 @@ from torch import Tensor
 from gsat import metrics
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.graphs.neighbourhood import edges_within
+from gsat.graphs.neighbourhood import k_hop_edges
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
 
@@ -92,7 +92,7 @@ def node_explanation_metrics(
         nodes = batch.at_targets(torch.arange(batch.num_nodes))
         nodes = nodes[batch.node_truth[nodes] > 0]
         for some in nodes.split(max(1, _PAIRS // max(1, int(edges)))):
-            inside = edges_within(batch.edge_index, some, hops, batch.num_nodes)
+            inside = k_hop_edges(batch.edge_index, some, hops, batch.num_nodes)
             seen.append(inside.nonzero()[:, 1].numpy() + first)
             counts.append(inside.sum(dim=1).numpy())
         first += edges
@@ -154,6 +154,6 @@ def hops_of(model: InterpretableModel) -> int | None:
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:
-    from gsat.graphs.store import ranges
+    from gsat.graphs.build import ranges
 
     return ranges(store.arrays["edge_ptr"][store.index], store.edge_counts)

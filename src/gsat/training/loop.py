@@ -22,7 +22,7 @@ from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import CheckpointError, DataError, GSATError, RunError
 from gsat.graphs import GraphBatch
-from gsat.io.files import disk_errors
+from gsat.io.disk import disk_errors
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
@@ -30,7 +30,7 @@ from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluation import evaluate, hops_of
-from gsat.training.pretrained_cache import PretrainedCache
+from gsat.training.pretrained_cache import PretrainedEntry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
 
@@ -72,7 +72,7 @@ class Loop:
         device: str = "cpu",
         progress: Progress | None = None,
         checkpoint_seconds: float = 30.0,
-        pretrained: PretrainedCache | None = None,
+        pretrained: PretrainedEntry | None = None,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
         self.group = ProcessGroup()
@@ -175,7 +175,7 @@ class Loop:
 
     def _take_first_phase(self) -> None:
         """Begin after the first phase if another run has trained it."""
-        taken = self.pretrained.take(self.method) if self.pretrained and self.run else None
+        taken = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
         if taken is None:
             return
         log, seconds = taken
@@ -189,7 +189,7 @@ class Loop:
         if self.pretrained and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
             if len(log) == self.done:  # nobody has cut it
-                self.pretrained.put(self.method, log, seconds)
+                self.pretrained.store(self.method, log, seconds)
             self.method.first.weights = {}
 
     def _finished(self, done: int) -> bool:

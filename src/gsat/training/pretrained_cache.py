@@ -1,21 +1,21 @@
-"""First phases that are kept, so that runs which begin in the same way train them once.
+"""A cache of pretrained backbones, so that runs which begin with the same one train it once.
 
-GSAT* and all post-hoc explainers train the same backbone alone before they do anything of their
-own. A pretrained_cache is a folder with such backbones by the hash of everything they depend on; a run that
-takes one from there has the log, the time and, to the last bit, the weights of one that trained it.
+GSAT* and all post-hoc explainers first train the same backbone without attention. The cache is a
+folder of such backbones, keyed by the hash of everything their weights depend on. A run that loads
+one has the log, the time and, to the last bit, the weights of a run that trained it.
 """
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gsat.errors import CheckpointError
-from gsat.io.files import checksum, disk_errors
+from gsat.io.disk import disk_errors
+from gsat.io.hashes import checksum
+from gsat.io.locks import locked
 from gsat.methods import Method
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State
@@ -23,41 +23,42 @@ from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory, environment
 
 
-def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an environment weights depend on, to the last bit."""
-    return {key: where.get(key) for key in ("versions", "machine", "cpu", "threads", "ops")}
-
-
-@dataclass(frozen=True)
 class PretrainedCache:
-    """The place of one first phase on a pretrained_cache.
+    """A folder of pretrained backbones.
 
-    Attributes:
-        folder: where it lies, as a checkpoint of the last epoch and the best one.
+    Args:
+        folder: The folder; it is created when the first backbone is stored.
     """
 
-    folder: Path
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
 
-    @classmethod
-    def of(
-        cls,
-        pretrained_cache: str | Path,
+    def entry(
+        self,
         run: RunDirectory,
         recipe: Recipe,
         method: Method,
         data_hash: str,
-        **more: Any,
-    ) -> PretrainedCache | None:
-        """The place for the first phase of a run, if it has one and it can be shared: one that was
-        begun elsewhere, with other numerics, is no other run's.
+        **dependencies: Any,
+    ) -> PretrainedEntry | None:
+        """Find the entry for the backbone that a run begins with.
 
         Args:
-            more: what else its weights depend on, as plain values.
+            run: The run's directory.
+            recipe: The run's recipe.
+            method: The run's method.
+            data_hash: The hash of its data set.
+            **dependencies: What else the weights depend on, as plain values.
+
+        Returns:
+            The entry, which may be empty; ``None`` if the method has no pretraining, or if the run
+            was started in an environment with other :func:`numerics`: half of its weights would
+            be another machine's.
         """
         here = numerics(environment())
         if method.first is None or numerics(run.environment) != here:
             return None
-        told = {
+        key = {
             "data": recipe.data.model_dump(),
             "data_hash": data_hash,
             "split_seed": recipe.split_seed,
@@ -65,16 +66,31 @@ class PretrainedCache:
             "seed": recipe.seed,
             **method.first.identity,
             "numerics": here,
-            **more,
+            **dependencies,
         }
-        what = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(told)[:16]}"
-        return cls(Path(pretrained_cache) / what / f"seed-{recipe.seed}")
+        name = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(key)[:16]}"
+        return PretrainedEntry(self.folder / name / f"seed-{recipe.seed}")
 
-    def take(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
-        """Give the method the network, if it is there.
+
+@dataclass(frozen=True)
+class PretrainedEntry:
+    """One pretrained backbone of a :class:`PretrainedCache`: its last epoch and its best one.
+
+    Attributes:
+        folder: Where it is stored, in the form of a checkpoint.
+    """
+
+    folder: Path
+
+    def load_into(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
+        """Give a method the pretrained backbone in place of its first phase.
+
+        Args:
+            method: A method with the pretraining that the entry was found for.
 
         Returns:
-            The log of its epochs and the seconds they took.
+            The log of the pretraining's epochs and the seconds they took; ``None`` if the entry is
+            empty or damaged.
         """
         state = self._read()
         if state is None:
@@ -84,28 +100,39 @@ class PretrainedCache:
         method.first.take({"last": state.tensors, "best": state.best}, state.values["epochs"])
         return state.values["log"], state.values["seconds"]
 
-    def put(self, method: Method, log: list[dict[str, Any]], seconds: float) -> None:
-        """Keep the network whose training has just ended, unless it is there."""
+    def store(self, method: Method, log: list[dict[str, Any]], seconds: float) -> None:
+        """Store the backbone whose pretraining has just ended, unless the entry has one.
+
+        Args:
+            method: The method that pretrained it.
+            log: One line per epoch of the pretraining.
+            seconds: How long it took.
+
+        Raises:
+            DiskError: If the folder can't be written to.
+        """
         assert method.first is not None
         weights = method.first.weights
         values = {"epochs": method.first.epochs, "log": log, "seconds": seconds}
-        with self._locked():
-            if self._read() is None:
-                state = State(len(log), weights["last"], weights["best"], values)
-                checkpoint.write(self.folder, state)
+        with disk_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with locked(self.folder / ".lock"):  # two runs may have trained it at the same time
+                if self._read() is None:
+                    state = State(len(log), weights["last"], weights["best"], values)
+                    checkpoint.write(self.folder, state)
 
     def _read(self) -> State | None:
-        """What lies there; None if nothing does or it is damaged, for then it is trained again."""
+        """What is stored; ``None`` if nothing is, or if it is damaged: then it is trained again."""
         try:
             return checkpoint.read(self.folder)[0] if checkpoint.exists(self.folder) else None
         except CheckpointError:
             return None
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Two runs may have trained it side by side."""
-        with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / ".lock").open("w") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                yield
+
+def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an environment that weights depend on, to the last bit.
+
+    Args:
+        where: An :func:`~gsat.training.run_directory.environment`.
+    """
+    return {key: where.get(key) for key in ("versions", "machine", "cpu", "threads", "ops")}

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gsat.errors import ElsewhereError, GSATError, RunError
+from gsat.errors import GSATError, OtherProcessError, RunError
 from gsat.methods.base import Sharing
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class ProcessGroup(Sharing):
         if error is not None:
             raise error
         if len(said) > 1:
-            raise ElsewhereError(*said)
+            raise OtherProcessError(*said)
         return said[0]
 
     def release(self) -> None:
@@ -134,7 +134,7 @@ class ProcessGroup(Sharing):
 
     def common(self, error: GSATError) -> GSATError:
         """An error that all processes meet at the same time: the first tells it."""
-        return error if self.is_main else ElsewhereError(str(error), error.exit_code)
+        return error if self.is_main else OtherProcessError(str(error), error.exit_code)
 
     def check_same(self, what: str, value: Any) -> None:
         """Raise in all processes unless they have the same value; plain values for JSON."""
@@ -167,7 +167,7 @@ class ProcessGroup(Sharing):
         first = next(rank for rank, message in enumerate(said) if message)
         if error is not None and first == self.rank:
             raise error
-        raise ElsewhereError(f"process {first} of this training said: {said[first]}")
+        raise OtherProcessError(f"process {first} of this training said: {said[first]}")
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -216,7 +216,7 @@ def group() -> Iterator[ProcessGroup]:
     try:
         with team.watched():
             yield team
-    except ElsewhereError:
+    except OtherProcessError:
         # torchrun ends all processes when one has ended: the one that tells must come first. It
         # never answers this; its end is the answer.
         with suppress(RuntimeError):

@@ -9,18 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from gsat.errors import RunError
-from gsat.io.files import append_line
+from gsat.io.jsonl import append_line
 
-# What identifies a run: the same four values mean the same numbers, from one process. A run shared
-# among several has ``processes``, too, and stands apart.
+# What identifies a run: the same four values mean the same numbers, if one process trains it. A run
+# of several processes has ``processes`` as well, and is another run.
 IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 
 def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict[str, Any]]:
-    """The lines of a file of results; an absent file holds none.
+    """Read a file of results.
 
     Args:
-        needs: keys that every line must have.
+        path: A file of JSON lines; a missing file holds no results.
+        needs: Keys that every line must have. (default: :data:`IDENTITY`)
+
+    Returns:
+        One dictionary per line.
+
+    Raises:
+        RunError: If the file can't be read, or a line is not JSON or lacks a key.
     """
     file = Path(path)
     if not file.exists():
@@ -28,7 +35,7 @@ def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
-        raise RunError(f"{path} can't be read: {error.strerror}; a file was needed") from None
+        raise RunError(f"{path} can't be read: {error.strerror}; it must be a file") from None
     records = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -36,23 +43,43 @@ def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict
         try:
             record = json.loads(line)
         except ValueError:
-            raise RunError(f"{path}, line {number}, is not JSON; mend or remove it") from None
+            raise RunError(f"{path}, line {number}, is not JSON; correct or remove it") from None
         missing = [key for key in needs if not isinstance(record, dict) or key not in record]
         if missing:
-            raise RunError(f"{path}, line {number}, has no '{missing[0]}'; mend or remove it")
+            raise RunError(f"{path}, line {number}, has no '{missing[0]}'; correct or remove it")
         records.append(record)
     return records
 
 
 def read_runs(path: str | Path) -> list[dict[str, Any]]:
-    """Recorded runs, finished and failed; an absent file holds none."""
+    """Read recorded runs, finished and failed ones.
+
+    Args:
+        path: A file of JSON lines; a missing file holds no runs.
+
+    Returns:
+        One dictionary per run.
+
+    Raises:
+        RunError: If the file can't be read, or a line is not that of a run.
+    """
     return read_records(path, (*IDENTITY, "dataset", "method", "backbone", "recipe"))
 
 
 def record_once(path: str | Path, record: dict[str, Any]) -> bool:
-    """Append a run unless it is there already; whether it was appended.
+    """Append a run to a file of results unless the file has it already.
 
-    A run that failed is a line of its own: it is recorded once, and its later success once more.
+    A failed run has a line of its own: it is recorded once, and its later success once more.
+
+    Args:
+        path: A file of JSON lines, created if missing.
+        record: The run, with at least the keys of :data:`IDENTITY`.
+
+    Returns:
+        Whether it was appended.
+
+    Raises:
+        DiskError: If the file can't be written to.
     """
     identity = _identity(record)
 
@@ -63,7 +90,20 @@ def record_once(path: str | Path, record: dict[str, Any]) -> bool:
 
 
 def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
-    """Mean and population standard deviation, as the paper reports; None if any is undefined."""
+    """Mean and population standard deviation, as in the paper's tables.
+
+    Args:
+        values: Numbers, ``None`` where undefined.
+
+    Returns:
+        Both; ``None`` if there are no values or any of them is undefined.
+
+    Example:
+        >>> summarise([1.0, 3.0])
+        (2.0, 1.0)
+        >>> summarise([1.0, None]) is None
+        True
+    """
     known = list(values)
     if not known or any(value is None for value in known):
         return None

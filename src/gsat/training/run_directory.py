@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -20,8 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.errors import BusyError, CheckpointError, RunError, TakenError
-from gsat.io.files import checksum, disk_errors, sha256, write_durably, write_json
+from gsat.errors import CheckpointError, RunError, RunExistsError
+from gsat.io import atomic, locks
+from gsat.io.disk import disk_errors
+from gsat.io.hashes import checksum, sha256
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
@@ -31,8 +31,12 @@ from gsat.training.recipe import Recipe, read_recipe
 class RunDirectory:
     """The files of one run.
 
+    Args:
+        path: The directory; it need not exist.
+
     Attributes:
-        path: the directory. checkpoints: ``ckpt`` in it.
+        path: The directory.
+        checkpoints: ``ckpt`` in it, the folder of :mod:`gsat.training.checkpoint`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -41,73 +45,95 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
-        """A new run; a folder that already holds something is refused."""
+        """Create the directory of a new run.
+
+        Args:
+            path: A folder that does not exist, is empty or holds what a run killed at its very
+                start leaves; missing parents are created.
+            recipe: Written to ``recipe.toml``.
+
+        Raises:
+            RunExistsError: If there is a run already.
+            RunError: If there is something else.
+            BusyError: If another process is creating a run there.
+            DiskError: If nothing can be written there.
+        """
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
             run.path.mkdir(parents=True, exist_ok=True)
-        with run.locked():  # another process may be here for the same
+        with run.locked():  # another process may be creating the same run
             run._check_free()
             run.clear_partial_files()
-            write_json(run.path / "environment.json", environment())
+            atomic.write_json(run.path / "environment.json", environment())
             # Last: with it the folder is a run, which can be resumed.
-            write_durably(run.path / "recipe.toml", recipe.toml().encode())
+            atomic.write_text(run.path / "recipe.toml", recipe.toml())
         return run
 
     def _check_free(self) -> None:
         if not self.path.exists() or (self.path.is_dir() and self.is_empty()):
             return
         if self.is_run():
-            advice = "it is finished" if self.result_path.exists() else (
-                f"go on with it by: gsat resume {self.path}"
+            state = "it is finished" if self.result_path.exists() else (
+                f"resume it with: gsat resume {self.path}"
             )  # fmt: skip
-            raise TakenError(f"{self.path} holds another run ({advice}); choose another --out")
-        raise RunError(f"{self.path} exists and is not an empty folder; choose another --out")
+            raise RunExistsError(
+                f"{self.path} already holds a run ({state}); choose another folder"
+            )
+        raise RunError(f"{self.path} exists and is not an empty folder; choose another folder")
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
-        """An existing run."""
+        """Open an existing run.
+
+        Args:
+            path: The directory.
+
+        Raises:
+            RunError: If there is no run in it.
+        """
         run = cls(path)
         if not run.is_run():
             raise RunError(f"{path} is not a run: there is no recipe.toml in it")
         return run
 
     def is_run(self) -> bool:
-        """Whether the directory holds a run."""
+        """Whether the directory holds a run, finished or not."""
         return (self.path / "recipe.toml").is_file()
 
     def is_empty(self) -> bool:
-        """Whether nothing is in it but what a run killed at its very start leaves."""
-        names = {file.name for file in self.path.iterdir() if file.suffix != ".partial"}
+        """Whether it holds nothing, or only what a run killed at its very start leaves."""
+        names = {file.name for file in self.path.iterdir() if file.suffix != atomic.PARTIAL}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
-        """Remove what a killed process was writing."""
-        for file in self.path.rglob(".*.partial"):
-            file.unlink(missing_ok=True)
+        """Remove what a killed process was writing; the directory must be locked."""
+        atomic.clear_partial_files(self.path)
 
     @property
     def result_path(self) -> Path:
-        """``result.json``; there only when the run is finished."""
+        """The path of ``result.json``, which exists once the run is finished."""
         return self.path / "result.json"
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe it was started with."""
+        """The recipe that the run was started with."""
         return read_recipe(self.path / "recipe.toml")
 
     @property
     def result(self) -> dict[str, Any]:
-        """What ``result.json`` holds."""
+        """The content of ``result.json``.
+
+        Raises:
+            RunError: If the run is not finished, or the file is damaged.
+        """
         if not self.result_path.is_file():
-            raise RunError(
-                f"{self.path} is not finished; go on with it by: gsat resume {self.path}"
-            )
+            raise RunError(f"{self.path} is not finished; resume it with: gsat resume {self.path}")
         return self._read_json("result.json")
 
     @property
     def environment(self) -> dict[str, Any]:
-        """What the run was started in."""
+        """The :func:`environment` that the run was started in."""
         return self._read_json("environment.json")
 
     def _read_json(self, name: str) -> dict[str, Any]:
@@ -116,82 +142,117 @@ class RunDirectory:
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path}/{name} can't be read ({error})") from error
 
+    # -- the lock -------------------------------------------------------------------------------
+
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from training in this directory."""
-        with disk_errors(self.path), (self.path / ".lock").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BusyError(f"another process is training in {self.path} right now") from None
+    def locked(self, wait: float = 0.0) -> Iterator[None]:
+        """Keep other processes from training in this directory while the block runs.
+
+        The lock ends with the process that holds it, even if it is killed.
+
+        Args:
+            wait: Seconds to wait while another process trains there. (default: 0)
+
+        Raises:
+            BusyError: If another process still trains there.
+            DiskError: If the block, or the lock itself, could not write.
+        """
+        busy = f"another process is training in {self.path} right now"
+        with disk_errors(self.path), locks.locked(self.path / ".lock", wait, busy=busy):
             yield
 
     def await_lock(self, seconds: float) -> None:
-        """Wait, but not for ever, while another process trains in this directory: the worker of a
-        command that was killed, or of a node given up for dead, may take some time to end."""
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                with self.locked():
-                    return
-            except BusyError:
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(0.2)
+        """Wait until no other process trains in this directory.
+
+        The worker of a command that was killed, or of a node given up for dead, may take some time
+        to end.
+
+        Args:
+            seconds: How long to wait at most.
+
+        Raises:
+            BusyError: If the other process still trains there.
+        """
+        with self.locked(wait=seconds):
+            pass
 
     # -- the log --------------------------------------------------------------------------------
 
     def log(self, line: dict[str, Any]) -> None:
-        """Append one epoch to ``metrics.jsonl``."""
+        """Append one epoch to ``metrics.jsonl``.
+
+        Args:
+            line: Plain values; NaN and infinity are refused.
+        """
         with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(line, allow_nan=False) + "\n")
 
     def read_log(self) -> list[dict[str, Any]]:
-        """The epochs in ``metrics.jsonl``."""
+        """Read ``metrics.jsonl``: one entry per epoch.
+
+        Raises:
+            RunError: If the file is missing or damaged.
+        """
         path = self.path / "metrics.jsonl"
         try:
             text = path.read_text(encoding="utf-8")
             return [json.loads(line) for line in text.split("\n") if line]
         except (OSError, ValueError) as error:
             raise RunError(
-                f"{path} can't be read ({error}); the run has to be made again: remove {self.path}"
+                f"{path} can't be read ({error}); remove {self.path} and train the run again"
             ) from error
 
     def sync_log(self) -> None:
-        """Make the log durable; a checkpoint must not outlive the lines that lead to it."""
+        """Wait until the log is on disk: a checkpoint must not outlive the lines before it."""
         path = self.path / "metrics.jsonl"
         if path.is_file():
             with path.open("rb") as handle:
                 os.fsync(handle.fileno())
 
     def cut_log(self, epochs: int) -> None:
-        """Keep the first ``epochs`` lines: what came later is trained again."""
+        """Keep the first lines of the log; later epochs will be trained again.
+
+        Args:
+            epochs: How many lines to keep.
+        """
         path = self.path / "metrics.jsonl"
         lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        write_durably(path, b"".join(lines[:epochs]))
+        atomic.write_bytes(path, b"".join(lines[:epochs]))
 
     # -- the best model -------------------------------------------------------------------------
 
     def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
-        """Replace ``best/``: the weights first, then the description that names them."""
+        """Replace ``best/``: the weights first, then the description that names them.
+
+        Args:
+            weights: The model's state dict.
+            config: Plain values from which the model can be built.
+            epoch: The epoch the weights are from.
+        """
         folder = self.path / "best"
         folder.mkdir(exist_ok=True)
         content = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
         name = f"model-{sha256(content)[:12]}.safetensors"
-        write_durably(folder / name, content)
+        atomic.write_bytes(folder / name, content)
         described = {"file": name, "sha256": sha256(content), "epoch": epoch, "config": config}
-        write_json(folder / "model.json", {**described, "check": checksum(described)})
+        atomic.write_json(folder / "model.json", {**described, "check": checksum(described)})
         for old in folder.glob("model-*.safetensors"):
             if old.name != name:
                 old.unlink(missing_ok=True)
 
     def read_best(self) -> tuple[Tensors, dict[str, Any]]:
-        """The weights of the best epoch and the model's description."""
+        """Read ``best/``.
+
+        Returns:
+            The state dict of the best epoch, and the ``config`` it was written with.
+
+        Raises:
+            RunError: If the run has no model yet.
+            CheckpointError: If a file is damaged or missing.
+        """
         folder = self.path / "best"
         if not (folder / "model.json").is_file():
-            raise RunError(
-                f"{self.path} has no model yet; go on with it by: gsat resume {self.path}"
-            )
+            raise RunError(f"{self.path} has no model yet; resume it with: gsat resume {self.path}")
         try:
             described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
             if described.pop("check") != checksum(described):
@@ -206,13 +267,13 @@ class RunDirectory:
             raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
 
     def clear_best(self) -> None:
-        """Forget the best model (a resumed run may stand before its first)."""
+        """Remove ``best/``: a resumed run may stand before its first best epoch."""
         shutil.rmtree(self.path / "best", ignore_errors=True)
 
     # -- time -----------------------------------------------------------------------------------
 
     def read_seconds(self) -> float:
-        """Seconds spent so far, over all sessions of this run."""
+        """Seconds spent on the run so far, in all processes that worked on it."""
         path = self.path / "timing.json"
         try:
             return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
@@ -220,19 +281,33 @@ class RunDirectory:
             return 0.0
 
     def write_seconds(self, seconds: float, epochs: int) -> None:
-        """Record the time spent; kept apart, for it differs between equal runs."""
-        write_json(self.path / "timing.json", {"seconds": round(seconds, 3), "epochs": epochs})
+        """Record the time spent, in a file of its own: it differs between equal runs.
+
+        Args:
+            seconds: So far.
+            epochs: Epochs done in that time.
+        """
+        spent = {"seconds": round(seconds, 3), "epochs": epochs}
+        atomic.write_json(self.path / "timing.json", spent)
 
 
 def run_name(recipe: Recipe, data_hash: str, version: int) -> str:
-    """A folder's name that says what identifies a run: another recipe, other graphs, other
-    numerics, another seed is another run."""
+    """The folder of a run, named after what identifies it.
+
+    Args:
+        recipe: The run's recipe, with its seed.
+        data_hash: The hash of its data set.
+        version: ``RESULTS_VERSION`` of the code that trains it.
+
+    Returns:
+        A relative path, ``DATA-BACKBONE-METHOD-RECIPE-DATA-VERSION/seed-SEED``.
+    """
     what = f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
     return f"{what}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 
 def environment() -> dict[str, Any]:
-    """What the numbers may depend on besides the recipe."""
+    """What a run's numbers may depend on besides the recipe: versions, machine, threads, ops."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
     versions = {}
     for package in packages:

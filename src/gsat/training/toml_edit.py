@@ -1,69 +1,69 @@
-"""Change single settings in a recipe file and leave the rest of it, comments too, as it is."""
+"""Edits of a recipe file that keep the rest of it, comments and layout included."""
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Comment, InlineTable, Table, Whitespace
+
 from gsat.errors import RecipeError
-from gsat.io.files import disk_errors, write_durably
-from gsat.training.recipe import to_toml
+from gsat.io.atomic import write_text
+from gsat.io.disk import disk_errors
 
 
 def change_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write settings, by full key (``method.gsat.r_final``), into a TOML file; it need not exist.
+    """Write settings into a TOML file, which is created if it does not exist.
 
-    A file written in a way these few lines can't follow keeps its settings but not its comments.
+    Args:
+        path: The recipe file; missing folders are created.
+        settings: Values by full key, such as ``method.gsat.r_final``.
+
+    Raises:
+        RecipeError: If the file is not TOML, or a key leads through something that is no table.
+        DiskError: If the file can't be read or written.
     """
-    text = ""
-    if path.exists():
-        with disk_errors(path):
-            text = path.read_text(encoding="utf-8")
+    with disk_errors(path):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
     try:
-        wanted = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = tomlkit.parse(text)
+    except (TOMLKitError, ValueError) as error:
         raise RecipeError(f"{path} is not a TOML file: {error}") from None
     for key, value in settings.items():
         *tables, name = key.split(".")
-        table = wanted
-        for part in tables:
-            table = table.setdefault(part, {})
-            if not isinstance(table, dict):
+        table: Any = document
+        for depth, part in enumerate(tables):
+            if part not in table:
+                _add(table, part, _new_table(table, is_parent=depth < len(tables) - 1))
+            table = table[part]
+            if not isinstance(table, Mapping):
                 raise RecipeError(f"'{part}' in {path} is not a table, so it can't hold {key}")
-        table[name] = value
-        text = _with_line(text, ".".join(tables), name, to_toml({name: value}).strip())
-    if _parsed(text) != wanted:
-        text = to_toml(wanted).lstrip("\n")
+        if name in table:
+            table[name] = value
+        else:
+            _add(table, name, value)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, text.encode())
+        write_text(path, tomlkit.dumps(document))
 
 
-def _with_line(text: str, table: str, name: str, line: str) -> str:
-    """The text with a line for ``name`` in ``[table]``, in place of the one it has."""
-    lines = text.splitlines()
-    headers = [i for i, old in enumerate(lines) if old.lstrip().startswith("[")]
-    start = next((i for i in headers if lines[i].partition("#")[0].strip() == f"[{table}]"), None)
-    if start is None:
-        gap = [""] if lines else []
-        return "\n".join([*lines, *gap, f"[{table}]", line]) + "\n"
-    end = next((i for i in headers if i > start), len(lines))
-    for i in range(start + 1, end):
-        if re.match(rf"\s*{re.escape(name)}\s*=", lines[i]):
-            lines[i] = line
-            break
-    else:
-        # A comment at the end belongs to the table that follows.
-        said = [i for i in range(start, end) if lines[i].strip() and lines[i].strip()[0] != "#"]
-        lines.insert(said[-1] + 1, line)
-    return "\n".join(lines) + "\n"
+def _new_table(parent: Any, *, is_parent: bool) -> Any:
+    """An empty table; one that will only hold other tables gets no header of its own."""
+    if isinstance(parent, InlineTable):
+        return tomlkit.inline_table()
+    return tomlkit.table(is_super_table=is_parent)
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
+def _add(table: Any, name: str, value: Any) -> None:
+    """Add a key after the last one: a comment at the end of a table belongs to the next table."""
+    trailing: list[tuple[Any, Any]] = []
+    if isinstance(table, Table):
+        body = table.value.body
+        while body and isinstance(body[-1][1], Comment | Whitespace):
+            trailing.insert(0, body.pop())
+    table[name] = value
+    if trailing:
+        table.value.body.extend(trailing)

@@ -14,7 +14,7 @@ import torch
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
-from gsat.io.files import write_json
+from gsat.io.atomic import write_json
 from gsat.launch.progress import Progress
 from gsat.methods import METHODS, GSATMethod, Method
 from gsat.models import BACKBONES, InterpretableModel
@@ -261,8 +261,8 @@ def _run(
                 and device == "cpu"
             ):
                 version = {"results_version": RESULTS_VERSION}
-                pretrained = PretrainedCache.of(
-                    pretrained_cache, run, recipe, method, data.hash, **version
+                pretrained = PretrainedCache(pretrained_cache).entry(
+                    run, recipe, method, data.hash, **version
                 )
             loop = Loop(
                 method,

@@ -1,4 +1,4 @@
-"""Unpacking zips that may be hostile: only what was asked for, only where it was asked for."""
+"""Unpacking of zips that may be hostile: only the members asked for, only where asked for."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ BLOCK: Final = 1 << 20
 
 
 def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
-    """Unpack the named members of a zip, each to its path; nothing else is written.
+    """Unpack members of a zip, each to its path; nothing else is written.
 
-    A zip with names that lead out of a folder, or with links, is refused as a whole: whoever made
-    it meant no good.
+    A zip with links, or with names that lead out of its folder, is refused as a whole.
 
     Args:
-        archive: the zip. members: paths to write, by the names inside the zip.
-        name: what to call the zip in errors; its path if empty.
+        archive: The zip.
+        members: Paths to write to, by the names inside the zip.
+        name: What errors call the zip. (default: its path)
+
+    Raises:
+        DataError: If the zip is damaged or unsafe, lacks a member or unpacks to too many bytes.
     """
     name = name or str(archive)
     try:
         with zipfile.ZipFile(archive) as held:
             for info in held.infolist():
                 if why := _unsafe(info):
-                    raise DataError(f"{name} holds {info.filename!r}, {why}: not unpacked")
+                    raise DataError(f"{name} is not unpacked: it contains {info.filename!r}, {why}")
             chosen = [(_find(held, member, name), path) for member, path in members.items()]
             total = sum(info.file_size for info, _ in chosen)
             if total > LIMIT:
@@ -45,7 +48,8 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
 
 
 def _unsafe(info: zipfile.ZipInfo) -> str:
-    path = PureWindowsPath(info.filename)  # knows both slashes, and drives
+    """Why a member must not be unpacked; empty if it may be."""
+    path = PureWindowsPath(info.filename)  # understands both slashes, and drives
     if path.anchor or ".." in path.parts:
         return "which leads out of its folder"
     if stat.S_ISLNK(info.external_attr >> 16):
@@ -55,20 +59,20 @@ def _unsafe(info: zipfile.ZipInfo) -> str:
 
 def _find(held: zipfile.ZipFile, member: str, name: str) -> zipfile.ZipInfo:
     if member not in held.namelist():
-        raise DataError(f"{name} does not hold '{member}'")
+        raise DataError(f"{name} does not contain '{member}'")
     info = held.getinfo(member)
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(f"{name} holds '{member}' encrypted or packed in an unusual way")
+        raise DataError(f"{name} contains '{member}' encrypted or in an unsupported compression")
     return info
 
 
 def _blocks(held: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Iterator[bytes]:
-    """The bytes of a member: no more than the zip declares, and with the checksum it declares."""
+    """The bytes of a member; zipfile checks its declared size and checksum."""
     try:
         with held.open(info) as source:
             while block := source.read(BLOCK):
                 yield block
-    except Exception as error:  # zipfile lets damage through as errors of many kinds
+    except Exception as error:  # zipfile raises errors of many kinds for damaged files
         raise _damaged(name, error) from error
 
 

@@ -1,24 +1,32 @@
-"""Downloads into the cache: a file gets its name when it is whole and checked."""
+"""Downloads into the cache: a file gets its name when it is complete and checked."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 from gsat.datasets.fetch.archive import unpack
-from gsat.datasets.fetch.raw_files import RawFile, cache_folder
-from gsat.datasets.fetch.transfer import Broken, Transfer
+from gsat.datasets.fetch.raw_files import RawFile
+from gsat.datasets.fetch.transfer import Transfer, TransferError
 from gsat.errors import DataError, DataNotFoundError
+from gsat.io.atomic import move_into_place
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import sha256
+from gsat.io.locks import open_locked
 
 
 def fetch(files: Sequence[RawFile]) -> None:
-    """Download files into the cache's ``raw`` folder; the members of one zip come together."""
+    """Download files into the cache's ``raw`` folder; members of one zip are downloaded together.
+
+    Args:
+        files: Raw files with a ``url``.
+
+    Raises:
+        DataNotFoundError: If the server can't be reached or has no such file.
+        DataError: If it sent another file than expected, or the cache can't be written to.
+    """
     groups: dict[str, list[RawFile]] = {}
     for file in files:
         groups.setdefault(file.url if file.member else file.path, []).append(file)
@@ -42,7 +50,7 @@ def _fetch_file(file: RawFile) -> None:
     def finish(partial: Path) -> None:
         if why := file.mismatch(partial):
             raise DataError(f"{file.url} sent another file than expected: {why}")
-        partial.replace(file.home)
+        move_into_place(partial, file.home)
 
     download(file.url, _partial(file.home), finish, done=file.home.is_file, size=file.size)
 
@@ -62,13 +70,12 @@ def _fetch_members(url: str, files: Sequence[RawFile]) -> None:
                 if why := file.mismatch(parts[file.member]):
                     raise DataError(f"{url} sent another {file.member} than expected: {why}")
             for file in files:
-                parts[file.member].replace(file.home)
+                move_into_place(parts[file.member], file.home)
         finally:
             for part in parts.values():
                 part.unlink(missing_ok=True)
 
-    name = hashlib.sha256(url.encode()).hexdigest()[:16]
-    archive = cache_folder() / "raw" / f"{name}.zip"
+    archive = cache_folder() / "raw" / f"{sha256(url.encode())[:16]}.zip"
     download(url, _partial(archive), finish, done=done, size=files[0].size)
 
 
@@ -84,20 +91,30 @@ def download(
     done: Callable[[], bool],
     size: int = 0,
 ) -> None:
-    """Download ``url`` to ``partial``, going on where an earlier call broke off.
+    """Download ``url`` to ``partial``, resuming where an earlier call was interrupted.
+
+    Several processes may ask for the same file: ``partial`` is locked, the others wait.
 
     Args:
-        url: http or https.
-        partial: where the bytes gather; one process at a time works on it.
-        finish: checks the whole file and moves it away.
-        done: whether another process has finished it meanwhile.
-        size: bytes expected; 0 if unknown.
+        url: An http or https address.
+        partial: The file that the bytes are written to; it stays if the download can be resumed.
+        finish: Checks the complete file and moves it into place.
+        done: Whether another process has finished the download.
+        size: Expected bytes; 0 if unknown. (default: 0)
+
+    Raises:
+        DataNotFoundError: If the server can't be reached or has no such file.
+        DataError: If it sent another file than expected.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DataError(f"can't download {url}: only http and https addresses are taken")
+        raise DataError(f"can't download {url}: only http and https addresses are accepted")
     partial.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(partial, done) as handle:
-        if handle is None:
+    if done():
+        return
+    # The lock is on the partial file itself, so it ends with its owner and leaves nothing behind.
+    with open_locked(partial) as handle:
+        if done():  # by the process that held the lock before
+            partial.unlink(missing_ok=True)
             return
         transfer = Transfer(url, handle, partial, size)
         keep = False
@@ -105,41 +122,14 @@ def download(
             transfer.run()
             os.fsync(handle.fileno())
             finish(partial)
-        except (Broken, KeyboardInterrupt) as error:
+        except (TransferError, KeyboardInterrupt) as error:
             keep = transfer.resumable()
             if isinstance(error, KeyboardInterrupt):
                 raise
-            later = "try again to go on from there" if keep else "try again later"
+            later = "try again to resume from there" if keep else "try again later"
             raise DataNotFoundError(f"can't download {url}: {error}; {later}") from error
         finally:
             if not keep:
-                # The partial last: once it is gone, another process begins anew, with its own note.
+                # The partial file last: once it is gone, another process starts anew with its own.
                 transfer.note.unlink(missing_ok=True)
                 partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone(partial: Path, done: Callable[[], bool]) -> Iterator[IO[bytes] | None]:
-    """The partial file, open and locked; None once another process has done the work.
-
-    The lock is on the file itself, so it ends with its owner and leaves nothing behind.
-    """
-    while not done():
-        with partial.open("ab") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            # Its last owner may have moved the file away, or removed it, while we waited.
-            if not _is_at(handle, partial):
-                continue
-            if done():
-                partial.unlink(missing_ok=True)
-                break
-            yield handle
-            return
-    yield None
-
-
-def _is_at(handle: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
-    except FileNotFoundError:
-        return False

@@ -1,4 +1,4 @@
-"""Bytes over HTTP into a file, in as many attempts as it takes, going on where one broke off."""
+"""Transfers over HTTP into a file, in several attempts that resume where the last one stopped."""
 
 from __future__ import annotations
 
@@ -18,21 +18,27 @@ from urllib.parse import urlsplit
 from gsat import __version__
 from gsat.errors import DataError, DataNotFoundError
 
-PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second and every later attempt
+PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second attempt and later ones
 TIMEOUT: Final = 30.0  # seconds without a byte
 BLOCK: Final = 1 << 16
 TEMPORARY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
-class Broken(Exception):
-    """A transfer broke off and may be tried again."""
+class TransferError(Exception):
+    """A transfer failed and may be tried again."""
 
 
 class Transfer:
-    """The bytes of one address on their way into one file.
+    """A transfer of one address into one file.
 
-    Beside the file lies a note of what the server called this version of it: only that version
-    is gone on with.
+    A note beside the file records which version of it the server sent (its ETag or date): only the
+    same version is resumed.
+
+    Args:
+        url: The address.
+        handle: The file, open for appending.
+        partial: Its path; the note is ``partial`` with ``.json`` appended.
+        size: Expected bytes; 0 if unknown.
     """
 
     def __init__(self, url: str, handle: IO[bytes], partial: Path, size: int) -> None:
@@ -43,25 +49,31 @@ class Transfer:
         self.answered = False
 
     def run(self) -> None:
-        """Get all of it, in several attempts if need be."""
+        """Transfer all bytes, in several attempts if necessary.
+
+        Raises:
+            TransferError: If the last attempt failed, too; it may succeed later.
+            DataNotFoundError: If the server has no such file.
+            DataError: If the file has another size than expected.
+        """
         with _progress(self.url) as show:
             for pause in PAUSES:
                 try:
                     return self._attempt(show)
-                except Broken:
-                    if not self.answered:  # nobody there: no use in waiting
+                except TransferError:
+                    if not self.answered:  # no such server: waiting would not help
                         raise
                     time.sleep(pause)
             self._attempt(show)
 
     def resumable(self) -> bool:
-        """Whether a later call can go on from what is here."""
+        """Whether a later call can resume the transfer."""
         return self.handle.seek(0, os.SEEK_END) > 0 and self._noted()[0] != ""
 
     def _attempt(self, show: Callable[[int, int], None]) -> None:
         version, total = self._noted()
         have = self.handle.seek(0, os.SEEK_END) if version else 0
-        if have and have == total:  # killed when all was there
+        if have and have == total:  # killed after the last byte
             return
         headers = {"User-Agent": f"gsat/{__version__}", "Accept-Encoding": "identity"}
         if have:
@@ -74,7 +86,7 @@ class Transfer:
                 self._restart(_version_of(response), total)
             elif not (have and _continues(response, have, version)):
                 self._restart()
-                raise Broken("the server sent another part than was asked for")
+                raise TransferError("the server sent another range than was asked for")
             total = have + rest if rest else total
             if self.size and total and total != self.size:
                 raise self._wrong_size(total)
@@ -86,7 +98,7 @@ class Transfer:
                 if self.size and have > self.size:
                     raise self._wrong_size(f"more than {self.size}")
         if have < total:
-            raise Broken(f"the connection broke after {have} of {total} bytes")
+            raise TransferError(f"the connection was lost after {have} of {total} bytes")
         if self.size and have != self.size:
             raise self._wrong_size(have)
 
@@ -96,31 +108,31 @@ class Transfer:
         except urllib.error.HTTPError as error:
             error.close()
             self.answered = True
-            said = f"the server says {error.code} {responses.get(error.code, '')}".rstrip()
+            answer = f"the server answered {error.code} {responses.get(error.code, '')}".rstrip()
             if error.code == 416 and request.has_header("Range"):
-                self._restart()  # what we have is longer than the file is now
+                self._restart()  # what we have is longer than the file on the server
             elif error.code not in TEMPORARY:
-                raise DataNotFoundError(f"can't download {self.url}: {said}") from error
-            raise Broken(said) from error
+                raise DataNotFoundError(f"can't download {self.url}: {answer}") from error
+            raise TransferError(answer) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise Broken(_reason(error)) from error
+            raise TransferError(_reason(error)) from error
         self.answered = True
         return response
 
     def _restart(self, version: str = "", total: int = 0) -> None:
-        """Forget what is here: first the bytes, then the note, so that a kill does no harm."""
+        """Discard what is here: first the bytes, then the note, so that a kill does no harm."""
         self.handle.truncate(0)
         note = {"url": self.url, "version": version, "total": total}
         self.note.write_text(json.dumps(note), "utf-8")
 
     def _noted(self) -> tuple[str, int]:
-        """The version that is here and its size; an empty version can't be gone on with."""
+        """The version in the file and its size; an empty version can't be resumed."""
         try:
             note = json.loads(self.note.read_text("utf-8"))
             if note["url"] == self.url:
                 return str(note["version"]), int(note["total"])
         except (FileNotFoundError, ValueError, TypeError, KeyError):
-            pass  # killed while it was written
+            pass  # missing, or killed while it was written
         return "", 0
 
     def _wrong_size(self, found: int | str) -> DataError:
@@ -130,7 +142,7 @@ class Transfer:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Takes http and https only, also where a server redirects to; proxies of the environment."""
+    """An opener for http and https only, redirects included; it uses the environment's proxies."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -146,13 +158,13 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _version_of(response: HTTPResponse) -> str:
-    """A name for exactly these bytes: a strong ETag or the date; empty where there is neither."""
+    """What identifies these bytes: a strong ETag or the date; empty if there is neither."""
     tag = response.headers.get("ETag", "")
     return tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
 
 
 def _continues(response: HTTPResponse, have: int, version: str) -> bool:
-    """Whether the answer is the rest of what we have; not every server minds If-Range."""
+    """Whether a response is the rest of what we have; not every server heeds If-Range."""
     header = "ETag" if version.startswith('"') else "Last-Modified"
     same = response.headers.get(header, version) == version
     return same and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
@@ -163,7 +175,7 @@ def _blocks(response: HTTPResponse) -> Iterator[bytes]:
         while block := response.read(BLOCK):
             yield block
     except (OSError, HTTPException) as error:
-        raise Broken(f"the connection broke: {_reason(error)}") from error
+        raise TransferError(f"the connection was lost: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -174,7 +186,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _progress(url: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows bytes done and total: a bar on a terminal, nothing elsewhere."""
+    """Yield a function that shows bytes done and total: a bar on a terminal, else nothing."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

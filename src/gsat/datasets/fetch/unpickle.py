@@ -1,8 +1,8 @@
-"""Published pickles, read without running what they ask for: plain values and numpy arrays only.
+"""Safe reading of published pickles: plain values and numpy arrays only, no code is run.
 
-A pickle is a program. It may name any function and call it, so the names are answered here with
-functions of our own, and arrays are made from bytes by ``numpy.frombuffer``. Numpy's own ways to
-restore a pickled array or dtype are not used: they believe what the pickle says of its memory.
+A pickle is a program that may name any function and call it. Here the few names it may use are
+resolved to functions of this module, and arrays are made from bytes by ``numpy.frombuffer``. The
+functions of NumPy that restore an array or dtype are not used: they trust what the pickle says.
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ NUMBERS_AND_TEXT: Final = re.compile(
 
 
 def load_pickle(path: Path) -> Any:
-    """What a pickle holds, of any protocol, also one written by Python 2.
+    """Read a pickle of any protocol, including those written by Python 2.
 
     Lists, tuples, dicts, sets, numbers, text, bytes, numpy scalars and arrays (also of such
-    objects, but not of records) are read; anything else is an error, and nothing of it is run.
+    objects, but not of records) are read; anything else is an error, and no code is run.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its content.
+
+    Raises:
+        DataError: If the file can't be read, is damaged or contains anything else.
     """
     try:
         with path.open("rb") as handle:
@@ -42,7 +51,7 @@ def load_pickle(path: Path) -> Any:
 
 
 class _Refused(pickle.UnpicklingError):
-    """The pickle asks for something that no data set needs."""
+    """The pickle contains something that no data set needs."""
 
 
 class _Reader(pickle.Unpickler):
@@ -54,7 +63,7 @@ class _Reader(pickle.Unpickler):
 
 
 class _Callable:
-    """What a name in a pickle stands for: it can be called, but neither changed nor subclassed."""
+    """What a name in a pickle resolves to: callable, but neither mutable nor a class."""
 
     __slots__ = ("_make",)
     _make: Callable[..., Any]
@@ -73,7 +82,7 @@ class _Callable:
 
 
 class _Dtype:
-    """Stands for a dtype while a pickle is read."""
+    """Stand-in for a dtype while a pickle is read."""
 
     __slots__ = ("value",)
     __hash__ = None  # type: ignore[assignment]
@@ -92,7 +101,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for an array while a pickle is read."""
+    """Stand-in for an array while a pickle is read."""
 
     __slots__ = ("value",)
     __hash__ = None  # type: ignore[assignment]
@@ -117,18 +126,18 @@ def _from_list(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
     if not isinstance(data, list):
         raise _Refused("an array's content is not a list")
     flat = np.empty(len(data), dtype=object)
-    for position, item in enumerate(data):  # one by one: numpy would look into lists
+    for position, item in enumerate(data):  # one by one: numpy would unpack nested lists
         flat[position] = item
     return _shaped(flat, shape, order)
 
 
 def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
-    if isinstance(data, str):  # Python 2 knew no bytes
+    if isinstance(data, str):  # from Python 2, which had no bytes
         data = data.encode("latin1")
     real = _real(dtype)
     if real.hasobject or not isinstance(data, bytes | bytearray):
         raise _Refused("an array's content is not bytes")
-    # A copy in this machine's byte order, which torch asks for, and which may be written to.
+    # A writable copy in this machine's byte order, which torch requires.
     return _shaped(np.frombuffer(data, real), shape, order).astype(real.newbyteorder("="))
 
 
@@ -167,7 +176,7 @@ def _never(*_: Any) -> NoReturn:
 
 ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
     ("numpy", "dtype"): _Callable(_Dtype),
-    ("numpy", "ndarray"): _Callable(_never),  # only an argument of the next
+    ("numpy", "ndarray"): _Callable(_never),  # only as an argument of the next
     ("numpy.core.multiarray", "_reconstruct"): _Callable(_reconstruct),
     ("numpy.core.multiarray", "scalar"): _Callable(_scalar),
     ("numpy.core.numeric", "_frombuffer"): _Callable(_frombuffer),
@@ -183,17 +192,17 @@ ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
 
 
 class _Plain:
-    """Copies what was read with arrays in the place of their stand-ins; refuses what is not plain.
+    """Copies what was read, with arrays in place of their stand-ins; refuses what is not plain.
 
-    What a pickle holds in two places is copied once: a small pickle can hold a list of lists of
-    lists … that is astronomically large when written out.
+    An object that a pickle refers to twice is copied once: a small pickle can hold a list of lists
+    of lists … that is astronomically large when written out.
     """
 
     def __init__(self) -> None:
         self.made: dict[int, Any] = {}
 
     def copy(self, value: Any) -> Any:
-        """A plain value like ``value``."""
+        """Copy a value, with arrays in place of stand-ins."""
         if type(value) in PLAIN or isinstance(value, np.generic):
             return value
         if id(value) not in self.made:

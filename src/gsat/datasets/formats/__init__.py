@@ -1,1 +1,1 @@
-"""File formats that graphs can be read from."""
+"""File formats that graphs are read from."""

@@ -1,4 +1,4 @@
-"""Graphs in a JSON-lines file, plain or gzipped: one object per line (the keys: docs/data.md)."""
+"""Graphs in a JSON-lines file, plain or gzipped: one object per line (keys: docs/data.md)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from gsat.datasets.splits import MARKS, NAMES
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.graphs.store import ranges
+from gsat.graphs.build import ranges
 
 Array = NDArray[Any]
 
-# Columns of numbers: what has a row, and how many dimensions they have.
+# Arrays of numbers: what has a row each, and how many dimensions they have.
 _COLUMNS: Final = {
     "x": ("node", 2),
     "node_truth": ("node", 1),
@@ -30,19 +30,29 @@ _COLUMNS: Final = {
 KEYS: Final = (
     "num_nodes", "edge_index", "edges", *_COLUMNS, "y", "node_y", "split", "id", "smiles"
 )  # fmt: skip
-MOST_NODES: Final = 1 << 28  # of a graph; above that, a number was mistyped, or is an identifier
-_CHUNK: Final = 4096  # graphs whose small arrays wait to be joined
+MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
+_CHUNK: Final = 4096  # small arrays that are concatenated at a time
 
 
 def read(path: Path) -> GraphStore:
-    """The graphs of the file, edges in its order; memory is that of the arrays."""
+    """Read a file of graphs; memory is that of the arrays.
+
+    Args:
+        path: The file, gzipped if its name ends in ``.gz``.
+
+    Returns:
+        The graphs, with their edges in the order of the file.
+
+    Raises:
+        DataError: If the file can't be read, or a line is malformed; the message names the line.
+    """
     reader = _Reader()
     number = 0
     try:
         for number, line in _lines(path):
             reader.add(_object(line), number)
         if not reader.lines:
-            raise DataError(f"{path} holds no graphs; one JSON object per line is needed")
+            raise DataError(f"{path} contains no graphs; it must have one JSON object per line")
         return reader.store()
     except _Wrong as error:
         at = reader.lines[error.graph] if error.graph is not None else number
@@ -53,7 +63,7 @@ def read(path: Path) -> GraphStore:
 
 
 class _Wrong(Exception):
-    """What is wrong with a graph: the one being read, or an earlier one."""
+    """What is wrong with a graph: the one being read, or an earlier one by its number."""
 
     def __init__(self, why: str, graph: int | None = None) -> None:
         super().__init__(why)
@@ -61,7 +71,7 @@ class _Wrong(Exception):
 
 
 class _Column:
-    """Rows of the graphs that have some, as few large arrays; and which graphs these are."""
+    """The rows of one array, gathered in a few large arrays, and the graphs they belong to."""
 
     def __init__(self) -> None:
         self.joined: list[Array] = []
@@ -72,7 +82,7 @@ class _Column:
     def add(self, graph: int, rows: Array) -> None:
         self.graphs.append(graph)
         if not len(rows):
-            return  # no rows have no width
+            return  # an array without rows has no width
         if self.width is None:
             self.width = rows.shape[1:]
         if rows.shape[1:] != self.width:
@@ -86,7 +96,7 @@ class _Column:
         self.waiting = []
 
     def spread(self, ptr: Array, missing: float) -> Array:
-        """[ptr[-1], …]: the rows at the places of their graphs, ``missing`` elsewhere."""
+        """All rows at the places of their graphs, ``[ptr[-1], …]``; ``missing`` elsewhere."""
         if self.waiting:
             self._join()
         rows = np.concatenate(self.joined) if self.joined else np.zeros(0, np.float32)
@@ -99,23 +109,23 @@ class _Column:
 
 
 class _Reader:
-    """Flat columns, filled graph by graph."""
+    """Flat arrays, filled graph by graph."""
 
     def __init__(self) -> None:
         self.lines: list[int] = []  # of each graph
         self.nodes, self.edges = [0], [0]  # of each graph, after a first 0
         self.columns: dict[str, _Column] = {}
         self.texts: dict[str, list[Any]] = {"id": [], "smiles": []}
-        self.names: dict[str, int] = {}  # of classes, as they come
+        self.names: dict[str, int] = {}  # of classes, in the order of their appearance
         self.numbers = False  # whether a label was a number
 
     def add(self, graph: dict[str, Any], line: int) -> None:
-        """Check a graph and keep its rows."""
+        """Check a graph and add its rows."""
         edges = _edge_list(graph)
         nodes = _num_nodes(graph, edges)
         if edges.size and (edges.min() < 0 or edges.max() >= nodes):
             u, v = edges[((edges < 0) | (edges >= nodes)).any(axis=1)][0]
-            raise _Wrong(f"an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
+            raise _Wrong(f"it has an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
         self._keep("edges", edges)
         for name, (per, dimensions) in _COLUMNS.items():
             if graph.get(name) is not None:
@@ -144,14 +154,14 @@ class _Reader:
             _check_rows(rows, "node_y", nodes, "node")
             self._keep("node_y", rows)
         if "y" in self.columns and "node_y" in self.columns:
-            raise _Wrong("either graphs have labels ('y') or nodes have ('node_y'), not both")
+            raise _Wrong("labels are of graphs ('y') or of nodes ('node_y'), not of both")
 
     def _codes(self, value: Any, name: str, depth: int) -> Array:
-        """Labels as numbers, NaN where missing; a text by the order in which it came first."""
+        """Labels as numbers, NaN where missing; texts are numbered as they appear."""
         if isinstance(value, list) and depth:
             parts = [self._codes(part, name, depth - 1) for part in value]
             if len({part.shape for part in parts}) > 1:
-                raise _Wrong(f"'{name}' holds lists of different lengths")
+                raise _Wrong(f"'{name}' contains lists of different lengths")
             return np.stack(parts) if parts else np.zeros(0)
         if value is None:
             return np.array(np.nan)
@@ -160,9 +170,9 @@ class _Reader:
         elif isinstance(value, (bool, int, float)):
             code, self.numbers = _as_float(value, name), True
         else:
-            raise _Wrong(f"'{name}' holds numbers, texts or null, not {value!r}")
+            raise _Wrong(f"'{name}' must be numbers, texts or null, not {value!r}")
         if self.names and self.numbers:
-            raise _Wrong(f"'{name}' is {value!r}: labels are all texts or all numbers")
+            raise _Wrong(f"'{name}' is {value!r}; labels must be all texts or all numbers")
         return np.array(code, dtype=np.float64)
 
     def _add_split(self, graph: dict[str, Any], nodes: int) -> None:
@@ -172,14 +182,14 @@ class _Reader:
         marks = value if isinstance(value, list) else [value]
         for mark in marks:
             if not isinstance(mark, (str, type(None))) or mark not in MARKS:
-                raise _Wrong(f"'split' is one of {', '.join(NAMES)} or null, not {mark!r}")
+                raise _Wrong(f"'split' must be one of {', '.join(NAMES)} or null, not {mark!r}")
         rows = np.array([MARKS[mark] for mark in marks], dtype=np.int64)
         if isinstance(value, list):
             _check_rows(rows, "split", nodes, "node")
         self._keep("node_split" if isinstance(value, list) else "split", rows)
 
     def store(self) -> GraphStore:
-        """All of it, as a store."""
+        """Make a store of all graphs."""
         graphs, columns = len(self.lines), self.columns
         node_ptr, edge_ptr = np.cumsum(self.nodes), np.cumsum(self.edges)
         graph_ptr = np.arange(graphs + 1)
@@ -221,11 +231,11 @@ class _Reader:
         without = np.flatnonzero(~has & (counts > 0))
         if len(without):
             raise _Wrong(
-                f"there is no '{name}' although others have it; give all or none", int(without[0])
+                f"it has no '{name}' although others have; give all or none", int(without[0])
             )
 
     def _labels(self, codes: Array) -> Array:
-        """Classes by the alphabet, and whole numbers as such."""
+        """Number classes alphabetically, and turn whole numbers into integers."""
         known = ~np.isnan(codes)
         if self.names:
             place = np.empty(len(self.names))
@@ -247,19 +257,19 @@ def _object(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:  # ValueError: also a number of 4301 digits
-        raise _Wrong(f"this is not JSON ({error})") from None
+        raise _Wrong(f"it is not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise _Wrong(f"a graph is a JSON object {{…}}, not a {type(found).__name__}")
+        raise _Wrong(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
     for key in found:
         if key not in KEYS:
-            raise _Wrong(f"there is no key '{key}': there are {', '.join(KEYS)}")
+            raise _Wrong(f"'{key}' is not a key; the keys are {', '.join(KEYS)}")
     return found
 
 
 def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
-    """[E, 2], source and destination."""
+    """Sources and destinations, ``[E, 2]``."""
     if ("edges" in graph) == ("edge_index" in graph):
-        raise _Wrong("a graph has either 'edges' (a list of pairs) or 'edge_index' (two lists)")
+        raise _Wrong("it must have either 'edges' (a list of pairs) or 'edge_index' (two lists)")
     name = "edges" if "edges" in graph else "edge_index"
     rows = _numbers(graph[name], name, 2)
     if rows.size == 0:
@@ -267,9 +277,9 @@ def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
     rows = rows.T if name == "edge_index" else rows
     if rows.shape[1] != 2:
         wanted = "[2, E]" if name == "edge_index" else "[E, 2]"
-        raise _Wrong(f"'{name}' has the shape {wanted}, not {list(np.shape(graph[name]))}")
+        raise _Wrong(f"'{name}' must have shape {wanted}, not {list(np.shape(graph[name]))}")
     if rows.dtype.kind not in "iu":
-        raise _Wrong(f"'{name}' holds whole numbers from 0 on")
+        raise _Wrong(f"'{name}' must contain integers from 0 on")
     return rows.astype(np.int64)
 
 
@@ -277,7 +287,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
     given = graph.get("num_nodes")
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-            raise _Wrong(f"'num_nodes' is a whole number, not {given!r}")
+            raise _Wrong(f"'num_nodes' must be an integer, not {given!r}")
         return _not_too_many(given)
     for name in ("x", "node_y", "node_truth"):
         if isinstance(graph.get(name), list):
@@ -287,7 +297,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
 
 def _not_too_many(nodes: int) -> int:
     if nodes > MOST_NODES:
-        raise _Wrong(f"{nodes} nodes; a graph has at most {MOST_NODES}, numbered from 0")
+        raise _Wrong(f"it has {nodes} nodes; at most {MOST_NODES} are allowed, numbered from 0")
     return nodes
 
 
@@ -295,23 +305,23 @@ def _as_float(value: float, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise _Wrong(f"'{name}' holds a number that is too large: {str(value)[:12]}…") from None
+        raise _Wrong(f"'{name}' contains a number that is too large: {str(value)[:12]}…") from None
 
 
 def _numbers(value: Any, name: str, dimensions: int) -> Array:
     try:
         rows = np.asarray(value)
     except ValueError:
-        raise _Wrong(f"'{name}' holds lists of different lengths") from None
+        raise _Wrong(f"'{name}' contains lists of different lengths") from None
     if rows.dtype.kind not in "iufb":
-        raise _Wrong(f"'{name}' holds numbers only")
+        raise _Wrong(f"'{name}' must contain numbers only")
     if dimensions == 2 and rows.ndim == 1 and name not in ("edges", "edge_index"):
         rows = rows[:, None]
     if rows.size and rows.ndim != dimensions:
-        raise _Wrong(f"'{name}' has the shape {list(rows.shape)}, not {dimensions} dimensions")
+        raise _Wrong(f"'{name}' has shape {list(rows.shape)}, not {dimensions} dimensions")
     return rows
 
 
 def _check_rows(rows: Array, name: str, count: int, per: str) -> None:
     if rows.ndim == 0 or len(rows) != count:
-        raise _Wrong(f"'{name}' has the shape {list(rows.shape)} where it has {count} {per}s")
+        raise _Wrong(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")

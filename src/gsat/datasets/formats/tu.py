@@ -1,8 +1,8 @@
-"""Graphs in the text tables of the TU collection: a folder, or a zip of one.
+"""Graphs in the text tables of the TU collection, in a folder or a zip.
 
 ``NAME_A.txt`` lists edges, ``NAME_graph_indicator.txt`` the graph of each node; nodes and graphs
-are numbered from 1. Labels, attributes and the truth (``NAME_edge_gt.txt``) stand in tables of
-their own, one row per graph, node or edge.
+are numbered from 1. Labels, attributes and the truth (``NAME_edge_gt.txt``) are in further tables,
+with one row per graph, node or edge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gsat.graphs import GraphStore
 
 Tables = dict[str, NDArray[Any]]
 
-# What a row of each table is about.
+# What has a row in each table.
 TABLES: Final = {
     "A": "edge",
     "graph_indicator": "node",
@@ -37,17 +37,24 @@ TABLES: Final = {
     "edge_attributes": "edge",
     "edge_gt": "edge",
 }
-MOST_KINDS: Final = 10_000  # of labels that become features, one-hot
+MOST_KINDS: Final = 10_000  # distinct labels that are encoded one-hot
 _NEEDED: Final = ("A", "graph_indicator")
 
 
 def is_tu(path: Path) -> bool:
-    """Whether a folder holds such tables."""
+    """Whether a path is a folder with TU tables."""
     return path.is_dir() and any(path.glob("*_A.txt"))
 
 
 def files(path: Path) -> list[Path]:
-    """The files that make up the graphs: the zip, or the tables of the folder."""
+    """List the files that the graphs are read from.
+
+    Args:
+        path: A zip or a folder.
+
+    Returns:
+        The zip itself, or the tables in the folder.
+    """
     if not path.is_dir():
         return [path]
     name = _name([file.name for file in path.iterdir()])
@@ -56,10 +63,19 @@ def files(path: Path) -> list[Path]:
 
 
 def read(path: Path) -> GraphStore:
-    """The graphs of a folder or zip, edges in the file's order.
+    """Read the graphs of a folder or zip.
 
-    ``x`` is node attributes, then node labels one-hot; ``edge_attr`` the same of edges; ``y`` is
-    graph attributes if there are any, else graph labels.
+    ``x`` is node attributes, then one-hot node labels; ``edge_attr`` likewise; ``y`` is graph
+    attributes if there are any, else graph labels.
+
+    Args:
+        path: A zip or a folder.
+
+    Returns:
+        The graphs, with their edges in the order of the file.
+
+    Raises:
+        DataError: If a table is missing or malformed; the message names the line.
     """
     try:
         tables = read_tables(path, TABLES)
@@ -80,14 +96,21 @@ def read(path: Path) -> GraphStore:
 
 
 def read_tables(path: Path, wanted: Collection[str]) -> Tables:
-    """The tables by name, [rows, columns], checked against each other.
+    """Read tables and check them against each other.
 
-    ``A`` and ``graph_indicator`` come as ``edge_index`` [2, E] (numbered from 0 within each graph),
-    ``node_ptr`` and ``edge_ptr`` [G + 1]. Rows of edges are sorted by graph, and within a graph as
-    in the file.
+    ``A`` and ``graph_indicator`` are returned as ``edge_index`` ``[2, E]`` (numbered from 0 within
+    each graph), ``node_ptr`` and ``edge_ptr`` ``[G + 1]``. Rows of edges are sorted by graph, and
+    within a graph as in the file.
 
     Args:
-        wanted: the tables to read, where they are there.
+        path: A zip or a folder.
+        wanted: The tables to read; missing ones are left out.
+
+    Returns:
+        Arrays by the name of the table, ``[rows, columns]``.
+
+    Raises:
+        DataError: If a table is missing or malformed; the message names the line.
     """
     tables = _parse(path, wanted)
     graph_of = _whole(tables.pop("graph_indicator"), "graph_indicator")[:, 0] - 1
@@ -99,20 +122,19 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
     for name, rows in tables.items():
         if len(rows) != counts[TABLES[name]]:
             raise _unfit(
-                f"{name} has {len(rows)} rows where there are {counts[TABLES[name]]} "
-                f"{TABLES[name]}s"
+                f"{name} has {len(rows)} rows, but there are {counts[TABLES[name]]} {TABLES[name]}s"
             )
     wrong = np.flatnonzero((graph_of < 0) | (graph_of >= graphs))
     if len(wrong):
         row = int(wrong[0])
         raise _unfit(
             f"graph_indicator, line {row + 1}: there is no graph {graph_of[row] + 1}, "
-            f"there are 1 to {graphs}"
+            f"graphs are 1 to {graphs}"
         )
     wrong = np.flatnonzero(np.diff(graph_of) < 0)
     if len(wrong):
         raise _unfit(
-            f"graph_indicator, line {int(wrong[0]) + 2}: the nodes of a graph must stand together"
+            f"graph_indicator, line {int(wrong[0]) + 2}: the nodes of a graph must be consecutive"
         )
     wrong = np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=0))
     if len(wrong):
@@ -124,7 +146,7 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
     if len(wrong):
         row = int(wrong[0])
         raise _unfit(
-            f"A, line {row + 1}: an edge joins graph {graph_of[src[row]] + 1} "
+            f"A, line {row + 1}: an edge connects graph {graph_of[src[row]] + 1} "
             f"and graph {graph_of[dst[row]] + 1}"
         )
     edge_graph = graph_of[src]
@@ -150,7 +172,7 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
                 member = next((m for m in members if Path(m).name == file), None)
                 if member is not None:
                     if archive and archive.getinfo(member).file_size > LIMIT:
-                        raise DataError(f"{file} unpacks to more than {LIMIT} bytes; unpack it")
+                        raise DataError(f"{file} unpacks to over {LIMIT} bytes; unpack the zip")
                     raw = archive.read(member) if archive else (path / member).read_bytes()
                     tables[table] = _table(raw, file)
         except (
@@ -171,14 +193,14 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
 
 
 def _table(raw: bytes, file: str) -> NDArray[Any]:
-    """[rows, columns]: int64, or float64 where a number has a fraction."""
+    """Parse a table, ``[rows, columns]``: int64, or float64 if a number has a fraction."""
     text = raw.decode("ascii")
     if not text.strip():
         return np.zeros((0, 2 if file.endswith("_A.txt") else 1), dtype=np.int64)
     for kind in (np.int64, np.float64):
         try:
             with warnings.catch_warnings():
-                # Some versions of numpy cut 0.5 down to a whole 0, and warn.
+                # Some versions of numpy truncate 0.5 to 0, and warn.
                 warnings.simplefilter("error")
                 return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", ndmin=2)
         except (ValueError, Warning):
@@ -194,7 +216,7 @@ def _first_bad_line(text: str, file: str) -> DataError:
         values = line.split(",")
         columns = columns or len(values)
         if len(values) != columns:
-            return DataError(f"{file}, line {number}: {len(values)} columns, before {columns}")
+            return DataError(f"{file}, line {number}: {len(values)} columns, not {columns}")
         for value in values:
             try:
                 float(value)
@@ -204,12 +226,12 @@ def _first_bad_line(text: str, file: str) -> DataError:
 
 
 def _name(members: list[str]) -> str:
-    # macOS puts a ._NAME_A.txt beside, which is no table.
+    # macOS adds a ._NAME_A.txt, which is not a table.
     tables = [m for m in members if m.endswith("_A.txt") and not m.startswith("._")]
     names = sorted({m.removesuffix("_A.txt") for m in tables})
     if len(names) != 1:
         found = f"those of {', '.join(names)}" if names else "none (no NAME_A.txt)"
-        raise DataError(f"it must hold the tables of one data set, and holds {found}")
+        raise DataError(f"it must contain the tables of one data set, not {found}")
     return names[0]
 
 
@@ -224,8 +246,8 @@ def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
             kinds = int(place.max(initial=0)) + 1
             if kinds > MOST_KINDS:
                 raise _unfit(
-                    f"{of}_labels run over {kinds} numbers, and each would be a feature; at most "
-                    f"{MOST_KINDS}, or give them as {of}_attributes"
+                    f"{of}_labels span {kinds} numbers, and each would be a feature; at most "
+                    f"{MOST_KINDS} are allowed: give them as {of}_attributes"
                 )
             one_hot = np.zeros((len(column), kinds), dtype=np.float32)
             one_hot[np.arange(len(column)), place] = 1
@@ -236,7 +258,7 @@ def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
 def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
     wrong = np.flatnonzero(~(np.isfinite(rows) & (rows == np.floor(rows))).all(axis=1))
     if len(wrong):
-        raise _unfit(f"{table}, line {int(wrong[0]) + 1}: a whole number was needed")
+        raise _unfit(f"{table}, line {int(wrong[0]) + 1}: it must be an integer")
     return rows.astype(np.int64)
 
 
@@ -245,4 +267,4 @@ def _pointer(owner: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 
 def _unfit(why: str) -> DataError:
-    return DataError(f"the tables do not fit: {why}")
+    return DataError(f"the tables do not fit together: {why}")

@@ -302,7 +302,6 @@ def both_directions(
 def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> GraphStore:
     """The graphs of sentences with word vectors ``[words, size]``."""
     from gsat.graphs import GraphStore
-    from gsat.graphs.words import FIELD, pack_words
 
     store = GraphStore.from_arrays(
         node_ptr=read.node_ptr,
@@ -314,7 +313,7 @@ def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> 
         meta={"classes": ["negative", "positive"], **meta},
     )
     # Set directly: `graph_fields` would turn each byte into eight.
-    store.arrays[f"graph.{FIELD}"] = pack_words(read.words)
+    store.arrays[f"graph.{WORDS}"] = encode_words(read.words)
     return store
 
 

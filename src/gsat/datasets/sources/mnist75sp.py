@@ -12,7 +12,6 @@ images. The first images are thus the same graphs whatever comes after them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -22,9 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from gsat.datasets.fetch.raw_files import RawFile, cache_folder
+from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError, MissingExtraError
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import sha256
 from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _computed(images: Path, labels: Path, wanted: int) -> Iterator[Piece]:
             f"not as many images of {SIDE} × {SIDE} as labels; get them again"
         )
     # Superpixels belong to the pixels and to the program that made them, not to a file's packing.
-    content = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
+    content = sha256(pixels.tobytes())[:16]
     folder = cache_folder() / "superpixels" / f"{content}-{version('scikit-image')}"
     chunks = []
     for first in range(0, total, CHUNK):

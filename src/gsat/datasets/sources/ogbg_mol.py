@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.datasets.fetch.raw_files import RawFile, require_all, sha256
+from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError
+from gsat.io.hashes import file_sha256
 from gsat.registry import register_dataset
 
 if TYPE_CHECKING:

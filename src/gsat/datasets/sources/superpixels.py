@@ -29,6 +29,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from gsat.errors import DataError, GSATError
+from gsat.io.atomic import atomic_write
 
 ASKED: Final = 95  # segments asked for at first; lowered by one until at most MOST are returned
 MOST: Final = 75
@@ -128,14 +129,11 @@ class Chunk:
         images = _images(self.images)[self.first : self.last]
         found = measure(images, np.stack([segment(image) for image in images]))
         out = Path(self.out)
-        partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            save_file(found._asdict(), partial)
-            partial.replace(out)
+            with atomic_write(out) as partial:
+                save_file(found._asdict(), partial)
         except (OSError, SafetensorError) as error:
-            with contextlib.suppress(OSError):
-                partial.unlink()
             raise DataError(
                 f"superpixels are kept in {out.parent}, where nothing can be written ({error}): "
                 f"make room, or set GSAT_CACHE to another folder"

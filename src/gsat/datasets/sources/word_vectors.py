@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import importlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -24,8 +23,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from gsat.datasets.fetch.raw_files import cache_folder, offline
 from gsat.errors import DataError, MissingExtraError
+from gsat.io.atomic import atomic_write
+from gsat.io.folders import cache_folder, offline
+from gsat.io.hashes import checksum, file_sha256
 
 MINILM: Final = "minilm"
 CHUNK: Final = 1024  # sentences to a file
@@ -151,8 +152,8 @@ class WordVectors:
         from rich.console import Console
         from rich.progress import track
 
-        text = hashlib.sha256(json.dumps([self.digest, CHUNK, list(sentences)]).encode())
-        folder = cache_folder() / "vectors" / text.hexdigest()[:16]
+        key = checksum([self.digest, CHUNK, list(sentences)])[:16]
+        folder = cache_folder() / "vectors" / key
         first = np.concatenate([[0], np.cumsum([len(words) for words in sentences])])
         vectors = np.empty((int(first[-1]), self.size), dtype=np.float16)
         starts = track(
@@ -220,8 +221,7 @@ def digest(folder: Path) -> str:
     parts = sorted({path for pattern in PARTS for path in folder.glob(pattern)})
     whole = hashlib.sha256()
     for path in parts:
-        with path.open("rb") as file:
-            whole.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+        whole.update(f"{path.name} {file_sha256(path)}".encode())
     return whole.hexdigest()[:16]
 
 
@@ -255,11 +255,8 @@ def _load_chunk(path: Path, shape: tuple[int, ...]) -> Half | None:
 
 def _save_chunk(path: Path, vectors: Half) -> None:
     """Write the vectors of a chunk, whole or not at all."""
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    try:
+    # A cache that can't be written costs time, not the run.
+    with contextlib.suppress(OSError, SafetensorError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"vectors": vectors}, partial)
-        partial.replace(path)
-    except (OSError, SafetensorError):  # a cache that can't be written costs time, not the run
-        with contextlib.suppress(OSError):
-            partial.unlink()
+        with atomic_write(path) as partial:
+            save_file({"vectors": vectors}, partial)

@@ -1,0 +1,61 @@
+"""Files of JSON lines to which several processes append."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gsat.io.disk import check_writable, disk_errors
+from gsat.io.locks import open_locked
+
+
+def append_line(path: Path, values: dict[str, Any], unless: Callable[[], bool]) -> bool:
+    """Append one JSON line to a file unless a condition holds.
+
+    Several processes may append to one file: it is locked while the condition is tested and the
+    line is written.
+
+    Args:
+        path: The file; it and its folder are created if missing.
+        values: Plain values; NaN and infinity are refused.
+        unless: Tested under the lock; if it returns true, nothing is written.
+
+    Returns:
+        Whether the line was appended.
+
+    Raises:
+        DiskError: If the file can't be written; half a line is never left in it.
+    """
+    line = json.dumps(values, allow_nan=False, ensure_ascii=False) + "\n"
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open_locked(path) as handle:
+            if unless():
+                return False
+            end = handle.tell()
+            try:
+                handle.write(line.encode())
+                handle.flush()
+                os.fsync(handle.fileno())
+            except OSError:
+                handle.truncate(end)  # half a line would spoil the next one, too
+                raise
+            return True
+
+
+def check_appendable(path: Path) -> None:
+    """Raise unless lines can be appended to a file; its folder is created if missing.
+
+    Args:
+        path: The file; it is not created.
+
+    Raises:
+        DiskError: If the file or its folder can't be written to.
+    """
+    check_writable(path.parent)
+    with disk_errors(path):
+        if path.exists():
+            path.open("ab").close()

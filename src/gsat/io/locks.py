@@ -1,0 +1,100 @@
+"""Locks between processes, on files. The system releases a lock when its process ends or is killed.
+
+There are two kinds: :func:`locked` holds a lock file that has no other purpose, :func:`open_locked`
+opens a file for appending and locks the file itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from filelock import FileLock, Timeout, lock_descriptor
+
+from gsat.errors import BusyError, RunError
+
+
+@contextmanager
+def locked(path: Path, wait: float | None = None, *, busy: str = "") -> Iterator[None]:
+    """Hold a lock file for the length of a ``with`` block.
+
+    Args:
+        path: The lock file, created if missing; it stays when the lock is released. What it holds
+            is not changed.
+        wait: Seconds to wait while the lock is held elsewhere; 0 tries once, ``None`` waits as
+            long as it takes. (default: ``None``)
+        busy: The message of the :class:`~gsat.errors.BusyError`. (default: one that names the
+            lock file)
+
+    Raises:
+        BusyError: If the lock was held for longer than ``wait``.
+        RunError: If the lock file is a symbolic link.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / ".lock"
+        >>> with locked(file):
+        ...     is_locked(file)
+        True
+        >>> is_locked(file)
+        False
+    """
+    if path.is_symlink():
+        raise RunError(f"the lock file {path} is a symbolic link; remove it")
+    # No fallback to a lock that is a mere file: it would outlive a killed process.
+    lock = FileLock(path, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=-1 if wait is None else wait)
+    except Timeout:
+        raise BusyError(busy or f"another process holds the lock file {path}") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a lock file is held right now, by this process or another one.
+
+    Args:
+        path: The lock file; one that does not exist is not held.
+    """
+    if not path.exists():
+        return False
+    try:
+        with locked(path, wait=0):
+            return False
+    except BusyError:
+        return True
+
+
+@contextmanager
+def open_locked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for appending and hold a lock on it; it is created if missing.
+
+    If the file was moved or removed while this process waited for the lock, the file that now has
+    its name is opened instead.
+
+    Args:
+        path: The file; its folder must exist.
+
+    Yields:
+        The open file, at its end.
+    """
+    while True:
+        with path.open("ab") as handle:
+            lock_descriptor(handle.fileno())
+            if _is_at(handle, path):
+                handle.seek(0, os.SEEK_END)
+                yield handle
+                return
+
+
+def _is_at(handle: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
