@@ -302,6 +302,7 @@ def both_directions(
 def _store(read: Sentences, x: NDArray[np.float16], meta: Mapping[str, str]) -> GraphStore:
     """The graphs of sentences with word vectors ``[words, size]``."""
     from gsat.graphs import GraphStore
+    from gsat.graphs.texts import WORDS, encode_words
 
     store = GraphStore.from_arrays(
         node_ptr=read.node_ptr,

@@ -169,7 +169,7 @@ class OGBGMol(DatasetSource):
                 f"{paths['raw/node-feat']}, line {wrong[0][0] + 1}, column {wrong[0][1] + 1}: "
                 f"no such category of an atom; get it again"
             )
-        made_again = sha256(paths["raw/node-feat"]) in REBUILT
+        made_again = file_sha256(paths["raw/node-feat"]) in REBUILT
         return GraphStore.from_arrays(
             node_ptr=np.concatenate([[0], np.cumsum(nodes)]),
             edge_ptr=np.concatenate([[0], np.cumsum(2 * bonds)]),
