@@ -264,7 +264,7 @@ def test_graphs_come_in_many_wrappings() -> None:
     ("source", "why"),
     [
         ([], "no graphs"),
-        ([{"x": 1}], "graph 0 is a dict; a PyG Data was needed"),
+        ([{"x": 1}], "graph 0 is a dict, not a PyG Data"),
         (7, "data must be a name, a path, a GraphStore or a list of PyG Data, not a int"),
         (make_graphs(1)[0], "not a Data"),
         ("custom", "given in Python"),
