@@ -16,7 +16,7 @@ from gsat.graphs import GraphBatch, from_pyg
 from gsat.methods import Context
 from gsat.methods.base import TrainingSettings
 from gsat.methods.graphmask import GraphMask, GraphMaskMethod, GraphMaskSettings
-from gsat.methods.posthoc import EXPLAIN
+from gsat.methods.post_hoc import EXPLAIN
 from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws
 from gsat.tasks import Task

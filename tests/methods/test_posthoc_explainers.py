@@ -25,7 +25,7 @@ from gsat.methods import METHODS, Context
 from gsat.methods.base import TrainingSettings
 from gsat.methods.gnnexplainer import GNNExplainer
 from gsat.methods.pgexplainer import PGExplainer, PGExplainerMethod
-from gsat.methods.posthoc import EXPLAIN
+from gsat.methods.post_hoc import EXPLAIN
 from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import one_thread, random_graph, random_graphs  # noqa: F401

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 import gsat
 from gsat.errors import DiskError, GSATError, RunError
@@ -26,6 +25,7 @@ from gsat.launch import local
 from gsat.training.recipe import from_tables
 from gsat.training.results import IDENTITY, read_records, read_runs, record_once, summarise
 from gsat.training.run_directory import RunDirectory
+from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 
 def record(**changes: Any) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Draws,
@@ -19,7 +21,7 @@ from gsat.ops import (
     scalar_term,
 )
 from gsat.ops.gin import gin_layer_plain
-from gsat.tasks import Task
+from gsat.registry import register_backbone
 
 
 class GINLayer(nn.Module):
@@ -73,50 +75,44 @@ class GINLayer(nn.Module):
         return torch.relu(x[batch.src] + term)
 
 
-class GIN(GatedBackbone):
-    """GIN: linear encoder, ``layers`` of :class:`GINLayer` with ReLU and dropout, sum pooling and
-    one linear layer.
+class GINSettings(BackboneSettings):
+    """``[backbone]`` of GIN."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: columns of ``edge_attr``, 0 to ignore it.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
+    hidden: PositiveInt = Field(64, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, description="Number of layers.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
+
+
+@register_backbone("gin")
+class GIN(GatedBackbone):
+    """GIN: linear encoder, layers with ReLU and dropout, sum pooling and one linear layer.
+
+    Example:
+        >>> from gsat import GIN, Task
+        >>> GIN(10, Task("binary"), hidden=32).hidden
+        32
     """
 
-    name = "gin"
+    Settings: ClassVar[type[BackboneSettings]] = GINSettings
     in_kernels = True
 
-    def __init__(
+    def build(
         self,
         in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 64,
-        layers: int = 2,
-        dropout: float = 0.3,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: GINSettings,
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.message_size = hidden
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-        }
-        with seeded(seed, "gin"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
-            self.layers = nn.ModuleList(GINLayer(hidden, edge_features > 0) for _ in range(layers))
-            self.head = nn.Linear(hidden, task.num_logits)
+        """Make the layers; see :meth:`Backbone.build`."""
+        hidden = settings.hidden
+        self.hidden, self.message_size, self.dropout = hidden, hidden, settings.dropout
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
+        self.layers = nn.ModuleList(
+            GINLayer(hidden, edge_features > 0) for _ in range(settings.layers)
+        )
+        self.head = nn.Linear(hidden, self.task.num_logits)
 
     def embed(
         self,

@@ -8,16 +8,18 @@ a_uv is a scalar edge attribute, 1 where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
-from gsat.tasks import Task
+from gsat.registry import register_backbone
 
 
 class LEConvLayer(nn.Module):
@@ -76,54 +78,41 @@ def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
     return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
 
 
+class LEConvSettings(BackboneSettings):
+    """``[backbone]`` of the LEConv network."""
+
+    hidden: PositiveInt = Field(32, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, description="Number of layers.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether a scalar edge attribute is used.")
+
+
+@register_backbone("leconv")
 class LEConvNet(GatedBackbone):
-    """Linear encoder, ``layers`` of :class:`LEConvLayer`, mean pooling, two linear layers.
+    """LEConv: linear encoder, LEConv layers, mean pooling and two linear layers."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: 1 to weigh edges by ``edge_attr``, else 0.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
-    """
+    Settings: ClassVar[type[BackboneSettings]] = LEConvSettings
 
-    name = "leconv"
-
-    def __init__(
+    def build(
         self,
         in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 32,
-        layers: int = 2,
-        dropout: float = 0.0,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: LEConvSettings,
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
+        """Make the layers; see :meth:`Backbone.build`."""
         if edge_features > 1:
             raise DataError(
                 f"an LEConv network weighs edges by one number each, and these have "
-                f"{edge_features}; leave them aside by edge_features=false or take another backbone"
+                f"{edge_features}; set edge_features=false or choose another backbone"
             )
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.message_size = hidden
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-        }
-        with seeded(seed, "leconv"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.layers = nn.ModuleList(LEConvLayer(hidden, hidden) for _ in range(layers))
-            self.head = nn.Sequential(
-                nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
-            )
+        hidden = settings.hidden
+        self.hidden, self.message_size, self.dropout = hidden, hidden, settings.dropout
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.layers = nn.ModuleList(LEConvLayer(hidden, hidden) for _ in range(settings.layers))
+        self.head = nn.Sequential(
+            nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, self.task.num_logits)
+        )
 
     def embed(
         self,

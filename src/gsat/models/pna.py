@@ -12,14 +12,16 @@ constant, so that five blocks of W collapse to two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
+from pydantic import Field, PositiveInt, field_validator
 from torch import Tensor, nn
 
-from gsat.errors import DataError, GSATError
+from gsat.datasets.load import Dataset
+from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Aggregator,
@@ -32,10 +34,8 @@ from gsat.ops import (
     weight_statistics,
 )
 from gsat.ops.multi import AGGREGATORS, EPS
+from gsat.registry import register_backbone
 from gsat.tasks import Task
-
-if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
 
 Scaler = Literal["identity", "amplification", "attenuation"]
 
@@ -160,74 +160,70 @@ class PNALayer(nn.Module):
         return z, z.new_zeros(())
 
 
-class PNA(GatedBackbone):
-    """PNA: linear encoders, ``layers`` of :class:`PNALayer`, mean pooling and a head of three
-    linear layers.
+class PNASettings(BackboneSettings):
+    """``[backbone]`` of PNA."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: columns of ``edge_attr``, 0 to ignore it.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        aggregators: some of ``mean``, ``min``, ``max``, ``std``, ``sum``.
-        scalers: some of ``identity``, ``amplification``, ``attenuation``; none (as published with
-            GSAT) leaves the aggregations as they are.
-        mean_log_degree: mean of log(degree + 1) over the training nodes, for the scalers.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
+    hidden: PositiveInt = Field(80, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(4, description="Number of layers.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
+    aggregators: list[Aggregator] = Field(
+        list(AGGREGATORS), min_length=1, description="Aggregations that stand side by side."
+    )
+    scalers: list[Scaler] = Field(
+        [], description="How degrees scale the aggregations; none, as published with GSAT."
+    )
+
+    @field_validator("aggregators", "scalers")
+    @classmethod
+    def _different(cls, names: list[str]) -> list[str]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"each one can be given once, not {names}")
+        return names
+
+
+@register_backbone("pna")
+class PNA(GatedBackbone):
+    """PNA: linear encoders, PNA layers, mean pooling and a head of three linear layers.
+
+    With scalers, ``mean_log_degree`` is the mean of log(degree + 1) over the training nodes, which
+    :meth:`for_data` computes. (default: ``1.0``)
     """
 
-    name = "pna"
+    Settings: ClassVar[type[BackboneSettings]] = PNASettings
     mean_log_degree: Tensor
 
     def __init__(
-        self,
-        in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 80,
-        layers: int = 4,
-        dropout: float = 0.3,
-        aggregators: Sequence[Aggregator] = AGGREGATORS,
-        scalers: Sequence[Scaler] = (),
-        mean_log_degree: float = 1.0,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        self, in_features: int, task: Task, *, mean_log_degree: float = 1.0, **settings: Any
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
-        _check_names("aggregators", aggregators, AGGREGATORS, at_least=1)
-        _check_names("scalers", scalers, get_args(Scaler), at_least=0)
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-            "aggregators": list(aggregators),
-            "scalers": list(scalers),
-        }
-        parts = 3 if edge_features else 2
-        self.message_size = parts * hidden
-        with seeded(seed, "pna"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
-            self.layers = nn.ModuleList(
-                PNALayer(hidden, parts, self.aggregators, max(len(self.scalers), 1))
-                for _ in range(layers)
-            )
-            half, quarter = max(hidden // 2, 1), max(hidden // 4, 1)
-            self.head = nn.Sequential(
-                nn.Linear(hidden, half), nn.ReLU(),
-                nn.Linear(half, quarter), nn.ReLU(),
-                nn.Linear(quarter, task.num_logits),
-            )  # fmt: skip
+        super().__init__(in_features, task, **settings)
         if self.scalers:
             # Saved with the weights, not in the config: the model keeps it on any data.
             self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
+
+    def build(
+        self,
+        in_features: int,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: PNASettings,
+    ) -> None:
+        """Make the layers; see :meth:`Backbone.build`."""
+        hidden, parts = settings.hidden, 3 if edge_features else 2
+        self.hidden, self.message_size, self.dropout = hidden, parts * hidden, settings.dropout
+        self.aggregators, self.scalers = tuple(settings.aggregators), tuple(settings.scalers)
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
+        self.layers = nn.ModuleList(
+            PNALayer(hidden, parts, self.aggregators, max(len(self.scalers), 1))
+            for _ in range(settings.layers)
+        )
+        half, quarter = max(hidden // 2, 1), max(hidden // 4, 1)
+        self.head = nn.Sequential(
+            nn.Linear(hidden, half), nn.ReLU(),
+            nn.Linear(half, quarter), nn.ReLU(),
+            nn.Linear(quarter, self.task.num_logits),
+        )  # fmt: skip
 
     @classmethod
     def for_data(
@@ -318,8 +314,3 @@ class PNA(GatedBackbone):
             "attenuation": mean / torch.log1p(degree.clamp(min=1)),
         }
         return torch.stack([scales[name] for name in self.scalers], dim=1)[:, :, None]
-
-
-def _check_names(what: str, given: Sequence[str], known: Sequence[str], at_least: int) -> None:
-    if set(given) - set(known) or len(set(given)) < max(len(given), at_least):
-        raise GSATError(f"{what} are different ones of {', '.join(known)}, not {list(given)}")

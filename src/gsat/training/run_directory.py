@@ -16,12 +16,11 @@ from typing import Any
 
 import torch
 from llvmlite.binding import get_host_cpu_name
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.errors import BusyError, CheckpointError, RunError, TakenError
-from gsat.io.files import checksum, disk_errors, sha256, write_durably, write_json
+from gsat.errors import BusyError, RunError, TakenError
+from gsat.io.files import disk_errors, write_durably, write_json
+from gsat.models.saved import BEST, model_folder, read_model, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
@@ -174,40 +173,15 @@ class RunDirectory:
 
     def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
         """Replace ``best/``: the weights first, then the description that names them."""
-        folder = self.path / "best"
-        folder.mkdir(exist_ok=True)
-        content = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
-        name = f"model-{sha256(content)[:12]}.safetensors"
-        write_durably(folder / name, content)
-        described = {"file": name, "sha256": sha256(content), "epoch": epoch, "config": config}
-        write_json(folder / "model.json", {**described, "check": checksum(described)})
-        for old in folder.glob("model-*.safetensors"):
-            if old.name != name:
-                old.unlink(missing_ok=True)
+        write_model(self.path / BEST, weights, config, epoch)
 
     def read_best(self) -> tuple[Tensors, dict[str, Any]]:
         """The weights of the best epoch and the model's description."""
-        folder = self.path / "best"
-        if not (folder / "model.json").is_file():
-            raise RunError(
-                f"{self.path} has no model yet; go on with it by: gsat resume {self.path}"
-            )
-        try:
-            described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-            if described.pop("check") != checksum(described):
-                raise CheckpointError(f"{folder / 'model.json'} is damaged: wrong checksum")
-            content = (folder / described["file"]).read_bytes()
-            if sha256(content) != described["sha256"]:
-                raise CheckpointError(f"{folder / described['file']} is damaged: wrong checksum")
-            return load(content), described["config"]
-        except (
-            OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError
-        ) as error:  # fmt: skip
-            raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
+        return read_model(model_folder(self.path))
 
     def clear_best(self) -> None:
         """Forget the best model (a resumed run may stand before its first)."""
-        shutil.rmtree(self.path / "best", ignore_errors=True)
+        shutil.rmtree(self.path / BEST, ignore_errors=True)
 
     # -- time -----------------------------------------------------------------------------------
 
