@@ -292,7 +292,7 @@ def load_file(text: str) -> str:
             # By its decorator, if it has one, it is registered already.
             names = [name for name, known in registry._registered.items() if known is part]
             name = names[0] if names else vars(part).get("name", wanted)
-            registry.register(name)(part)  # type: ignore[arg-type]
+            registry.register(name)(part)
             used = _FILES.setdefault(_module_name(path), [])
             if (given := f"{path}:{wanted}") not in used:
                 used.append(given)

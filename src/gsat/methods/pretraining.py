@@ -47,7 +47,7 @@ class Pretraining:
         settings: ERMSettings | None = None,
     ) -> None:
         self.backbone, self.keep = backbone, keep
-        self.settings = settings or ERMSettings()
+        self.settings = settings or ERMSettings.model_validate({})
         self.erm = ERMMethod(PlainModel(backbone), self.settings, training)
         self.best: Backbone | None = None
         self.epochs: dict[Epoch, dict[str, Any]] = {}

@@ -250,13 +250,14 @@ class Backbone(nn.Module, ABC):
             The backbone.
         """
         check_dataset(data)
-        fitting = {
-            "in_features": max(data.store.num_features, 1),  # without any: a column of ones
-            "task": data.task,
-            "edge_features": data.store.num_edge_features if edge_features else 0,
-            "categories": data.store.meta.get("categories"),
-        }
-        return cls(**fitting, seed=seed, **settings)
+        return cls(
+            max(data.store.num_features, 1),  # without any: a column of ones
+            data.task,
+            edge_features=data.store.num_edge_features if edge_features else 0,
+            categories=data.store.meta.get("categories"),
+            seed=seed,
+            **settings,
+        )
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

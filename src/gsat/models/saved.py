@@ -123,7 +123,7 @@ def load_model(path: str | Path) -> InterpretableModel:
         CheckpointError: If a file is damaged.
     """
     weights, description = read_model(model_folder(path))
-    method = description.get("method")
+    method = str(description.get("method"))
     if method not in METHODS:
         raise RunError(
             f"{path} was trained by the method '{method}', which is unknown here; if it is declared "

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from posthoc_planted import BINARY, Planted, planted_gin, planted_graphs
+from post_hoc_planted import BINARY, Planted, planted_gin, planted_graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, ModelConfig
@@ -363,13 +363,13 @@ class PerNode(nn.Module):
             "graphmask",
             Planted(),
             {"task": BINARY, "train": planted_graphs(4)},
-            "take gnnexplainer or pgexplainer",
+            "use gnnexplainer or pgexplainer",
         ),
         (
             "gnnexplainer",
             gsat.GIN(2, Task("binary", level="node"), hidden=4),
             {},
-            "answers about graphs",
+            "predictions of graphs",
         ),
     ],
 )
