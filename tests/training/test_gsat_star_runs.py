@@ -13,7 +13,7 @@ import torch
 
 import gsat
 from gsat.methods import METHODS, Context
-from gsat.methods.erm import ERMMethod, PlainModel
+from gsat.methods.erm import ERMMethod, ERMSettings, PlainModel
 from gsat.methods.gsat import GSATMethod
 from gsat.methods.gsat_star import GSATStarMethod
 from gsat.ops import Draws
@@ -119,7 +119,7 @@ def test_the_first_phase_is_erm_and_leaves_the_extractor_alone() -> None:
         return gsat.GIN.for_data(data, hidden=8, layers=1)
 
     star = GSATStarMethod.create(backbone(), made.settings, made.training, seed=0)
-    erm = ERMMethod.create(backbone(), None, made.training, seed=0)
+    erm = ERMMethod.create(backbone(), ERMSettings(), made.training, seed=0)
     extractor = {k: v.clone() for k, v in star.model.extractor.state_dict().items()}
     for method in (star, erm):
         method.begin(method.phases()[0].name)

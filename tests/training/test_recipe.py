@@ -245,7 +245,10 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
     ("asked", "said"),
     [
         ({"method": "gsatt"}, "there is no method 'gsatt': did you mean 'gsat'? available: "),
-        ({"backbone": "gcn"}, "there is no backbone 'gcn': did you mean 'gin'? available: gin, leconv, pna"),
+        (
+            {"backbone": "gcn"},
+            "there is no backbone 'gcn': did you mean 'gin'? available: gin, leconv, pna",
+        ),
         ({"dataset": "ba2motif"}, "did you mean 'ba2motifs'?"),
         ({"seed": -1}, "'seed': input should be greater than or equal to 0, not -1"),
         ({"seed": 1.5}, "'seed': input should be a valid integer"),
@@ -439,3 +442,31 @@ def test_a_method_may_train_otherwise_than_the_others(tmp_path: Path) -> None:
         "spmotif-0.5", backbone="leconv", method="dir", file=file, settings=["epochs=7"]
     )
     assert mine.training.model_dump() == {**own, "lr": 0.5, "epochs": 7}
+
+
+RUNS = Path(__file__).parents[2] / "results" / "runs.jsonl"
+
+
+def test_recorded_runs_keep_the_names_of_their_recipes() -> None:
+    """A changed default or key would make every recorded run one of another recipe."""
+    records = [json.loads(line) for line in RUNS.read_text().splitlines()]
+    assert len(records) > 200
+    for record in records:
+        recipe = from_tables(record["recipe"])
+        assert recipe.hash() == record["recipe_hash"]
+        assert (recipe.method, recipe.backbone.name) == (record["method"], record["backbone"])
+
+
+def test_the_recipe_of_a_recorded_run_is_written_and_read_unchanged(tmp_path: Path) -> None:
+    seen = set()
+    for line in RUNS.read_text().splitlines():
+        record = json.loads(line)
+        if record["recipe_hash"] in seen:
+            continue
+        seen.add(record["recipe_hash"])
+        recipe = from_tables(record["recipe"])
+        file = tmp_path / "recipe.toml"
+        file.write_text(recipe.toml())
+        assert read_recipe(file) == recipe
+        assert recipe.tables()["backbone"] == record["recipe"]["backbone"]
+    assert len(seen) > 80

@@ -111,7 +111,7 @@ def test_a_best_model_newer_than_the_checkpoint_is_taken_back(
         with pytest.raises(KeyboardInterrupt):
             gsat.resume(path)
     assert not (path / "best").exists()
-    with pytest.raises(RunError, match="has no model yet; go on with it by: gsat resume"):
+    with pytest.raises(RunError, match="has no model yet: resume the run first"):
         gsat.load(path)
     gsat.resume(path)
     assert differing(outcome(path), uninterrupted) == []
