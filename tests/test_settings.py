@@ -88,7 +88,7 @@ def test_the_constructor_of_a_backbone_is_made_from_its_settings(name: str) -> N
     assert "name" not in shown
     network = kind(3, TASK, hidden=8)
     assert network.settings == kind.Settings(name=name, hidden=8, edge_features=False)
-    with pytest.raises(GSATError, match="no setting 'hiden' in .*: did you mean 'hidden'"):
+    with pytest.raises(GSATError, match=r"no setting 'hiden' in .*: did you mean 'hidden'"):
         kind(3, TASK, hiden=8)
     with pytest.raises(GSATError, match="setting 'layers': input should be greater than 0, not 0"):
         kind(3, TASK, layers=0)

@@ -385,7 +385,7 @@ def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
     model = gsat.train(small_recipe(epochs=1), run_path).model
     config = {"method": "of-tomorrow", "model": model.config}
     RunDirectory(run_path).write_best(model.state_dict(), config, 0)
-    with pytest.raises(RunError, match="the method .of-tomorrow., which is unknown here") as caught:
+    with pytest.raises(RunError, match="the method 'of-tomorrow', which is unknown here") as caught:
         gsat.load(run_path)
     one_line(caught.value)
 

@@ -28,6 +28,10 @@ class GINLayer(nn.Module):
     """x'_v = MLP(x_v + Σ_{u→v} w_uv · m_uv), with m = x_u, or ReLU(x_u + W_e e_uv).
 
     The MLP is ``inner`` linear, batch norm, ReLU, ``outer`` linear.
+
+    Args:
+        hidden: Width of input and output.
+        edge_features: Whether messages have an edge term.
     """
 
     def __init__(self, hidden: int, edge_features: bool) -> None:
@@ -46,7 +50,19 @@ class GINLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer."""
+        """Run the layer, and the ReLU and the dropout that follow it.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            batch: The graphs.
+            attention: Weights of the messages, ``[E]``; None for all ones.
+            term: What the edge attributes add to each message; None for nothing.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         mlp = (self.inner, self.norm, self.outer)
         return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
 
@@ -59,15 +75,26 @@ class GINLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """The same without dropout, where of each message the share ``keep`` [E] passes and
-        ``baseline`` [hidden] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            batch: The graphs.
+            weight: Weights of the messages, ``[E]``; None for all ones.
+            term: What the edge attributes add to each message; None for nothing.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[hidden]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
         mlp = (self.inner, self.norm, self.outer)
         return gin_layer_plain(x, batch, passing, term, *mlp, more=more)
 
     def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
-        """m of every edge [E, hidden]."""
+        """The message m of every edge, ``[E, hidden]``."""
         if term is None:
             return x[batch.src]
         if isinstance(term, ScalarTerm):
@@ -121,7 +148,7 @@ class GIN(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         attention = batch.weighted(attention)
         x = self.encode(batch)
         for number, layer in enumerate(self.layers):
@@ -135,7 +162,7 @@ class GIN(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by one linear layer, after sum pooling or of single nodes."""
+        """Logits by one linear layer, of sum-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "sum"))
 
     def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:

@@ -23,7 +23,12 @@ from gsat.registry import register_backbone
 
 
 class LEConvLayer(nn.Module):
-    """One layer; see the module's own words. ``source``, ``centre`` and ``own`` are W₁, W₂, W₃."""
+    """One layer, as defined above; ``source``, ``centre`` and ``own`` are W₁, W₂, W₃.
+
+    Args:
+        in_features: Width of the input.
+        hidden: Width of the output.
+    """
 
     def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
@@ -32,7 +37,7 @@ class LEConvLayer(nn.Module):
         self.own = nn.Linear(in_features, hidden)
 
     def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
-        """What the ReLU is taken of, [N, in_features] to [N, hidden]."""
+        """The layer before its ReLU, ``[N, in_features]`` to ``[N, hidden]``; see :meth:`forward`."""
         arrived = aggregate(self.source(x), batch, weight)
         return self.own(x) + arrived - total * self.centre(x)
 
@@ -45,8 +50,19 @@ class LEConvLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, in_features] to [N, hidden]; ``total`` [N, 1] is the sum of the weights at each
-        node."""
+        """Run the layer.
+
+        Args:
+            x: Node embeddings, ``[N, in_features]``.
+            batch: The graphs.
+            weight: Weights of the messages, ``[E]``; None for all ones.
+            total: The sum of the weights at each node, ``[N, 1]``.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
@@ -59,8 +75,19 @@ class LEConvLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """The same without dropout, where of each message the share ``keep`` [E] passes and
-        ``baseline`` [hidden] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: As for :meth:`forward`.
+            batch: As for :meth:`forward`.
+            weight: As for :meth:`forward`.
+            total: As for :meth:`forward`.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[hidden]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         lost = withheld(keep, weight, batch)
         passing = keep if weight is None else weight * keep
         arrived = aggregate(self.source(x), batch, passing)
@@ -68,12 +95,12 @@ class LEConvLayer(nn.Module):
         return torch.relu(z)
 
     def messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """W₁ x_u + b₁ − W₂ x_v of every edge [E, hidden]."""
+        """The message W₁ x_u + b₁ − W₂ x_v of every edge, ``[E, hidden]``."""
         return self.source(x)[batch.src] - self.centre(x)[batch.dst]
 
 
 def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
-    """The sum of the weights that arrive at each node, [N, 1], in the dtype of ``x``."""
+    """The sum of the weights that arrive at each node, ``[N, 1]``, in the dtype of ``x``."""
     ones = x.new_ones(batch.num_edges) if weight is None else weight
     return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
 
@@ -121,7 +148,7 @@ class LEConvNet(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         weight = self.weights(batch, attention, x.dtype)
         total = total_weight(x, batch, weight)
@@ -135,14 +162,14 @@ class LEConvNet(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, after mean pooling or of single nodes."""
+        """Logits by the head, of mean-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "mean"))
 
     def weights(
         self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """What messages are multiplied with [E]: attention, the data's own weights and the edge
-        attribute; None for all ones."""
+        """The weight of each message, ``[E]``: attention, the data's own weights and the edge
+        attribute, multiplied; None for all ones."""
         attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:
             return attention

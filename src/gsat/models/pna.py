@@ -3,7 +3,7 @@
     m_uv = w_uv · concat(x_v, x_u, e_uv)
     x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a m_uv) + b)))
 
-No message is ever made: W is taken apart into a block per part of the message and aggregator. The
+No message is ever computed: W is split into a block per part of the message and aggregator. The
 centre's part needs statistics of the weights alone; so does an edge attribute that is the same on
 all edges. Without attention these parts of mean, min and max are equal and that of std is a
 constant, so that five blocks of W collapse to two.
@@ -44,12 +44,14 @@ class _Run(NamedTuple):
     """What all layers share in one run over a batch.
 
     Attributes:
-        attention: [E] or None. statistics: [N, 5] of it, or None.
-        counts: [N, 2], whether an edge arrives, and how many.
-        edge: aggregated edge attributes [N, A, h]; None without them or where they are constant.
-        constant: the edge attribute of all edges, [1, h]; None where they differ.
-        spread: [N, h], the std of the constant part under attention, or None.
-        scale: [N, S, 1] or None.
+        batch: The graphs.
+        attention: Weights of the messages, ``[E]``, or None.
+        statistics: Their statistics at each node, ``[N, 5]``, or None.
+        counts: Whether an edge arrives, and how many, ``[N, 2]``.
+        edge: Aggregated edge attributes, ``[N, A, h]``; None without them or where all are equal.
+        constant: The edge attribute of all edges, ``[1, h]``; None where they differ.
+        spread: The std of the constant part under attention, ``[N, h]``, or None.
+        scale: How degrees scale the aggregations, ``[N, S, 1]``, or None.
     """
 
     batch: GraphBatch
@@ -63,8 +65,17 @@ class _Run(NamedTuple):
 
 
 class PNALayer(nn.Module):
-    """One layer; see the module's own words. The columns of ``linear`` are ordered by scaler, part
-    of the message (source, centre, edge), aggregator and channel."""
+    """One layer, as defined above.
+
+    The columns of ``linear`` are ordered by scaler, part of the message (source, centre, edge),
+    aggregator and channel.
+
+    Args:
+        hidden: Width of input and output, h.
+        parts: Number of parts of a message, 2 or, with edge attributes, 3.
+        aggregators: The aggregations.
+        scalers: Number of scalers, S; 1 without any.
+    """
 
     def __init__(
         self, hidden: int, parts: int, aggregators: Sequence[Aggregator], scalers: int
@@ -78,7 +89,17 @@ class PNALayer(nn.Module):
     def forward(
         self, x: Tensor, run: _Run, dropout: float = 0.0, draws: Draws | None = None
     ) -> Tensor:
-        """[N, hidden] to [N, hidden]."""
+        """Run the layer.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            run: What all layers share.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         source, centre, *edge = self._blocks()
         z = multi_aggregate(x, run.batch, run.attention, self.aggregators).flatten(1)
         z = z @ source.flatten(1).T
@@ -98,7 +119,7 @@ class PNALayer(nn.Module):
             z, more = self._constant_edges(z, run, edge[0])
             offset = offset + more
         if run.scale is None:
-            # The batch norm takes a constant away again; only its running mean has to know.
+            # The batch norm subtracts a constant again; only its running mean depends on it.
             bias = self.linear.bias + offset
         else:
             bias = self.linear.bias
@@ -110,8 +131,18 @@ class PNALayer(nn.Module):
     def gated(
         self, x: Tensor, run: _Run, messages: Tensor, keep: Tensor, baseline: Tensor
     ) -> Tensor:
-        """The same without dropout, where of each message [E, d] the share ``keep`` [E] passes and
-        ``baseline`` [d] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            run: What all layers share.
+            messages: ``[E, d]``.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[d]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         passing = keep[:, None] * messages + (1 - keep)[:, None] * baseline
         z = x.new_zeros(())
         for part, block in zip(passing.split(self.hidden, dim=1), self._blocks(), strict=True):
@@ -128,7 +159,7 @@ class PNALayer(nn.Module):
         return tuple(block.flatten(0, 1) for block in blocks)
 
     def _named(self, block: Tensor) -> dict[str, Tensor]:
-        """A part's W by aggregator, [S · hidden, hidden] each, 0 for those that are not asked."""
+        """A part's W by aggregator, [S · hidden, hidden] each, 0 for those that are not used."""
         zero = block.new_zeros(len(block), self.hidden)
         named: dict[str, Tensor] = dict.fromkeys(AGGREGATORS, zero)
         return named | dict(zip(self.aggregators, block.unbind(1), strict=True))
@@ -229,7 +260,7 @@ class PNA(GatedBackbone):
     def for_data(
         cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
     ) -> Self:
-        """See :meth:`Backbone.for_data`; the scalers learn the degrees of the training nodes."""
+        """See :meth:`Backbone.for_data`; scalers use the degrees of the training nodes."""
         if settings.get("scalers"):
             degrees = [b.dst_ptr.diff() for b in data.train.batches(1024)]
             logs = torch.log1p(torch.cat(degrees).double())
@@ -243,7 +274,7 @@ class PNA(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         run = self._run(batch, batch.weighted(attention))
         for number, layer in enumerate(self.layers):
@@ -258,7 +289,7 @@ class PNA(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, after mean pooling or of single nodes."""
+        """Logits by the head, of mean-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "mean"))
 
     def _run(self, batch: GraphBatch, attention: Tensor | None) -> _Run:

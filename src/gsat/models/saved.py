@@ -126,8 +126,9 @@ def load_model(path: str | Path) -> InterpretableModel:
     method = str(description.get("method"))
     if method not in METHODS:
         raise RunError(
-            f"{path} was trained by the method '{method}', which is unknown here; if it is declared "
-            "in a file of your own, load that first: gsat.registry.load_file('file.py:Class')"
+            f"{path} was trained by the method '{method}', which is unknown here; if it is "
+            "declared in a file of your own, load that first: "
+            "gsat.registry.load_file('file.py:Class')"
         )
     model: InterpretableModel = METHODS[method].Model.from_config(description["model"])
     model.method = method
