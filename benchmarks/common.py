@@ -17,7 +17,7 @@ import torch
 from gsat.datasets.load import Dataset
 from gsat.errors import DataNotFoundError
 from gsat.gsat import GSAT
-from gsat.methods import GSATMethod
+from gsat.methods.gsat import GSATMethod
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data, make_method
 

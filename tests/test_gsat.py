@@ -225,7 +225,7 @@ def test_hard_samples_and_temperature_reach_the_sampler() -> None:
     [
         ({"attention": "edges"}, "'edge' or 'node', not 'edges'"),
         ({"sampling": "gumbel"}, "not 'gumbel'"),
-        ({"temperature": 0.0}, "above 0, not 0.0"),
+        ({"temperature": 0.0}, "greater than 0, not 0.0"),
     ],
 )
 def test_wrong_settings(settings: dict, message: str) -> None:

@@ -28,6 +28,7 @@ class Toy(Method):
     name = "toy"
     title = "Toy"
     Settings = ToySettings
+    Model = GSAT
     model: GSAT
 
     def __init__(

@@ -5,18 +5,34 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import check_dropout, seeded
+from gsat.models.weights import seeded
 from gsat.ops import (
     Draws,
     concrete,
     extractor,
 )
+from gsat.settings import Settings, validated
 
 On = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
+
+
+class AttentionSettings(Settings):
+    """The settings of stochastic attention."""
+
+    attention: On = Field("edge", description="What has a keep-probability.")
+    extractor_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout in the extractor.")
+    sampling: Sampling = Field(
+        "concrete", description="How attention is sampled; 'none' is the paper's NoStoch."
+    )
+    temperature: float = Field(1.0, gt=0, description="Temperature of the samples.")
+
+
+DEFAULTS = AttentionSettings.model_validate({})
 
 
 class Extractor(nn.Module):
@@ -30,9 +46,16 @@ class Extractor(nn.Module):
         dropout: after each hidden layer. seed: decides the initial weights.
     """
 
-    def __init__(self, hidden: int, on: On = "edge", dropout: float = 0.5, seed: int = 0) -> None:
+    def __init__(
+        self,
+        hidden: int,
+        on: On = DEFAULTS.attention,
+        dropout: float = DEFAULTS.extractor_dropout,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
-        check_dropout(dropout)
+        given = {"attention": on, "extractor_dropout": dropout}
+        validated(AttentionSettings, given, owner="the extractor")
         width = 2 * hidden if on == "edge" else hidden
         self.hidden, self.on, self.dropout = hidden, on, dropout
         with seeded(seed, "extractor"):

@@ -10,16 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
-from gsat.attention import Extractor, On, Sampling, edge_weights, sample
+from gsat.attention import (
+    DEFAULTS,
+    AttentionSettings,
+    Extractor,
+    On,
+    Sampling,
+    edge_weights,
+    sample,
+)
 from gsat.errors import GSATError
-from gsat.graphs import GraphBatch, GraphStore
-from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput, load_weights
+from gsat.graphs import GraphBatch
+from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
+from gsat.models.saved import load_model
 from gsat.ops import Draws
+from gsat.settings import validated
 
 if TYPE_CHECKING:
     from gsat.explain.pyg import PyGModel
@@ -37,14 +47,16 @@ class GSAT(InterpretableModel):
         seed: decides the extractor's initial weights.
     """
 
+    method = "gsat"
+
     def __init__(
         self,
         backbone: Backbone,
-        attention: On = "edge",
+        attention: On = DEFAULTS.attention,
         *,
-        extractor_dropout: float = 0.5,
-        temperature: float = 1.0,
-        sampling: Sampling = "concrete",
+        extractor_dropout: float = DEFAULTS.extractor_dropout,
+        temperature: float = DEFAULTS.temperature,
+        sampling: Sampling = DEFAULTS.sampling,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -53,14 +65,16 @@ class GSAT(InterpretableModel):
                 f"a backbone was needed, not a {type(backbone).__name__}; make one of a PyG "
                 "network by gsat.wrap(network, task=data.task)"
             )
-        if attention not in ("edge", "node"):
-            raise GSATError(f"attention is 'edge' or 'node', not {attention!r}")
-        if sampling not in ("concrete", "straight-through", "none"):
-            raise GSATError(
-                f"sampling is 'concrete', 'straight-through' or 'none', not {sampling!r}"
-            )
-        if temperature <= 0:
-            raise GSATError(f"the temperature must be above 0, not {temperature}")
+        validated(
+            AttentionSettings,
+            {
+                "attention": attention,
+                "extractor_dropout": extractor_dropout,
+                "temperature": temperature,
+                "sampling": sampling,
+            },
+            owner="GSAT",
+        )
         self.backbone = backbone
         self.extractor = Extractor(backbone.hidden, attention, extractor_dropout, seed)
         self.task, self.on = backbone.task, attention
@@ -98,7 +112,7 @@ class GSAT(InterpretableModel):
     def from_pretrained(
         cls,
         source: Backbone | InterpretableModel | Mapping[str, Tensor] | str | Path,
-        attention: On = "edge",
+        attention: On = DEFAULTS.attention,
         *,
         backbone: Backbone | None = None,
         **settings: Any,
@@ -120,15 +134,12 @@ class GSAT(InterpretableModel):
         if backbone is not None:
             raise GSATError("backbone=… is for state dicts; a backbone or a run brings its own")
         if isinstance(source, str | Path):
-            # A run is a matter of training, which stands below this module.
-            from gsat.training.train import load
-
-            source = load(source)
+            source = load_model(source)
         if isinstance(source, InterpretableModel):
             if not source.predicts_by_backbone:
                 raise GSATError(
                     f"the backbone of {type(source).__name__} gives no answers by itself; "
-                    "fine-tune one that was trained alone (--method erm)"
+                    "fine-tune one that was trained by the method erm"
                 )
             source = source.backbone
         if not isinstance(source, Backbone):
@@ -142,7 +153,7 @@ class GSAT(InterpretableModel):
     def config(self) -> dict[str, Any]:
         """Plain values from which :meth:`from_config` builds the same model."""
         return {
-            "backbone": {"name": self.backbone.name, **self.backbone.config},
+            "backbone": self.backbone.description,
             "attention": self.on,
             "extractor_dropout": self.extractor.dropout,
             "temperature": self.temperature,
@@ -151,12 +162,10 @@ class GSAT(InterpretableModel):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> GSAT:
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The model :attr:`config` describes, with fresh weights."""
-        settings = dict(config)
-        described, r = dict(settings.pop("backbone")), settings.pop("r")
-        model = cls(BACKBONES[described.pop("name")].from_config(described), **settings)
-        model.r = r
+        model = super().from_config({key: value for key, value in config.items() if key != "r"})
+        model.r = config["r"]
         return model
 
     def as_pyg(self, label: int | None = None) -> PyGModel:
@@ -164,7 +173,3 @@ class GSAT(InterpretableModel):
         from gsat.explain.pyg import PyGModel
 
         return PyGModel(self, label)
-
-    def check_fits(self, store: GraphStore) -> None:
-        """Raise a :class:`DataError` when the graphs have other features than the model knows."""
-        self.backbone.check_fits(store)

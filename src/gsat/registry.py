@@ -5,6 +5,9 @@ by themselves; other packages announce theirs as entry points::
 
     [project.entry-points."gsat.methods"]
     my-method = "my_package.my_module:MyMethod"
+
+A class in a single file is registered by :func:`load_file`. Names in recipes and run directories
+never cause a file to be imported.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ import difflib
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gsat.errors import DataError, GSATError, RecipeError
 
@@ -27,19 +31,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=type)
 
+_NO_DEFAULT: Any = object()
+
 
 class Registry(Generic[T]):
     """Classes by name: built-in ones, registered ones, and plug-ins of other packages.
 
-    :meth:`names` imports nothing, so that a wrong name is refused at once: the names of built-in
-    parts are read from the decorators in the package's source files.
+    It reads like a dictionary from names to classes. :meth:`names` imports nothing, so that a wrong
+    name is refused at once: the names of built-in parts are read from the decorators in the
+    package's source files.
 
     Args:
-        kind: what is registered, for messages, such as ``method``.
-        package: the package whose modules declare the built-in parts.
-        decorator: the name of the decorator they are declared with.
-        group: the entry-point group of plug-ins.
-        error: the type of the error for an unknown name. (default: :class:`GSATError`)
+        kind: What is registered, for messages, such as ``method``.
+        package: The package whose modules declare the built-in parts.
+        decorator: The name of the decorator they are declared with.
+        group: The entry-point group of plug-ins.
+        error: The type of the error for an unknown name. (default: :class:`GSATError`)
+        base: The full name of the class that all parts derive from. (default: any class)
     """
 
     def __init__(
@@ -49,26 +57,33 @@ class Registry(Generic[T]):
         decorator: str,
         group: str,
         error: type[GSATError] = GSATError,
+        base: str = "builtins.object",
     ) -> None:
-        self.kind, self.package, self.group, self.error = kind, package, group, error
+        self.kind, self.package, self.group, self.base = kind, package, group, base
+        self.error = error
         self._declaration = re.compile(rf'^@{decorator}\(\s*"([^"]+)"', re.MULTILINE)
         self._registered: dict[str, T] = {}
         self._modules: dict[str, str] | None = None
+        self._points: tuple[list[str], list[EntryPoint]] | None = None
 
     def register(self, name: str) -> Callable[[T], T]:
         """Make a decorator that registers a class.
 
         Args:
-            name: as users type it.
+            name: The name as users type it. It becomes the class attribute ``name``.
 
         Returns:
-            The decorator. It returns the class unchanged.
+            The decorator. It returns the class itself.
 
         Raises:
-            GSATError: if another class has that name.
+            GSATError: If another class has that name.
         """
 
         def decorate(part: T) -> T:
+            if not re.fullmatch(r"[\w.-]+", name):
+                raise self.error(
+                    f"the name of a {self.kind} is made of letters, digits and '-', not {name!r}"
+                )
             known = self._registered.get(name)
             taken = known is not None and (known.__module__, known.__qualname__) != (
                 part.__module__,
@@ -80,6 +95,7 @@ class Registry(Generic[T]):
                     f"there is a {self.kind} '{name}' already: choose another name for "
                     f"{part.__qualname__}"
                 )
+            part.name = name  # type: ignore[attr-defined]
             self._registered[name] = part
             return part
 
@@ -90,17 +106,18 @@ class Registry(Generic[T]):
         plugged = {point.name for point in self._entry_points()}
         return tuple(sorted({*self.built_in(), *self._registered, *plugged}))
 
-    def get(self, name: str) -> T:
+    def get(self, name: str, default: Any = _NO_DEFAULT) -> T:
         """Import and return the class of that name.
 
         Args:
-            name: one of :meth:`names`.
+            name: One of :meth:`names`.
+            default: What to return for an unknown name. (default: an error)
 
         Returns:
             The class.
 
         Raises:
-            GSATError: if there is no such name, or a plug-in can't be imported.
+            GSATError: If there is no such name, or a plug-in can't be imported.
         """
         if name in self._registered:
             return self._registered[name]
@@ -110,17 +127,40 @@ class Registry(Generic[T]):
         for point in self._entry_points():
             if point.name == name:
                 return self._load(point)
+        if default is not _NO_DEFAULT:
+            return default
         raise self.error(self.unknown(name))
 
     def check(self, name: str) -> None:
         """Raise the registry's error unless the name is known; nothing is imported."""
-        if name not in self.names():
+        if name not in self:
             raise self.error(self.unknown(name))
+
+    def resolve(self, text: str) -> str:
+        """The name of a part that a user typed: a known name, or ``path/file.py:Class``.
+
+        Args:
+            text: What the user typed. It must come from the user: a file that is named in it is
+                imported by :func:`load_file`.
+
+        Returns:
+            The name, known from now on.
+
+        Raises:
+            GSATError: If there is no such name, file or class, or the class is of another kind.
+        """
+        if ".py:" not in text:
+            self.check(text)
+            return text
+        name = load_file(text)
+        if name not in self._registered:
+            raise self.error(f"{text} is not a {self.kind}: derive the class from {self.base}")
+        return name
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name, with the closest known one."""
         names = self.names()
-        close = difflib.get_close_matches(name, names, n=1)
+        close = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         return f"there is no {self.kind} '{name}': {hint}available: {', '.join(names)}"
 
@@ -131,12 +171,16 @@ class Registry(Generic[T]):
             assert spec is not None
             assert spec.submodule_search_locations is not None
             self._modules = {
-                name: f"{self.package}.{path.stem}"
+                name: ".".join((self.package, *path.relative_to(folder).with_suffix("").parts))
                 for folder in spec.submodule_search_locations
-                for path in sorted(Path(folder).glob("*.py"))
+                for path in sorted(Path(folder).rglob("*.py"))
                 for name in self._declaration.findall(path.read_text(encoding="utf-8"))
             }
         return self._modules
+
+    def accepts(self, part: type) -> bool:
+        """Whether a class derives from what this registry holds."""
+        return any(f"{c.__module__}.{c.__qualname__}" == self.base for c in part.__mro__)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
@@ -144,8 +188,17 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def __len__(self) -> int:
+        return len(self.names())
+
     def __getitem__(self, name: str) -> T:
         return self.get(name)
+
+    def __setitem__(self, name: str, part: T) -> None:
+        self.register(name)(part)
+
+    def __delitem__(self, name: str) -> None:
+        del self._registered[name]
 
     def items(self) -> list[tuple[str, T]]:
         """All names with their classes, imported."""
@@ -156,7 +209,10 @@ class Registry(Generic[T]):
         return [self.get(name) for name in self.names()]
 
     def _entry_points(self) -> list[EntryPoint]:
-        return list(entry_points(group=self.group))
+        # Reading the metadata of all packages takes a while: once, unless the path has changed.
+        if self._points is None or self._points[0] != sys.path:
+            self._points = (list(sys.path), list(entry_points(group=self.group)))
+        return self._points[1]
 
     def _load(self, point: EntryPoint) -> T:
         try:
@@ -166,19 +222,109 @@ class Registry(Generic[T]):
                 f"the plug-in {self.kind} '{point.name}' ({point.value}) can't be imported: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        return self._registered.setdefault(point.name, part)
+        if not isinstance(part, type) or not self.accepts(part):
+            raise self.error(
+                f"the plug-in {self.kind} '{point.name}' ({point.value}) does not derive from "
+                f"{self.base}"
+            )
+        return self.register(point.name)(part)
 
 
 METHODS: Registry[type[Method]] = Registry(
-    "method", "gsat.methods", "register_method", "gsat.methods", RecipeError
+    "method",
+    "gsat.methods",
+    "register_method",
+    "gsat.methods",
+    RecipeError,
+    "gsat.methods.base.Method",
 )
 BACKBONES: Registry[type[Backbone]] = Registry(
-    "backbone", "gsat.models", "register_backbone", "gsat.backbones", RecipeError
+    "backbone",
+    "gsat.models",
+    "register_backbone",
+    "gsat.backbones",
+    RecipeError,
+    "gsat.models.backbone.Backbone",
 )
 DATASETS: Registry[type[DatasetSource]] = Registry(
-    "data set", "gsat.datasets.sources", "register_dataset", "gsat.datasets", DataError
+    "data set",
+    "gsat.datasets.sources",
+    "register_dataset",
+    "gsat.datasets",
+    DataError,
+    "gsat.datasets.source.DatasetSource",
 )
 
 register_method = METHODS.register
 register_backbone = BACKBONES.register
 register_dataset = DATASETS.register
+
+# What load_file has been given, by the name of the module each file became.
+_FILES: dict[str, list[str]] = {}
+
+
+def load_file(text: str) -> str:
+    """Import a class from a file and register it as the method, backbone or data set it is.
+
+    The file's code runs. A file is imported once: later calls find the classes it declared.
+
+    Args:
+        text: ``path/file.py:Class``.
+
+    Returns:
+        The name it is registered under: that of its decorator, its attribute ``name``, or the
+        name of the class.
+
+    Raises:
+        GSATError: If there is no such file or class, the file fails, or the class is none of these.
+    """
+    file, _, wanted = text.rpartition(":")
+    path = Path(file).expanduser().absolute()
+    if not file.endswith(".py") or not wanted:
+        raise GSATError(f"a class in a file is written path/file.py:Class, not {text!r}")
+    if not path.is_file():
+        raise GSATError(f"there is no file {path}")
+    part = getattr(_import(path), wanted, None)
+    if not isinstance(part, type):
+        raise GSATError(f"{path} declares no class '{wanted}'")
+    for registry in (METHODS, BACKBONES, DATASETS):
+        if registry.accepts(part):
+            # By its decorator, if it has one, it is registered already.
+            names = [name for name, known in registry._registered.items() if known is part]
+            name = names[0] if names else vars(part).get("name", wanted)
+            registry.register(name)(part)
+            used = _FILES.setdefault(_module_name(path), [])
+            if (given := f"{path}:{wanted}") not in used:
+                used.append(given)
+            return name
+    known = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
+    raise GSATError(f"{wanted} in {path} derives from none of {known}")
+
+
+def loaded_files() -> list[str]:
+    """What :func:`load_file` has been given so far, with full paths, for worker processes."""
+    return [text for texts in _FILES.values() for text in texts]
+
+
+def _module_name(path: Path) -> str:
+    plain = re.sub(r"\W", "_", str(path.resolve().with_suffix("")))
+    return f"gsat_file_{plain.strip('_')}"
+
+
+def _import(path: Path) -> Any:
+    name = _module_name(path)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # types that refer to each other are looked up here
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the file may fail in any way
+        del sys.modules[name]
+        if isinstance(error, GSATError):
+            raise
+        raise GSATError(f"{path} can't be imported: {type(error).__name__}: {error}") from error
+    return module

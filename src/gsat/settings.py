@@ -1,17 +1,22 @@
-"""The base of all settings: one typed declaration, from which recipes, ``--set``, help and docs
+"""The base of all settings: one typed declaration, from which constructors, recipes, help and docs
 are made."""
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import typing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+
+from gsat.errors import GSATError
 
 
 class Settings(BaseModel):
@@ -19,7 +24,7 @@ class Settings(BaseModel):
 
     A field is declared once, with its type, default, range and description::
 
-        r_final: float = Field(0.7, gt=0, lt=1, description="where r ends")
+        r_final: float = Field(0.7, gt=0, lt=1, description="Final value of r.")
 
     Values are checked strictly: ``"3"`` is not 3 and 0.5 is not a number of epochs.
     """
@@ -27,16 +32,20 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
 @dataclass(frozen=True)
 class SettingInfo:
     """One setting, as help texts and docs show it.
 
     Attributes:
-        name: its key.
-        type: its type in words, such as ``number`` or ``'edge' or 'node'``.
-        default: its default as it is written in TOML, or ``required``; ``none`` where it is absent.
-        range: its limits in words, such as ``from 0 to below 1``; empty where there are none.
-        description: what it means.
+        name: Its key.
+        type: Its type in words, such as ``number`` or ``'edge' or 'node'``.
+        default: Its default as TOML writes it, ``required``, or ``none`` where it is absent.
+        range: Its limits in words, such as ``from 0 to below 1``; empty where there are none.
+        description: What it means.
+        owner: The method, backbone or data set it belongs to; empty where it holds for all.
     """
 
     name: str
@@ -44,13 +53,14 @@ class SettingInfo:
     default: str
     range: str
     description: str
+    owner: str = ""
 
 
 def describe(settings: type[BaseModel]) -> list[SettingInfo]:
     """List the fields of a settings type.
 
     Args:
-        settings: a subclass of :class:`Settings`.
+        settings: A subclass of :class:`Settings`.
 
     Returns:
         One entry per field, in the order of declaration.
@@ -72,6 +82,111 @@ def describe(settings: type[BaseModel]) -> list[SettingInfo]:
         )
         for name, field in settings.model_fields.items()
     ]
+
+
+def validated(
+    settings: type[AnySettings],
+    values: Mapping[str, Any],
+    *,
+    table: str = "",
+    owner: str = "this recipe",
+    error: type[GSATError] = GSATError,
+) -> AnySettings:
+    """Make settings from plain values, with a one-line error where they are wrong.
+
+    Args:
+        settings: A subclass of :class:`Settings`.
+        values: Values by name; tuples and NumPy's numbers stand for lists and plain numbers.
+        table: The table the names belong to, for messages, such as ``backbone``. (default: none)
+        owner: What has these settings, for messages. (default: ``"this recipe"``)
+        error: The type of the error. (default: :class:`GSATError`)
+
+    Returns:
+        The settings.
+
+    Raises:
+        GSATError: If a name is unknown, a type is wrong or a value is out of range.
+
+    Example:
+        >>> class Network(Settings):
+        ...     hidden: int = 64
+        >>> validated(Network, {"hidden": 32}).hidden
+        32
+        >>> validated(Network, {"hiden": 32}, owner="GIN")
+        Traceback (most recent call last):
+        gsat.errors.GSATError: there is no setting 'hiden' in GIN: did you mean 'hidden'?
+    """
+    try:
+        return settings(**{name: _plain(value) for name, value in values.items()})
+    except ValidationError as problem:
+        raise error(_one_line(problem, table, owner, settings.model_fields)) from None
+
+
+def signature(
+    function: Any, settings: type[BaseModel], leave_out: Iterable[str] = ()
+) -> inspect.Signature:
+    """A signature in which ``**settings`` is replaced by the fields of a settings type.
+
+    Args:
+        function: A function that takes ``**settings``.
+        settings: What is in them.
+        leave_out: Fields that are not shown. (default: none)
+
+    Returns:
+        The signature, for ``__signature__``.
+    """
+    own = inspect.signature(function)
+    named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    hidden = {*own.parameters, *leave_out}
+    fields = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty
+            if field.is_required()
+            else field.get_default(call_default_factory=True),
+            annotation=field.annotation,
+        )
+        for name, field in settings.model_fields.items()
+        if name not in hidden
+    ]
+    return own.replace(parameters=[*named, *fields])
+
+
+def argument_lines(settings: type[BaseModel], leave_out: Iterable[str] = ()) -> str:
+    """The fields of a settings type as lines of a docstring's ``Args:`` section."""
+    hidden = set(leave_out)
+    return "\n".join(
+        f"    {info.name}: {info.description.rstrip('.')}. (default: ``{info.default}``)"
+        for info in describe(settings)
+        if info.name not in hidden
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    # A scalar of NumPy; that package is not imported for it.
+    return value.item() if hasattr(value, "item") and not getattr(value, "shape", 1) else value
+
+
+def _one_line(
+    problem: ValidationError, table: str, owner: str, known: Mapping[str, FieldInfo]
+) -> str:
+    first = problem.errors()[0]
+    prefix = f"{table}." if table else ""
+    where = prefix + ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(str(first["loc"][0]), list(known), n=1)
+        hint = f": did you mean '{prefix}{close[0]}'?" if close else ""
+        return f"there is no setting '{where}' in {owner}{hint}"
+    count = problem.error_count() - 1
+    more = f" (and {count} more)" if count else ""
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if first["type"] == "value_error":  # one of our own, which says it all
+        return f"setting '{where}': {message}{more}"
+    return f"setting '{where}': {message}, not {first['input']!r}{more}"
 
 
 _WORDS: dict[Any, str] = {
@@ -103,7 +218,7 @@ def _default_in_words(field: FieldInfo) -> str:
         return "none"
     if isinstance(default, bool):
         return str(default).lower()
-    return repr(default)
+    return repr(default)  # numbers, texts and flat lists are valid TOML
 
 
 def _range_in_words(field: FieldInfo) -> str:

@@ -22,15 +22,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from training_harness import (
-    differing,
-    epochs_logged,
-    is_marked,
-    mark,
-    one_line,
-    outcome,
-    small_recipe,
-)
 
 import gsat
 from gsat.errors import MissingExtraError, RunError
@@ -40,6 +31,15 @@ from gsat.training.loop import Interrupted
 from gsat.training.recipe import from_tables, make_recipe
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
+from training_harness import (
+    differing,
+    epochs_logged,
+    is_marked,
+    mark,
+    one_line,
+    outcome,
+    small_recipe,
+)
 
 pytestmark = pytest.mark.medium
 

@@ -18,8 +18,8 @@ from torch_geometric.nn import LEConv
 import gsat
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.methods import Context, DIRMethod, TrainingSettings
-from gsat.methods.dir import DIR, DIRSettings, LEConvGenerator
+from gsat.methods import Context, TrainingSettings
+from gsat.methods.dir import DIR, DIRMethod, DIRSettings, LEConvGenerator
 from gsat.models import LEConvNet
 from gsat.ops import Draws
 from gsat.tasks import Task

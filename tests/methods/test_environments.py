@@ -19,9 +19,11 @@ import gsat
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.methods import METHODS, Context, ERMMethod, IRMMethod, TrainingSettings, VRExMethod
+from gsat.methods import METHODS, Context, TrainingSettings
 from gsat.methods.environments import EnvironmentMethod, Group
-from gsat.methods.erm import ERMSettings
+from gsat.methods.erm import ERMMethod, ERMSettings
+from gsat.methods.irm import IRMMethod
+from gsat.methods.vrex import VRExMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe

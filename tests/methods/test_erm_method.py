@@ -13,8 +13,8 @@ from torch.optim import Adam
 
 import gsat
 from gsat.graphs import GraphBatch
-from gsat.methods import Context, ERMMethod, TrainingSettings
-from gsat.methods.erm import ERMSettings, Plain
+from gsat.methods import Context, TrainingSettings
+from gsat.methods.erm import ERMMethod, ERMSettings, PlainModel
 from gsat.ops import Draws
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import make_recipe
@@ -71,7 +71,7 @@ def test_the_saved_model_is_the_backbone_and_scores_all_edges_alike(
 ) -> None:
     assert isinstance(run.path, Path)
     model = gsat.load(run.path)
-    assert isinstance(model, Plain)
+    assert isinstance(model, PlainModel)
     predicted = model.predict(data.test)
     torch.testing.assert_close(predicted.logits, model.backbone(data.test.batch()))
     assert torch.equal(model.explain(data.test[0]).edge_mask, torch.ones(data.test[0].num_edges))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from posthoc_planted import planted_gin, planted_graphs
+from post_hoc_planted import planted_gin, planted_graphs
 from torch import Tensor, nn
 
 import gsat
@@ -16,7 +16,7 @@ from gsat.graphs import GraphBatch, from_pyg
 from gsat.methods import Context
 from gsat.methods.base import TrainingSettings
 from gsat.methods.graphmask import GraphMask, GraphMaskMethod, GraphMaskSettings
-from gsat.methods.posthoc import EXPLAIN
+from gsat.methods.post_hoc import EXPLAIN
 from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws
 from gsat.tasks import Task
@@ -199,7 +199,7 @@ def test_scores_rank_and_layers_are_averaged_or_the_highest_counts() -> None:
     with torch.no_grad():
         for model in (mean, most):
             model.gates[0].last.weight.mul_(20)
-    _, omega = mean.look(batch)
+    _, omega = mean.gate_logits(batch)
     layers = omega.sigmoid()
     assert len(mean(batch).edge_weight.unique()) > 3
     torch.testing.assert_close(mean(batch).attention, layers.mean(0))
@@ -210,7 +210,7 @@ def test_with_open_gates_nothing_is_lost_however_unsure_the_network_is() -> None
     backbone, batch = make("gin", 0), batch_of()
     settings = GraphMaskSettings()
     made = GraphMaskMethod.create(backbone, settings, TrainingSettings.model_validate({}), 0)
-    logits, omega = made.model.look(batch)
+    logits, omega = made.model.gate_logits(batch)
     task = backbone.task
     assert task.loss(logits, logits.argmax(1)) > 2 * settings.allowance
     for keep, lost in ((torch.ones_like(omega), 0.0), (torch.zeros_like(omega), None)):
@@ -226,7 +226,7 @@ def test_where_all_nodes_begin_alike_only_the_networks_end_tells_edges_apart() -
     batch = batch_of()
     batch = replace(batch, x=torch.ones_like(batch.x))
     for sees, different in (("layer", False), ("network", True)):
-        _, omega = GraphMask(make("gin", 0), sees=sees).look(batch)
+        _, omega = GraphMask(make("gin", 0), sees=sees).gate_logits(batch)
         assert bool(omega[0].detach().std() > 1e-3) == different
         assert omega[1].detach().std() > 1e-3
 

@@ -15,8 +15,8 @@ from torch.optim import Adam
 
 import gsat
 from gsat.graphs import GraphBatch
-from gsat.methods import METHODS, Context, GSATMethod, Method, TrainingSettings
-from gsat.methods.gsat import GSATSettings
+from gsat.methods import METHODS, Context, Method, TrainingSettings
+from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.models import ModelOutput
 from gsat.ops import Draws
 

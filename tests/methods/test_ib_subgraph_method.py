@@ -18,9 +18,10 @@ from torch_geometric.utils import to_dense_adj
 import gsat
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.methods import Context, IBSubgraphMethod, TrainingSettings
+from gsat.methods import Context, TrainingSettings
 from gsat.methods.ib_subgraph import (
     IBSubgraph,
+    IBSubgraphMethod,
     IBSubgraphSettings,
     connectivity,
     pooled_adjacency,

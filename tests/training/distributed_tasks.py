@@ -10,7 +10,7 @@ import gsat
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
 from gsat.methods import Context, Method
-from gsat.methods.base import Sharing
+from gsat.methods.base import GradientSync
 from gsat.ops import Draws
 from gsat.training.recipe import Recipe
 from gsat.training.train import make_method
@@ -23,13 +23,13 @@ PLATEAU: dict[str, Any] = {"epochs": 5, "plateau": 1}
 
 
 def first_step(
-    recipe: Recipe, data: Dataset, batch: GraphBatch, mode: str, sharing: Sharing
+    recipe: Recipe, data: Dataset, batch: GraphBatch, mode: str, sync: GradientSync
 ) -> Method:
     """A method after its first step; in ``eval`` mode batch norms don't look at the batch."""
     method = make_method(recipe, data)
     method.begin("train")
     method.model.train(mode == "train")
-    method.step(batch, Context("train", 0, Draws(5), sharing=sharing))
+    method.step(batch, Context("train", 0, Draws(5), sync=sync))
     return method
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, storage
-from gsat.methods.erm import Plain
+from gsat.methods.erm import PlainModel
 from gsat.training.recipe import Recipe, make_recipe
+from training_harness import differing, epochs_logged, outcome, stopping
 
 
 def recipe(method: str, **settings: Any) -> Recipe:
@@ -37,7 +37,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(
     assert {frozenset(line["train"]) for line in lines} == {frozenset({"loss", "penalty", "total"})}
     assert any(line["train"]["penalty"] > 0 for line in lines)
     assert whole.test["explanation_auc"] is None
-    assert isinstance(gsat.load(tmp_path / "whole"), Plain)
+    assert isinstance(gsat.load(tmp_path / "whole"), PlainModel)
 
 
 def test_data_without_environments_leave_no_run_behind(tmp_path: Path) -> None:

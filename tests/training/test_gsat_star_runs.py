@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import Victim, differing, epochs_logged, outcome, stopping
 
 import gsat
-from gsat.methods import METHODS, Context, ERMMethod, GSATMethod, GSATStarMethod
-from gsat.methods.erm import Plain
+from gsat.methods import METHODS, Context
+from gsat.methods.erm import ERMMethod, ERMSettings, PlainModel
+from gsat.methods.gsat import GSATMethod
+from gsat.methods.gsat_star import GSATStarMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors, read
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
+from training_harness import Victim, differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EPOCHS = 5, 13
 
@@ -85,7 +87,7 @@ def test_fine_tuning_starts_from_the_chosen_epoch(
     data = load_data(run.recipe)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
     backbone.load_state_dict(weights)
-    again = evaluate_model(Plain(backbone), data.test, batch_size=32)
+    again = evaluate_model(PlainModel(backbone), data.test, batch_size=32)
     assert said["test"]["accuracy"] == again["accuracy"]
     assert said["test"]["loss"] == pytest.approx(again["loss"], rel=1e-5)
     assert said["test"]["explanation_auc"] is None
@@ -117,7 +119,7 @@ def test_the_first_phase_is_erm_and_leaves_the_extractor_alone() -> None:
         return gsat.GIN.for_data(data, hidden=8, layers=1)
 
     star = GSATStarMethod.create(backbone(), made.settings, made.training, seed=0)
-    erm = ERMMethod.create(backbone(), None, made.training, seed=0)
+    erm = ERMMethod.create(backbone(), ERMSettings(), made.training, seed=0)
     extractor = {k: v.clone() for k, v in star.model.extractor.state_dict().items()}
     for method in (star, erm):
         method.begin(method.phases()[0].name)

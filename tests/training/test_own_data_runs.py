@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_harness import differing, outcome, stopping
 
 import gsat
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import DataError, RecipeError
 from gsat.training.loop import Interrupted
 from own_data import make_graphs
+from training_harness import differing, outcome, stopping
 
 SETTINGS = {"epochs": 4, "seed": 3}
 

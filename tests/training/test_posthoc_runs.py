@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.methods import Context
-from gsat.methods.posthoc import PosthocMethod
+from gsat.methods.post_hoc import PostHocMethod
 from gsat.training.checkpoint import Tensors
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
+from training_harness import differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EXPLAIN = 4, 4
 LENGTH = {"gnnexplainer": "iterations", "pgexplainer": "explain_epochs"}
@@ -91,16 +91,16 @@ def test_the_best_network_is_explained_and_stays_the_same(
     method: str, backbone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Tensors] = []
-    finish = PosthocMethod.finish_epoch
+    finish = PostHocMethod.finish_epoch
 
-    def note(self: PosthocMethod, context: Context, valid: dict[str, Any]) -> None:
+    def note(self: PostHocMethod, context: Context, valid: dict[str, Any]) -> None:
         if context.phase == "pretrain":
             valid["accuracy"] = 1.0 if len(seen) == 1 else 0.5  # the last epoch is not the best
             state = self.model.backbone.state_dict()
             seen.append({name: tensor.clone() for name, tensor in state.items()})
         finish(self, context, valid)
 
-    monkeypatch.setattr(PosthocMethod, "finish_epoch", note)
+    monkeypatch.setattr(PostHocMethod, "finish_epoch", note)
     run = gsat.train(recipe(method, backbone))
     assert run.result["pretrained"]["epoch"] == 1
     found = run.model.backbone.state_dict()

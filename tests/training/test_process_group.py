@@ -20,7 +20,7 @@ import gsat
 from gsat.bottleneck import information
 from gsat.errors import RunError
 from gsat.methods import METHODS
-from gsat.methods.base import Sharing
+from gsat.methods.base import GradientSync
 from gsat.ops import Draws
 from gsat.studies.records import Records
 from gsat.training.process_group import ProcessGroup
@@ -80,7 +80,7 @@ def test_one_process_is_a_team_of_its_own() -> None:
 
 
 def test_only_methods_whose_losses_are_means_are_shared() -> None:
-    assert {name for name, method in METHODS.items() if method.shares} == {
+    assert {name for name, method in METHODS.items() if method.data_parallel} == {
         "gsat", "gsat-star", "erm"
     }  # fmt: skip
 
@@ -149,7 +149,7 @@ def test_what_one_process_can_not_do_none_begins(both: Path) -> None:
 @pytest.mark.medium
 def test_gradient_is_that_of_one_process_where_batch_norm_is_fixed(both: Path) -> None:
     data = load_data(small_recipe())
-    alone = first_step(small_recipe(), data, data.train.batch(ROWS), "eval", Sharing())
+    alone = first_step(small_recipe(), data, data.train.batch(ROWS), "eval", GradientSync())
     first, second = kept(both, "gradients-eval")
     assert same(first, second)
     wanted = {n: p.grad for n, p in alone.model.named_parameters() if p.grad is not None}

@@ -404,14 +404,14 @@ def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
     model = gsat.train(small_recipe(epochs=1), run_path).model
     config = {"method": "of-tomorrow", "model": model.config}
     RunDirectory(run_path).write_best(model.state_dict(), config, 0)
-    with pytest.raises(RunError, match="a method this version does not know") as caught:
+    with pytest.raises(RunError, match="the method 'of-tomorrow', which is unknown here") as caught:
         gsat.load(run_path)
     one_line(caught.value)
 
 
 def test_a_run_without_a_model_is_said(run_path: Path) -> None:
     run = RunDirectory.create(run_path, small_recipe())
-    with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
+    with pytest.raises(RunError, match="has no model yet: resume the run first"):
         gsat.load(run_path)
     with pytest.raises(RunError, match="is not finished; resume it with: gsat resume"):
         assert run.result

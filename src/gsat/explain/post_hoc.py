@@ -14,16 +14,16 @@ from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.conversions import to_data_list
 from gsat.methods.base import TrainingSettings
-from gsat.methods.erm import Plain
+from gsat.methods.erm import PlainModel
 from gsat.methods.gnnexplainer import GNNExplainerMethod
 from gsat.methods.graphmask import GraphMaskMethod
 from gsat.methods.pgexplainer import PGExplainerMethod
-from gsat.methods.posthoc import Posthoc, PosthocMethod
+from gsat.methods.post_hoc import PostHocMethod, PostHocModel
 from gsat.models import Backbone, InterpretableModel, Wrapped
 from gsat.models.interpretable import as_store
 from gsat.tasks import Task
 
-POSTHOC: dict[str, type[PosthocMethod]] = {
+POSTHOC: dict[str, type[PostHocMethod]] = {
     method.name: method for method in (GNNExplainerMethod, PGExplainerMethod, GraphMaskMethod)
 }
 
@@ -77,7 +77,7 @@ def explain_with(
 
 
 def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:
-    if isinstance(network, Plain | Posthoc):
+    if isinstance(network, PlainModel | PostHocModel):
         return network.backbone
     if isinstance(network, InterpretableModel):
         raise GSATError(f"a {type(network).__name__} explains itself: call its own explain()")

@@ -1,46 +1,54 @@
-"""The interface of a method: what it does in a step, how it predicts, what has to be saved.
+"""The interface of a method: what a step does, how it predicts, what has to be saved.
 
 The training loop owns order, randomness, selection, checkpoints, logs and progress. A method owns
 its modules, its optimisers and its update. A new method is one file: subclass :class:`Method`,
-declare its settings, list it in ``METHODS``.
+declare its settings, and write :meth:`~Method.step`::
+
+    class MySettings(MethodSettings):
+        strength: float = Field(0.1, ge=0, description="Weight of the penalty.")
+
+    @register_method("my-method")
+    class MyMethod(Method):
+        Settings = MySettings
+        Model = GSAT
+        ...
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import Adam, Optimizer
 
+from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
-from gsat.gsat import GSAT
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
+from gsat.settings import Settings
 
 if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
     from gsat.methods.pretraining import Pretraining
 
+Losses = dict[str, Tensor]
 
-class MethodSettings(BaseModel):
+
+class MethodSettings(Settings):
     """Base of a method's own settings, the table ``[method.NAME]`` of a recipe."""
 
-    # Strict: "3" is not 3 and 0.5 is not a number of epochs; a wrong type is said, not guessed.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-
-class TrainingSettings(BaseModel):
+class TrainingSettings(Settings):
     """The table ``[training]`` of a recipe: what all methods share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-    epochs: PositiveInt = 100
-    batch_size: PositiveInt = 128
-    lr: float = Field(1e-3, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
+    epochs: PositiveInt = Field(100, description="Number of epochs.")
+    batch_size: PositiveInt = Field(128, description="Graphs per step.")
+    lr: float = Field(1e-3, gt=0, description="Learning rate.")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,17 @@ class Phase:
     """A stretch of epochs with one kind of step.
 
     Attributes:
-        name: for logs and random draws. epochs: how many.
-        selectable_from: the first epoch that may be chosen as the best; None for none of them.
-        explains: whether edges are scored in it; without, explanation metrics are None.
-        patience: of the last phase; it ends after so many epochs without a better one.
-        steps: whether the training set is stepped through.
-        traces: whether the training set is evaluated after each epoch, for the log.
+        name: The name, for logs and random draws.
+        epochs: The number of epochs.
+        selectable_from: The first epoch that may be chosen as the best; None for none of them.
+            (default: ``0``)
+        explains: Whether edges are scored in it; without, explanation metrics are None.
+            (default: ``True``)
+        patience: The number of epochs without a better one after which it ends; of the last phase
+            only. (default: ``None``)
+        steps: Whether it has steps on the training set. (default: ``True``)
+        traces: Whether the training set is evaluated after each epoch, for the log.
+            (default: ``False``)
     """
 
     name: str
@@ -65,47 +78,70 @@ class Phase:
     traces: bool = False
 
 
-class Sharing:
-    """How a step is shared among processes, each with its own part of the batch. Here there is one
-    process, and nothing is to be done."""
+class GradientSync:
+    """How a step's gradients are averaged over processes; here there is one process."""
 
     def through(self, network: nn.Module) -> nn.Module:
         """The network, called so that its gradient becomes the mean over all processes."""
         return network
 
     def mean(self, value: Tensor, over: Tensor) -> Tensor:
-        """``value``, a mean over the entries of ``over`` that are not NaN (missing labels), weighed
-        so that its mean over all processes is the mean over the entries of all of them."""
+        """Weight a mean so that its mean over all processes is the mean over all entries.
+
+        Args:
+            value: A mean over the entries of ``over``, a scalar.
+            over: The entries of this process; NaN (a missing label) does not count.
+
+        Returns:
+            The weighted mean, a scalar.
+        """
         return value
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where a step happens: the phase, the epoch within it, and the source of random numbers; in
-    training also the number of the step within the epoch, how many steps the epoch has, and the
-    processes it is shared with."""
+    """Where a step happens.
+
+    Attributes:
+        phase: The name of the phase.
+        epoch: The epoch within the phase.
+        draws: The source of random numbers.
+        step: The number of the step within the epoch. (default: ``0``)
+        steps: The number of steps of the epoch. (default: ``1``)
+        sync: The processes the step is shared with. (default: this process alone)
+    """
 
     phase: str
     epoch: int
     draws: Draws
     step: int = 0
     steps: int = 1
-    sharing: Sharing = field(default_factory=Sharing)
+    sync: GradientSync = field(default_factory=GradientSync)
 
 
 class Method(ABC):
     """A way to train an interpretable model.
 
+    Args:
+        model: What is trained.
+        settings: The method's own settings.
+        training: The settings all methods share.
+        seed: Decides what is random in the method itself. (default: ``0``)
+
     Attributes:
-        name: as users type it. title: as papers print it. summary: what it does, in one line.
-        paper: where it comes from. reports: which epoch is reported.
-        Settings: the type of its settings. based_on: the method whose settings in a recipe file
-            hold for this one, too, unless its own table says otherwise.
-        Model: the type of the model, whose ``from_config`` makes it again.
-        shares: whether several processes can train it together: then a step runs its network by
-            ``context.sharing`` and its losses are means.
-        model: what is trained, saved and loaded.
-        first: how the backbone is trained alone beforehand, if it is.
+        name: The name it is registered under, as users type it.
+        title: The name as papers print it.
+        summary: What it does, in one line.
+        paper: Where it comes from.
+        reports: Which epoch is reported, the ``best`` or the ``last``. (default: ``"best"``)
+        Settings: The type of its settings. (default: none)
+        Model: The type of its model, whose ``from_config`` makes it again.
+        based_on: The method whose settings in a recipe hold for this one, too, unless its own
+            table overrides them. (default: ``None``)
+        data_parallel: Whether several processes can train it together: then a step runs its
+            network by ``context.sync`` and its losses are means. (default: ``False``)
+        model: What is trained, saved and loaded.
+        first: How the backbone is trained alone beforehand, if it is.
     """
 
     name: ClassVar[str]
@@ -113,35 +149,81 @@ class Method(ABC):
     summary: ClassVar[str]
     paper: ClassVar[str]
     reports: ClassVar[Literal["best", "last"]] = "best"
-    Settings: ClassVar[type[MethodSettings]]
+    Settings: ClassVar[type[MethodSettings]] = MethodSettings
+    Model: ClassVar[type[InterpretableModel]]
     based_on: ClassVar[str | None] = None
-    Model: ClassVar[Any] = GSAT
-    shares: ClassVar[bool] = False
-    model: InterpretableModel
+    data_parallel: ClassVar[bool] = False
+    model: Any
+    settings: Any
     first: Pretraining | None = None
 
+    def __init__(
+        self, model: Any, settings: Any, training: TrainingSettings, seed: int = 0
+    ) -> None:
+        self.model, self.settings, self.training, self.seed = model, settings, training, seed
+        model.method = self.name
+
     @classmethod
-    @abstractmethod
     def create(
         cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
     ) -> Self:
-        """The method on a fresh backbone."""
+        """Make the method and its model on a fresh backbone.
+
+        Args:
+            backbone: The network.
+            settings: The method's own settings.
+            training: The settings all methods share.
+            seed: Decides initial weights and what else is random.
+        """
+        return cls(cls.make_model(backbone, settings, seed), settings, training, seed)
+
+    @classmethod
+    def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> InterpretableModel:
+        """Make the model: its constructor gets the settings and the seed that it takes."""
+        taken = inspect.signature(cls.Model).parameters
+        given = {**settings.model_dump(), "seed": seed}
+        return cls.Model(backbone, **{name: given[name] for name in taken if name in given})
 
     def prepare(self, data: Dataset) -> None:  # noqa: B027
-        """Look at the data before anything is written; refuse what it can't be trained on."""
+        """Read the data before anything is written; refuse what it can't be trained on."""
 
-    @abstractmethod
     def phases(self) -> tuple[Phase, ...]:
-        """The phases, in order."""
+        """The phases, in order. (default: one, of which any epoch may be the best)"""
+        return (Phase("train", self.training.epochs, explains=self.Model.explains),)
 
-    @abstractmethod
     def begin(self, phase: str) -> None:
-        """Get ready for a phase: make its optimisers. Called once per phase, before any state of
-        that phase is restored."""
+        """Make the optimisers of a phase. (default: one Adam over :meth:`parameters`)
+
+        Called once per phase, before any state of that phase is restored.
+        """
+        self.optimiser = Adam(
+            self.parameters(),
+            self.training.lr,
+            weight_decay=self.training.weight_decay,
+            fused=True,  # one pass over all weights instead of some two hundred small ones
+        )
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """The weights that are trained. (default: the model's)"""
+        return self.model.parameters()
 
     @abstractmethod
-    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """Update on one batch; returns the scalars to log. ``loss`` must be among them."""
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Update on one batch.
+
+        Args:
+            batch: The graphs.
+            context: Where the step happens.
+
+        Returns:
+            The scalars to log; ``loss`` must be among them.
+        """
+
+    def update(self, loss: Tensor) -> None:
+        """Take a step of :attr:`optimiser` down the gradient of a loss."""
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:  # noqa: B027
         """Called after validation; the place for learning-rate schedules."""
@@ -155,16 +237,24 @@ class Method(ABC):
         """More for ``result.json``, as plain values."""
         return {}
 
-    @abstractmethod
-    def evaluate(
-        self, batch: GraphBatch, context: Context
-    ) -> tuple[ModelOutput, dict[str, Tensor]]:
-        """Predict and score a batch without updating, with the scalars to log; ``loss``, the
-        prediction loss, breaks ties between epochs."""
+    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
+        """Predict and score a batch without updating.
 
-    @abstractmethod
+        Args:
+            batch: The graphs.
+            context: Where it happens.
+
+        Returns:
+            The output, and the scalars to log; ``loss``, the prediction loss, breaks ties between
+            epochs.
+        """
+        assert batch.y is not None
+        output: ModelOutput = self.model(batch)
+        return output, {"loss": self.model.task.loss(output.logits, batch.y)}
+
     def optimisers(self) -> dict[str, Optimizer]:
         """The optimisers of the current phase, by name."""
+        return {"adam": self.optimiser}
 
     def networks(self) -> dict[str, nn.Module]:
         """All modules with weights, by name."""

@@ -1,32 +1,72 @@
-"""DIR (Wu et al., ICLR 2022): predict from a causal part of each graph, whatever stands beside it.
+"""DIR (Wu et al., ICLR 2022): predict from a causal part of each graph, whatever the rest is.
 
-A generator scores edges. The highest of each graph are its causal part, the others its complement;
+A generator scores edges. The highest of each graph are its causal part, the rest its complement;
 one predictor reads both. The answer from a causal part is gated by the complements of all graphs of
 the batch in turn (the interventions), and has to be good, and equally good, under all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
 
 from gsat.attention import average_directions
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.subgraph import edge_subgraph
-from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import BACKBONES, Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
+from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
+from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
 from gsat.ops import Draws, top_of_segments
+from gsat.registry import register_method
+from gsat.settings import validated
 
 Features = Literal["embeddings", "raw"]
+
+
+class DIRSettings(MethodSettings):
+    """``[method.dir]``."""
+
+    ratio: float = Field(0.5, gt=0, lt=1, description="Share of edges that are causal.")
+    alpha: float = Field(
+        1e-4, ge=0, description="Weight of the interventions; multiplied by epoch^1.6."
+    )
+    step: Literal["batch", "epoch"] = Field(
+        "batch",
+        description="Step after every batch, or once an epoch on the gathered gradients (published "
+        "code, on Spurious-Motif).",
+    )
+    features: Features = Field(
+        "embeddings",
+        description="Node features of a part: the generator's embeddings or the raw ones.",
+    )
+    variance: Literal["risk", "graph"] = Field(
+        "risk",
+        description="Variance of the risk of each complement, times B² for a batch of B graphs, or "
+        "of each graph's loss over the complements (published code, on Graph-SST2).",
+    )
+    statistics: Literal["causal", "both"] = Field(
+        "causal",
+        description="The parts whose statistics the predictor's batch norms keep for evaluation, "
+        "which is on causal parts.",
+    )
+    predictor_hidden: PositiveInt | None = Field(
+        None, description="Width of the predictor; absent: the backbone's."
+    )
+    extra_linear: bool = Field(
+        False,
+        description="One more linear layer at the end of the complement's own logits, which the "
+        "gates do not see (published code, on Spurious-Motif).",
+    )
+
+
+DEFAULTS = DIRSettings.model_validate({})
 
 
 class LEConvGenerator(LEConvNet):
@@ -38,7 +78,7 @@ class LEConvGenerator(LEConvNet):
         with seeded(seed, "generator"):
             self.layers[0] = LEConvLayer(self.config["in_features"], self.hidden)
 
-    # Nobody asks to see its messages.
+    # Its messages are never gated.
     def embed(  # type: ignore[override]
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
@@ -57,36 +97,38 @@ class DIR(InterpretableModel):
     """Two networks of one kind: a generator that scores edges, and a predictor that reads parts.
 
     Args:
-        backbone: the kind of both, and the generator itself.
-        ratio: the share of edges that are causal, at least one of each graph and not all.
-        features: what nodes of a part bring along, the generator's ``embeddings`` or ``raw`` ones.
-        predictor_hidden: width of the predictor; None for the backbone's own.
-        seed: decides the initial weights of all but the backbone.
+        backbone: The kind of both, and the generator itself.
+        ratio: The share of edges that are causal, at least one of each graph and not all.
+            (default: ``0.5``)
+        features: Node features of a part, the generator's ``embeddings`` or the ``raw`` ones.
+            (default: ``"embeddings"``)
+        predictor_hidden: Width of the predictor. (default: the backbone's)
+        seed: Decides the initial weights of all but the backbone. (default: ``0``)
     """
 
     predicts_by_backbone = False  # it embeds parts of graphs; other heads read them
+    method = "dir"
 
     def __init__(
         self,
         backbone: Backbone,
         *,
-        ratio: float = 0.5,
-        features: Features = "embeddings",
-        predictor_hidden: int | None = None,
+        ratio: float = DEFAULTS.ratio,
+        features: Features = DEFAULTS.features,
+        predictor_hidden: int | None = DEFAULTS.predictor_hidden,
         seed: int = 0,
     ) -> None:
         super().__init__()
         if backbone.task.level == "node":
-            raise GSATError("DIR takes graphs apart and needs labels of graphs, not of nodes")
-        if not 0 < ratio < 1:
-            raise GSATError(f"the causal ratio lies between 0 and 1, not at {ratio}")
-        described, task = {**backbone.config, "task": backbone.task}, backbone.task
-        self.config = {
-            "backbone": {"name": backbone.name, **backbone.config},
+            raise GSATError("DIR splits graphs and needs labels of graphs, not of nodes")
+        self.settings = {
             "ratio": ratio,
             "features": features,
             "predictor_hidden": predictor_hidden,
         }
+        validated(DIRSettings, self.settings, owner="DIR")
+        self._given = backbone.description
+        described, task = {**backbone.config, "task": backbone.task}, backbone.task
         own_seed = Draws(seed, "dir").torch_seed()
         if isinstance(backbone, LEConvNet):
             self.generator: Backbone = LEConvGenerator(**described, seed=seed)
@@ -98,7 +140,7 @@ class DIR(InterpretableModel):
         self.backbone = type(backbone)(**described, seed=own_seed)
         for name, buffer in backbone.named_buffers(recurse=False):
             self.backbone.get_buffer(name).copy_(buffer)
-        # Heads of their own: what a network says before its last layers is what is wanted.
+        # What is needed of each network is the input of its head: DIR has heads of its own.
         self.generator.head, self.backbone.head = nn.Identity(), nn.Identity()
         h, width = backbone.hidden, self.backbone.hidden
         with seeded(own_seed, "heads"):
@@ -108,7 +150,7 @@ class DIR(InterpretableModel):
         self.task, self.on, self.r = task, "edge", None
 
     def score(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Node embeddings z [N, h] and edge scores s [E], the higher the more causal."""
+        """Node embeddings z ``[N, h]`` and edge scores s ``[E]``, the higher the more causal."""
         z = self.generator.embed(batch)
         first, relu, last = self.scorer
         assert isinstance(first, nn.Linear)
@@ -118,8 +160,11 @@ class DIR(InterpretableModel):
         return z, last(relu(u.index_select(0, batch.src) + v.index_select(0, batch.dst)))[:, 0]
 
     def causal_edges(self, scores: Tensor, batch: GraphBatch) -> Tensor:
-        """Which edges are causal, [E] bool: of E edges of a graph the int(ratio · E) highest, at
-        least one and, where there are two, not all."""
+        """Which edges are causal, ``[E]`` bool.
+
+        Of E edges of a graph these are the int(ratio · E) highest, at least one and, where there
+        are two, not all.
+        """
         edges = batch.edge_ptr.diff()
         count = (self.ratio * edges.double()).long()
         count = torch.minimum(count.clamp(min=1), (edges - 1).clamp(min=1)).minimum(edges)
@@ -133,16 +178,22 @@ class DIR(InterpretableModel):
         weight: Tensor,
         draws: Draws | None = None,
     ) -> Tensor:
-        """What the predictor reads in a part of each graph, [B, width]; zeros where it is empty.
+        """Embed a part of each graph by the predictor.
 
         Args:
-            z: [N, h]. keep: [E] bool, the edges of the part. weight: [E], of their messages.
-            draws: the source of dropout masks; None for no dropout.
+            batch: The graphs.
+            z: The generator's node embeddings, ``[N, h]``.
+            keep: The edges of the part, ``[E]`` bool.
+            weight: Weights of the edges' messages, ``[E]``.
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[B, width]``; zeros where the part is empty.
         """
         part, nodes = edge_subgraph(batch, keep)
         if self.features == "embeddings":
             part = replace(part, x=z.index_select(0, nodes))
-        if part.num_edges == 0:  # of nothing there is no batch norm, either
+        if part.num_edges == 0:  # batch norm fails on no rows
             return z.new_zeros(batch.num_graphs, self.backbone.hidden)
         return self.backbone(part, weight[keep], draws)
 
@@ -155,15 +206,13 @@ class DIR(InterpretableModel):
         shown = torch.sigmoid(average_directions(s, batch))
         return ModelOutput(self.causal(h), shown, weight, weight)
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> DIR:
-        """The model :attr:`config` describes, with fresh weights."""
-        settings = dict(config)
-        described = dict(settings.pop("backbone"))
-        return cls(BACKBONES[described.pop("name")].from_config(described), **settings)
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values from which :meth:`from_config` builds the same model."""
+        return {"backbone": self._given, **self.settings}
 
     def check_fits(self, store: GraphStore) -> None:
-        """Raise a :class:`DataError` when the graphs have other features than the model knows."""
+        """Raise a :class:`DataError` when graphs have other features than the model expects."""
         self.generator.check_fits(store)
 
 
@@ -172,78 +221,40 @@ def head(width: int, logits: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, logits))
 
 
-class DIRSettings(MethodSettings):
-    """``[method.dir]``.
-
-    Attributes:
-        ratio: share of edges that are causal.
-        alpha: weight of the interventions; times epoch^1.6.
-        step: after every ``batch``, or one ``epoch`` long gradients are gathered for one step
-            (published code, on Spurious-Motif).
-        features: of the nodes of a part: the generator's ``embeddings`` or ``raw``.
-        variance: of the ``risk`` of each complement, times B² for a batch of B graphs; or of the
-            loss of each ``graph`` over the complements (published code on Graph-SST2).
-        statistics: of the predictor's batch norms, for evaluation: of ``causal`` parts, which it
-            reads then, or of ``both`` parts (any shared network in training mode).
-        predictor_hidden: width of the predictor, the backbone's own if absent.
-        extra_linear: one more linear layer at the end of the complement's own answers, which the
-            gates do not see (published code on Spurious-Motif).
-    """
-
-    ratio: float = Field(0.5, gt=0, lt=1)
-    alpha: float = Field(1e-4, ge=0)
-    step: Literal["batch", "epoch"] = "batch"
-    features: Features = "embeddings"
-    variance: Literal["risk", "graph"] = "risk"
-    statistics: Literal["causal", "both"] = "causal"
-    predictor_hidden: PositiveInt | None = None
-    extra_linear: bool = False
-
-
+@register_method("dir")
 class DIRMethod(Method):
     """Discovering invariant rationales."""
 
-    name = "dir"
     title = "DIR"
     summary = "split graphs in a causal part and a rest, and swap the rests"
     paper = (
         "Wu et al., Discovering Invariant Rationales for Graph Neural Networks, ICLR "
         "2022 (arXiv:2201.12872)"
     )
-    Settings = DIRSettings
-    Model = DIR
+    Settings: ClassVar[type[MethodSettings]] = DIRSettings
+    Model: ClassVar[type[InterpretableModel]] = DIR
     model: DIR
+    settings: DIRSettings
 
     def __init__(
-        self, model: DIR, settings: DIRSettings, training: TrainingSettings, seed: int
+        self, model: DIR, settings: Any, training: TrainingSettings, seed: int = 0
     ) -> None:
-        self.model, self.settings, self.training = model, settings, training
+        super().__init__(model, settings, training, seed)
         logits = model.task.num_logits
         with seeded(seed, "complement"):
             self.complement = head(model.backbone.hidden, logits)
             self.extra = nn.Linear(logits, logits) if settings.extra_linear else nn.Identity()
 
-    @classmethod
-    def create(
-        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
-    ) -> Self:
-        """DIR with a generator and a predictor like the backbone."""
-        given = settings.model_dump(include={"ratio", "features", "predictor_hidden"})
-        return cls(DIR(backbone, **given, seed=seed), settings, training, seed)
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """The weights of all networks.
 
-    def phases(self) -> tuple[Phase, ...]:
-        """One phase; any epoch may be the best."""
-        return (Phase("train", self.training.epochs),)
+        One Adam serves for the two of the published code: they share no weights, no gradients and
+        no settings.
+        """
+        return [w for network in self.networks().values() for w in network.parameters()]
 
-    def begin(self, phase: str) -> None:
-        """One Adam; the two the method has share no weights, no gradients and no settings."""
-        weights = [w for network in self.networks().values() for w in network.parameters()]
-        self.optimiser = Adam(
-            weights, self.training.lr, weight_decay=self.training.weight_decay, fused=True
-        )
-
-    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """Gradients of all losses; a step on them, or on their mean at the end of the epoch."""
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take a step on all losses, or on their mean at the end of the epoch."""
         parts = self.losses(batch, context)
         gathers = self.settings.step == "epoch"
         if not gathers or context.step == 0:
@@ -253,16 +264,20 @@ class DIRMethod(Method):
             self.optimiser.step()
         return parts
 
-    def losses(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """``loss`` of the causal parts, ``risk`` and ``variance`` of the interventions,
-        ``complement``, the loss of the complements, and their ``total``."""
+    def losses(self, batch: GraphBatch, context: Context) -> Losses:
+        """All losses of a batch.
+
+        Returns:
+            ``loss`` of the causal parts, ``risk`` and ``variance`` of the interventions,
+            ``complement``, the loss of the complements, and their ``total``.
+        """
         assert batch.y is not None
         model, task = self.model, self.model.task
         z, s = model.score(batch)
         causal = model.causal_edges(s, batch)
         drawn = context.draws.child
         h = model.represent(batch, z, causal, torch.sigmoid(s), drawn("causal"))
-        with torch.no_grad(), self._statistics():  # the complement teaches its own head alone
+        with torch.no_grad(), self._statistics():  # complements train their own head alone
             beside = model.represent(batch, z, ~causal, torch.sigmoid(-s), drawn("complement"))
         answers, gates = model.causal(h), self.complement(beside)
         intervened = answers * torch.sigmoid(gates.detach())[:, None]  # [complement, graph, logit]
@@ -286,25 +301,13 @@ class DIRMethod(Method):
 
     @contextmanager
     def _statistics(self) -> Iterator[None]:
-        """Inside, what the predictor's batch norms learn for evaluation is lost again, unless it
-        is wanted: causal parts alone are read there."""
+        """Restore the statistics of the predictor's batch norms afterwards, unless they are to be
+        those of both parts: in evaluation it reads causal parts alone."""
         kept = list(self.model.backbone.buffers()) if self.settings.statistics == "causal" else []
         before = [buffer.clone() for buffer in kept]
         yield
         for buffer, was in zip(kept, before, strict=True):
             buffer.copy_(was)
-
-    def evaluate(
-        self, batch: GraphBatch, context: Context
-    ) -> tuple[ModelOutput, dict[str, Tensor]]:
-        """From the causal parts alone, without dropout."""
-        assert batch.y is not None
-        said = self.model(batch)
-        return said, {"loss": self.model.task.loss(said.logits, batch.y)}
-
-    def optimisers(self) -> dict[str, Optimizer]:
-        """The one Adam."""
-        return {"adam": self.optimiser}
 
     def networks(self) -> dict[str, nn.Module]:
         """The model, and what only training needs."""

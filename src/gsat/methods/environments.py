@@ -1,73 +1,55 @@
-"""What IRM and V-REx share: the training graphs come from several environments, and a penalty asks
-the predictor to serve them all alike."""
+"""What IRM and V-REx share: training graphs of several environments, and a penalty on how their
+risks differ."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.datasets.load import Dataset
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.methods.base import Context, TrainingSettings
-from gsat.methods.erm import ERMMethod, ERMSettings, Plain
-from gsat.models import Backbone
+from gsat.methods.base import Context, Losses
+from gsat.methods.erm import ERMMethod, ERMSettings
 from gsat.ops import Draws
-
-if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
 
 # The fields of a graph that name its environment; the base is that of Spurious-Motif.
 FIELDS = ("environment", "base")
 
-# Logits and labels of one environment's answers.
+# Logits and labels of one environment's graphs (or nodes).
 Group = tuple[Tensor, Tensor]
 
 
 class EnvironmentSettings(ERMSettings):
-    """ERM's settings (those of ``[method.erm]`` hold), and
+    """Settings of methods with environments, next to those of ERM."""
 
-    Attributes:
-        environments: ``random`` (two groups, fixed by the seed) or ``base`` (what the data says:
-            the base of Spurious-Motif, or each graph's field ``environment``).
-        penalty: the weight of the penalty.
-    """
-
-    environments: Literal["random", "base"] = "random"
-    penalty: float = Field(1.0, ge=0)
+    environments: Literal["random", "base"] = Field(
+        "random",
+        description="'random': two groups, fixed by the seed; 'base': as the data says, the base "
+        "of Spurious-Motif or each graph's field 'environment'.",
+    )
+    penalty: float = Field(1.0, ge=0, description="Weight of the penalty.")
 
 
 class EnvironmentMethod(ERMMethod):
     """ERM with a penalty on how the environments differ.
 
     Attributes:
-        environment: [G] long, the environment of every graph of the store: it belongs to the graph,
-            wherever the order of an epoch puts it.
+        environment: The environment of every graph of the store, ``[G]`` long: it belongs to the
+            graph, wherever the order of an epoch puts it.
     """
 
     based_on = "erm"
-    shares = False  # the penalty of a batch is not the mean of those of its parts
+    data_parallel = False  # the penalty of a batch is not the mean of those of its parts
     settings: EnvironmentSettings
     environment: Tensor
 
-    def __init__(
-        self, model: Plain, training: TrainingSettings, settings: EnvironmentSettings, seed: int
-    ) -> None:
-        super().__init__(model, training, settings)
-        self.settings, self.seed = settings, seed
-
-    @classmethod
-    def create(
-        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
-    ) -> Self:
-        """The backbone as it is."""
-        return cls(Plain(backbone), training, settings, seed)
-
     def prepare(self, data: Dataset) -> None:
-        """Learn the environment of every graph; the training set needs two or more."""
+        """Assign an environment to every graph; the training set needs two or more."""
         if self.settings.environments == "random":
             rows = torch.arange(len(data.store.arrays["node_ptr"]) - 1)
             drawn = Draws(self.seed, "environments").uniform(rows)
@@ -81,24 +63,26 @@ class EnvironmentMethod(ERMMethod):
                 f"{data.name} are of {found}"
             )
 
-    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """One gradient step on prediction loss + penalty."""
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one gradient step on prediction loss + penalty."""
         assert batch.y is not None
         logits = self.model(batch, context.draws).logits
         loss = self.model.task.loss(logits, batch.y)
         groups = self.groups(logits, batch)
         penalty = self.penalty(groups) if groups else logits.new_zeros(())
         total = loss + self.settings.penalty * penalty
-        self.optimiser.zero_grad(set_to_none=True)
-        total.backward()
-        self.optimiser.step()
+        self.update(total)
         return {"loss": loss, "penalty": penalty, "total": total}
 
     def groups(self, logits: Tensor, batch: GraphBatch) -> list[Group]:
-        """The answers of each environment that has labels in the batch.
+        """Split logits and labels by environment.
 
         Args:
-            logits: [B, num_logits], or at node level [M, num_logits].
+            logits: ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+            batch: The graphs.
+
+        Returns:
+            Logits and labels of each environment that has labels in the batch.
         """
         assert batch.y is not None
         y = batch.y
@@ -111,7 +95,7 @@ class EnvironmentMethod(ERMMethod):
 
     @abstractmethod
     def penalty(self, groups: list[Group]) -> Tensor:
-        """A scalar, 0 or more, from the answers of one or more environments."""
+        """The penalty, a scalar of 0 or more, from the logits of one or more environments."""
 
 
 def _given(data: Dataset) -> Tensor:

@@ -9,7 +9,7 @@ graph's mask is the same in any batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, PositiveInt
@@ -18,42 +18,46 @@ from torch.optim import Adam, Optimizer
 
 from gsat.attention import average_directions
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, TrainingSettings
-from gsat.methods.posthoc import (
-    Posthoc,
-    PosthocMethod,
-    PosthocSettings,
+from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.post_hoc import (
+    PostHocMethod,
+    PostHocModel,
+    PostHocSettings,
     Target,
     entropy,
     graph_mean,
     graph_sum,
 )
-from gsat.models import Backbone, ModelOutput
+from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
+from gsat.registry import register_method
 
 
-class GNNExplainerSettings(PosthocSettings):
-    """``[method.gnnexplainer]``.
+class GNNExplainerSettings(PostHocSettings):
+    """``[method.gnnexplainer]``."""
 
-    Attributes:
-        iterations: of Adam; each is an epoch of the second phase. explain_lr: its rate.
-        size: weight of the ℓ1 norm, summed over a graph's edges. entropy: weight of the mean
-            entropy.
-    """
+    iterations: PositiveInt = Field(
+        100, description="Iterations of Adam; each is an epoch of the second phase."
+    )
+    explain_lr: float = Field(1.0, gt=0, description="Learning rate of Adam.")
+    size: float = Field(1.0, ge=0, description="Weight of the sum of a graph's mask (ℓ1).")
+    entropy: float = Field(1.0, ge=0, description="Weight of the mean entropy.")
 
-    iterations: PositiveInt = 100
-    explain_lr: float = Field(1.0, gt=0)
-    size: float = Field(1.0, ge=0)
-    entropy: float = Field(1.0, ge=0)
+
+DEFAULTS = GNNExplainerSettings.model_validate({})
 
 
 @dataclass
 class Search:
-    """The masks of a batch on their way.
+    """The state of the search for the masks of a batch.
 
     Attributes:
-        logits: [B, num_logits], the network's own. answer: what the masked run has to say.
-        mask: [E] logits. adam: its optimiser. done: iterations so far. losses: of the last one.
+        logits: The network's own logits, ``[B, num_logits]``.
+        answer: The answer that is explained, in the shape of labels.
+        mask: Logits of the mask, ``[E]``.
+        adam: Its optimiser.
+        done: Iterations so far.
+        losses: Losses of the last iteration.
     """
 
     logits: Tensor
@@ -61,27 +65,33 @@ class Search:
     mask: nn.Parameter
     adam: Adam
     done: int = 0
-    losses: dict[str, Tensor] = field(default_factory=dict)
+    losses: Losses = field(default_factory=dict)
 
 
-class GNNExplainer(Posthoc):
+class GNNExplainer(PostHocModel):
     """A network and, for each graph, the mask under which it still gives the same answer.
 
     Args:
-        backbone: the network; it is not changed.
-        iterations, lr, size, entropy, target: see :class:`GNNExplainerSettings`.
-        seed: decides where masks start.
+        backbone: The network; it is not changed.
+        iterations: Iterations of Adam. (default: ``100``)
+        lr: Its learning rate. (default: ``1.0``)
+        size: Weight of the ℓ1 norm. (default: ``1.0``)
+        entropy: Weight of the mean entropy. (default: ``1.0``)
+        target: The answer that is explained. (default: ``"prediction"``)
+        seed: Decides where masks start. (default: ``0``)
     """
+
+    method = "gnnexplainer"
 
     def __init__(
         self,
         backbone: Backbone,
         *,
-        iterations: int = 100,
-        lr: float = 1.0,
-        size: float = 1.0,
-        entropy: float = 1.0,
-        target: Target = "prediction",
+        iterations: int = DEFAULTS.iterations,
+        lr: float = DEFAULTS.explain_lr,
+        size: float = DEFAULTS.size,
+        entropy: float = DEFAULTS.entropy,
+        target: Target = DEFAULTS.target,
         seed: int = 0,
     ) -> None:
         super().__init__(
@@ -93,20 +103,20 @@ class GNNExplainer(Posthoc):
     def forward(self, batch: GraphBatch) -> ModelOutput:
         """Search for the masks of a batch from the start."""
         search = self.start(batch)
-        self.go_on(search, batch, self.iterations)
-        return self.said(search, batch)
+        self.search(search, batch, self.iterations)
+        return self.output(search, batch)
 
     @torch.no_grad()
     def start(self, batch: GraphBatch) -> Search:
-        """Masks as they are before the first iteration: N(1, 2 / nodes)."""
+        """Start a search, with masks drawn from N(1, 2 / nodes)."""
         logits = self.backbone(batch)
         u = Draws(self.seed, "masks").uniform(batch.edge_id)
         nodes = batch.node_ptr.diff()[batch.edge_graph]
         mask = nn.Parameter(1 + torch.special.ndtri(u) * (2 / nodes).sqrt())
         return Search(logits, self.answer(logits, batch), mask, Adam([mask], self.lr))
 
-    def go_on(self, search: Search, batch: GraphBatch, iterations: int) -> None:
-        """Search until so many iterations are done in all."""
+    def search(self, search: Search, batch: GraphBatch, iterations: int) -> None:
+        """Continue a search until so many iterations are done in all."""
         while search.done < iterations:
             with torch.enable_grad():
                 mask = search.mask.sigmoid()
@@ -126,13 +136,14 @@ class GNNExplainer(Posthoc):
             means = {"loss": loss, **losses}
             search.losses = {name: value.detach().mean() for name, value in means.items()}
 
-    def said(self, search: Search, batch: GraphBatch) -> ModelOutput:
-        """The network's answers, and the masks so far."""
+    def output(self, search: Search, batch: GraphBatch) -> ModelOutput:
+        """The network's own logits, and the masks so far."""
         mask = search.mask.detach().sigmoid()
         return ModelOutput(search.logits, average_directions(mask, batch), mask, mask)
 
 
-class GNNExplainerMethod(PosthocMethod):
+@register_method("gnnexplainer")
+class GNNExplainerMethod(PostHocMethod):
     """An iteration of Adam on all masks is an epoch, so that its course can be logged.
 
     Masks are a function of (network, graph, iterations), not a state: those of a split are kept
@@ -140,34 +151,24 @@ class GNNExplainerMethod(PosthocMethod):
     the same ones again.
     """
 
-    name = "gnnexplainer"
     title = "GNNExplainer"
     summary = "a mask for each graph, searched on the frozen backbone"
     paper = (
         "Ying et al., GNNExplainer: Generating Explanations for Graph Neural Networks, "
         "NeurIPS 2019 (arXiv:1903.03894)"
     )
-    Settings = GNNExplainerSettings
-    Model = GNNExplainer
+    Settings: ClassVar[type[MethodSettings]] = GNNExplainerSettings
+    Model: ClassVar[type[InterpretableModel]] = GNNExplainer
     learns = False
     model: GNNExplainer
     settings: GNNExplainerSettings
 
     @classmethod
-    def create(
-        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
-    ) -> Self:
-        """GNNExplainer of a fresh backbone."""
-        model = GNNExplainer(
-            backbone,
-            iterations=settings.iterations,
-            lr=settings.explain_lr,
-            size=settings.size,
-            entropy=settings.entropy,
-            target=settings.target,
-            seed=seed,
-        )
-        return cls(model, settings, training)
+    def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> GNNExplainer:
+        """Make the model; what it calls ``lr`` is ``explain_lr`` in a recipe."""
+        names = ("iterations", "size", "entropy", "target")
+        given = {name: getattr(settings, name) for name in names}
+        return GNNExplainer(backbone, lr=settings.explain_lr, seed=seed, **given)
 
     @property
     def explain_epochs(self) -> int:
@@ -175,19 +176,19 @@ class GNNExplainerMethod(PosthocMethod):
         return self.settings.iterations
 
     def make_optimisers(self) -> dict[str, Optimizer]:
-        """None that lasts: every search has its own."""
+        """None: every search has its own."""
         self._searches: dict[bytes, Search] = {}
         return {}
 
-    def explain_step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """There are no weights to update."""
+    def explain_step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Do nothing: there are no weights to update."""
         return {}
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """The masks after as many iterations as there were epochs."""
         name = batch.graph_row.cpu().numpy().tobytes()
         if name not in self._searches:
             self._searches[name] = self.model.start(batch)
         search = self._searches[name]
-        self.model.go_on(search, batch, context.epoch + 1)
-        return self.model.said(search, batch), search.losses
+        self.model.search(search, batch, context.epoch + 1)
+        return self.model.output(search, batch), search.losses

@@ -1,11 +1,11 @@
 """GraphMask (Schlichtkrull et al., 2021): which messages of which layer can be left out.
 
-In each layer a small network looks at source, message and target of every edge, as they are in the
-network's own run, and says whether the message passes (z = 1) or a learnt baseline takes its place:
+In each layer a small network reads source, message and target of every edge, as they are in the
+network's own run, and decides whether the message passes (z = 1) or a learnt baseline replaces it:
 
     m'_uv = z_uv · m_uv + (1 − z_uv) · b,   z hard concrete, rounded, its gradient passed through
 
-As few messages as possible are to pass while the answer stays what it was:
+As few messages as possible are to pass while the answer stays the same:
 
     min over gates and b, max over λ:   penalty · Σ_layers P(z > 0) + softplus(λ) · (D − β)₊
 
@@ -17,7 +17,7 @@ Layers are gated one after the other, the last one first.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,17 +28,17 @@ from torch.optim import Adam, Optimizer, RMSprop
 from gsat.attention import average_directions
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, TrainingSettings
-from gsat.methods.posthoc import (
-    Posthoc,
-    PosthocMethod,
-    PosthocSettings,
+from gsat.methods.base import Context, Losses, MethodSettings, TrainingSettings
+from gsat.methods.post_hoc import (
+    PostHocMethod,
+    PostHocModel,
+    PostHocSettings,
     Target,
     graph_mean,
 )
-from gsat.models import Backbone, ModelOutput, seeded
-from gsat.models.backbone import GatedBackbone
+from gsat.models import Backbone, GatedBackbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import Draws, concrete
+from gsat.registry import register_method
 
 Across = Literal["mean", "max"]
 Sees = Literal["layer", "network"]
@@ -47,35 +47,42 @@ Sees = Literal["layer", "network"]
 _MULTIPLIER, _LOWEST, _HIGHEST = 0.55, -2.0, 30.0
 
 
-class GraphMaskSettings(PosthocSettings):
-    """``[method.graphmask]``.
+class GraphMaskSettings(PostHocSettings):
+    """``[method.graphmask]``."""
 
-    Attributes:
-        epochs_per_layer: after so many, the next layer is gated, too. explain_lr: of the gates.
-        multiplier_lr: of λ. penalty: weight of the share of messages that pass (ℓ0).
-        allowance: β, how much farther from the network's own answer is put up with.
-        temperature, gamma, zeta, loc: of the hard concrete distribution.
-        sees: whether a gate looks at nodes as they leave the ``network``, or (its authors' own) as
-            they come into its ``layer``; where all nodes begin alike, the first layers have
-            nothing to look at then.
-        across: an edge's score is the ``mean`` or the ``max`` over layers.
-    """
+    epochs_per_layer: PositiveInt = Field(
+        25, description="Epochs after which the next layer is gated, too."
+    )
+    explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the gates.")
+    multiplier_lr: float = Field(1e-2, gt=0, description="Learning rate of λ.")
+    penalty: float = Field(1.0, ge=0, description="Weight of the share of messages that pass (ℓ0).")
+    allowance: float = Field(
+        0.03, ge=0, description="β, how far from the network's own answer the gated one may be."
+    )
+    temperature: float = Field(
+        1 / 3, gt=0, description="Temperature of the hard concrete distribution."
+    )
+    gamma: float = Field(-0.2, lt=0, description="Lower end of its stretch.")
+    zeta: float = Field(1.0, gt=0, description="Upper end of its stretch.")
+    loc: float = Field(3.0, description="Added to the gates' logits, so that they start open.")
+    sees: Sees = Field(
+        "network",
+        description="Whether a gate reads nodes as they leave the network, or, as in the paper, "
+        "as they enter its layer, where the first layers tell no nodes apart that start alike.",
+    )
+    across: Across = Field("mean", description="How an edge's scores are joined over layers.")
 
-    epochs_per_layer: PositiveInt = 25
-    explain_lr: float = Field(3e-3, gt=0)
-    multiplier_lr: float = Field(1e-2, gt=0)
-    penalty: float = Field(1.0, ge=0)
-    allowance: float = Field(0.03, ge=0)
-    temperature: float = Field(1 / 3, gt=0)
-    gamma: float = Field(-0.2, lt=0)
-    zeta: float = Field(1.0, gt=0)
-    loc: float = 3.0
-    sees: Sees = "network"
-    across: Across = "mean"
+
+DEFAULTS = GraphMaskSettings.model_validate({})
 
 
 class LayerGate(nn.Module):
-    """Source and target [E, h] and message [E, d] to a logit per edge, and the baseline [d]."""
+    """The gate of a layer: a logit per edge, and the baseline.
+
+    Args:
+        hidden: Width of the nodes, h.
+        message_size: Width of the messages, d.
+    """
 
     def __init__(self, hidden: int, message_size: int) -> None:
         super().__init__()
@@ -90,38 +97,41 @@ class LayerGate(nn.Module):
         self.baseline = nn.Parameter(torch.empty(message_size).uniform_(-bound, bound))
 
     def forward(self, x: Tensor, messages: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits [E], from a layer's input [N, h] and messages [E, d]."""
+        """Logits ``[E]``, from nodes ``[N, h]`` and messages ``[E, d]``."""
         source, message, target = self.parts
         sums = source(x)[batch.src] + message(messages) + target(x)[batch.dst]
         return self.last(((sums + self.bias) / len(self.parts)).relu())[:, 0]
 
 
-class GraphMask(Posthoc):
+class GraphMask(PostHocModel):
     """A network and, for each of its layers, a gate on the messages.
 
     Args:
         backbone: GIN, PNA or LEConv; it is not changed.
-        loc: added to the gates' logits, so that they start open.
-        sees, across, target: see :class:`GraphMaskSettings`.
-        seed: decides the gates' initial weights.
+        loc: Added to the gates' logits, so that they start open. (default: ``3.0``)
+        sees: What a gate reads, see :class:`GraphMaskSettings`. (default: ``"network"``)
+        across: How scores are joined over layers. (default: ``"mean"``)
+        target: The answer that is explained. (default: ``"prediction"``)
+        seed: Decides the gates' initial weights. (default: ``0``)
     """
 
+    method = "graphmask"
     backbone: GatedBackbone
 
     def __init__(
         self,
         backbone: Backbone,
         *,
-        loc: float = 3.0,
-        sees: Sees = "network",
-        across: Across = "mean",
-        target: Target = "prediction",
+        loc: float = DEFAULTS.loc,
+        sees: Sees = DEFAULTS.sees,
+        across: Across = DEFAULTS.across,
+        target: Target = DEFAULTS.target,
         seed: int = 0,
     ) -> None:
         if not isinstance(backbone, GatedBackbone):
             raise GSATError(
                 "GraphMask replaces messages inside the layers, which it can in GIN, PNA and "
-                "LEConv networks of gsat only; take gnnexplainer or pgexplainer"
+                "LEConv networks of gsat only; use gnnexplainer or pgexplainer"
             )
         super().__init__(backbone, target, loc=loc, sees=sees, across=across)
         self.loc, self.sees, self.across = loc, sees, across
@@ -131,22 +141,30 @@ class GraphMask(Posthoc):
             )
 
     def forward(self, batch: GraphBatch, first: int = 0) -> ModelOutput:
-        """The network's own answers, and the edges' scores over the layers from ``first`` on.
+        """The network's own logits, and the edges' scores over the layers from ``first`` on.
 
         A layer's score is the gate's probability σ(ω + loc). Stretched and cut off as in training,
         or rounded, it would not rank the edges at either end.
         """
-        return self.said(batch, *self.look(batch, first))
+        return self.output(batch, *self.gate_logits(batch, first))
 
-    def said(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> ModelOutput:
-        """The same from what :meth:`look` gave."""
+    def output(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> ModelOutput:
+        """The same from what :meth:`gate_logits` returned."""
         open_ = omega.sigmoid()
         score = open_.mean(dim=0) if self.across == "mean" else open_.amax(dim=0)
         return ModelOutput(logits, average_directions(score, batch), score, score)
 
-    def look(self, batch: GraphBatch, first: int = 0) -> tuple[Tensor, Tensor]:
-        """The network's own logits [B, num_logits], and ω + loc of the layers from ``first`` on,
-        [L − first, E]."""
+    def gate_logits(self, batch: GraphBatch, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Run the network and its gates.
+
+        Args:
+            batch: The graphs.
+            first: The first gated layer. (default: ``0``)
+
+        Returns:
+            The network's own logits ``[B, num_logits]``, and ω + loc of the layers from ``first``
+            on, ``[L − first, E]``.
+        """
         seen: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             embeddings = self.backbone.embed(batch, gate=lambda _, *at: seen.append(at))
@@ -158,7 +176,16 @@ class GraphMask(Posthoc):
         return logits, torch.stack(omega)
 
     def gated(self, batch: GraphBatch, keep: Tensor, first: int = 0) -> Tensor:
-        """Logits [B, num_logits] where of each message the share ``keep`` [L − first, E] passes."""
+        """Run the network with gated messages.
+
+        Args:
+            batch: The graphs.
+            keep: The share of each message that passes, ``[L − first, E]``.
+            first: The first gated layer. (default: ``0``)
+
+        Returns:
+            Logits, ``[B, num_logits]``.
+        """
 
         def gate(layer: int, *_: Tensor) -> tuple[Tensor, Tensor] | None:
             if layer < first:
@@ -170,45 +197,30 @@ class GraphMask(Posthoc):
         return self.backbone.read_out(self.backbone.embed(batch, gate=gate), batch)
 
 
-class GraphMaskMethod(PosthocMethod):
+@register_method("graphmask")
+class GraphMaskMethod(PostHocMethod):
     """The gates are trained on the training set."""
 
-    name = "graphmask"
     title = "GraphMask"
     summary = "one network that gates the messages of each layer, learnt on the frozen backbone"
     paper = (
         "Schlichtkrull, De Cao and Titov, Interpreting Graph Neural Networks for NLP "
         "With Differentiable Edge Masking, ICLR 2021 (arXiv:2010.00577)"
     )
-    Settings = GraphMaskSettings
-    Model = GraphMask
+    Settings: ClassVar[type[MethodSettings]] = GraphMaskSettings
+    Model: ClassVar[type[InterpretableModel]] = GraphMask
     model: GraphMask
     settings: GraphMaskSettings
 
     def __init__(
-        self, model: GraphMask, settings: GraphMaskSettings, training: TrainingSettings
+        self, model: GraphMask, settings: Any, training: TrainingSettings, seed: int = 0
     ) -> None:
-        super().__init__(model, settings, training)
+        super().__init__(model, settings, training, seed)
         self.multiplier = nn.ParameterDict({"lambda": nn.Parameter(torch.tensor(_MULTIPLIER))})
-
-    @classmethod
-    def create(
-        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
-    ) -> Self:
-        """GraphMask of a fresh backbone."""
-        model = GraphMask(
-            backbone,
-            loc=settings.loc,
-            sees=settings.sees,
-            across=settings.across,
-            target=settings.target,
-            seed=seed,
-        )
-        return cls(model, settings, training)
 
     @property
     def explain_epochs(self) -> int:
-        """So many for each layer."""
+        """The same number for each layer."""
         return self.settings.epochs_per_layer * len(self.model.gates)
 
     def first_layer(self, epoch: int) -> int:
@@ -227,13 +239,13 @@ class GraphMaskMethod(PosthocMethod):
         }
 
     def networks(self) -> dict[str, nn.Module]:
-        """With λ."""
+        """The networks, and λ."""
         return {**super().networks(), "multiplier": self.multiplier}
 
-    def explain_step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """One step down for the gates and one up for λ."""
+    def explain_step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one step down for the gates and one up for λ."""
         first = self.first_layer(context.epoch)
-        logits, omega = self.model.look(batch, first)
+        logits, omega = self.model.gate_logits(batch, first)
         keep = self.sample(omega, batch, context.draws.child("gates"))
         parts = self._losses(batch, logits, omega, keep, first)
         gates, multiplier = self._optimisers["gates"], self._optimisers["multiplier"]
@@ -251,7 +263,7 @@ class GraphMaskMethod(PosthocMethod):
         return parts
 
     def sample(self, omega: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
-        """Hard concrete z, 0 or 1, with the gradient of its soft form, [L, E] to [L, E]."""
+        """Sample hard concrete z, 0 or 1, with the gradient of its soft form, ``[L, E]``."""
         soft = [
             # Named from the last layer on, which is always there.
             concrete(each, batch.edge_id, draws.child(number), self.settings.temperature)
@@ -261,22 +273,22 @@ class GraphMaskMethod(PosthocMethod):
         stretched = (torch.stack(soft[::-1]) * (zeta - gamma) + gamma).clamp(0, 1)
         return (stretched > 0.5).to(stretched.dtype) + (stretched - stretched.detach())
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """Scores and losses; without noise, a gate is open or closed."""
         first = self.first_layer(context.epoch)
-        logits, omega = self.model.look(batch, first)
+        logits, omega = self.model.gate_logits(batch, first)
         gamma, zeta = self.settings.gamma, self.settings.zeta
         keep = (omega.sigmoid() * (zeta - gamma) + gamma > 0.5).to(omega.dtype)
-        said = self.model.said(batch, logits, omega)
-        return said, self._losses(batch, logits, omega, keep, first)
+        output = self.model.output(batch, logits, omega)
+        return output, self._losses(batch, logits, omega, keep, first)
 
     def _losses(
         self, batch: GraphBatch, logits: Tensor, omega: Tensor, keep: Tensor, first: int
-    ) -> dict[str, Tensor]:
+    ) -> Losses:
         settings = self.settings
         answer = self.model.answer(logits, batch)
-        said = self.model.gated(batch, keep, first)
-        far = [self.model.task.graph_losses(each, answer).mean() for each in (said, logits)]
+        gated = self.model.gated(batch, keep, first)
+        far = [self.model.task.graph_losses(each, answer).mean() for each in (gated, logits)]
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)
         parts = {
             "answer": far[0] - far[1],

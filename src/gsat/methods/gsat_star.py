@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
-from gsat.methods.base import Context, Phase, TrainingSettings
+from gsat.methods.base import MethodSettings, TrainingSettings
 from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
-from gsat.methods.pretraining import PRETRAIN, Pretraining
-from gsat.models import ModelOutput
+from gsat.methods.pretraining import PretrainedMethod, Pretraining
+from gsat.registry import register_method
 
 
 class GSATStarSettings(GSATSettings):
-    """``[method.gsat-star]``: GSAT's settings (those of ``[method.gsat]`` hold), and
+    """``[method.gsat-star]``, next to the settings of ``[method.gsat]``, which hold here, too."""
 
-    Attributes:
-        pretrain_epochs, pretrain_lr: of the first phase; those of ``[training]`` if absent.
-        pretrain_plateau: of the first phase; see ``plateau`` of ``[method.erm]``.
-        pretrain_ckpt: the epoch fine-tuning starts from, the ``last`` (published code) or the one
-            with the ``best`` validation metric (paper).
-    """
+    pretrain_epochs: PositiveInt | None = Field(
+        None, description="Epochs of the first phase; absent: training.epochs."
+    )
+    pretrain_lr: float | None = Field(
+        None, gt=0, description="Learning rate of the first phase; absent: training.lr."
+    )
+    pretrain_plateau: PositiveInt | None = Field(
+        None, description="As plateau of erm, in the first phase."
+    )
+    pretrain_ckpt: Literal["last", "best"] = Field(
+        "last",
+        description="The epoch fine-tuning starts from: the last, as in the published code, or "
+        "the one with the best validation metric, as in the paper.",
+    )
 
-    pretrain_epochs: PositiveInt | None = None
-    pretrain_lr: float | None = Field(None, gt=0)
-    pretrain_plateau: PositiveInt | None = None
-    pretrain_ckpt: Literal["last", "best"] = "last"
 
-
-class GSATStarMethod(GSATMethod):
+@register_method("gsat-star")
+class GSATStarMethod(PretrainedMethod, GSATMethod):
     """Graph Stochastic Attention from a pre-trained backbone."""
 
-    name = "gsat-star"
     title = "GSAT*"
     summary = "GSAT, fine-tuned from a backbone that was trained alone"
-    Settings = GSATStarSettings
+    Settings: ClassVar[type[MethodSettings]] = GSATStarSettings
     based_on = "gsat"
     settings: GSATStarSettings
-    first: Pretraining
 
-    def __init__(self, model: GSAT, settings: GSATStarSettings, training: TrainingSettings) -> None:
-        super().__init__(model, settings, training)
+    def __init__(
+        self, model: GSAT, settings: Any, training: TrainingSettings, seed: int = 0
+    ) -> None:
+        super().__init__(model, settings, training, seed)
         first = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
         given = {name: value for name, value in first.items() if value is not None}
         self.first = Pretraining(
@@ -55,55 +55,3 @@ class GSATStarMethod(GSATMethod):
             settings.pretrain_ckpt,
             ERMSettings(plateau=settings.pretrain_plateau),
         )
-
-    def phases(self) -> tuple[Phase, ...]:
-        """Pre-training, of which no epoch is reported, then GSAT."""
-        return (self.first.phase, *super().phases())
-
-    def begin(self, phase: str) -> None:
-        """A fresh Adam for each phase."""
-        self.first.begin(phase)
-        if phase != PRETRAIN:
-            super().begin(phase)
-
-    def step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
-        """ERM's step, then GSAT's."""
-        if context.phase == PRETRAIN:
-            return self.first.step(batch, context)
-        return super().step(batch, context)
-
-    def evaluate(
-        self, batch: GraphBatch, context: Context
-    ) -> tuple[ModelOutput, dict[str, Tensor]]:
-        """The backbone alone, then GSAT."""
-        if context.phase == PRETRAIN:
-            return self.first.evaluate(batch, context)
-        return super().evaluate(batch, context)
-
-    def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
-        """Remember the epoch that fine-tuning would start from."""
-        self.first.finish_epoch(context, valid)
-
-    def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
-        """After pre-training: go back to the chosen epoch and see how good it is."""
-        self.first.finish_phase(context, measure)
-
-    def report(self) -> dict[str, Any]:
-        """What the backbone could do before fine-tuning."""
-        return self.first.report()
-
-    def optimisers(self) -> dict[str, Optimizer]:
-        """The Adam of the current phase."""
-        return self.first.optimisers() if self.first.running else super().optimisers()
-
-    def networks(self) -> dict[str, nn.Module]:
-        """The model, and the best backbone so far while it is trained."""
-        return super().networks() | self.first.networks()
-
-    def extra_state(self) -> dict[str, Any]:
-        """Where the first phase stands."""
-        return self.first.state()
-
-    def load_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore it."""
-        self.first.load_state(state)

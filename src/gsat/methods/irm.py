@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
+from gsat.registry import register_method
 
 
 class IRMSettings(EnvironmentSettings):
-    """``[method.irm]``: see :class:`EnvironmentSettings`."""
+    """``[method.irm]``."""
 
-    penalty: float = Field(0.1, ge=0)
+    penalty: float = Field(0.1, ge=0, description="Weight of the penalty.")
 
 
+@register_method("irm")
 class IRMMethod(EnvironmentMethod):
     """Invariant risk minimisation, the practical version (IRMv1)."""
 
-    name = "irm"
     title = "IRM"
     summary = "the backbone alone, optimal at one scale of the answers in all environments"
     paper = "Arjovsky et al., Invariant Risk Minimization, 2019 (arXiv:1907.02893)"
-    Settings = IRMSettings
+    Settings: ClassVar[type[MethodSettings]] = IRMSettings
 
     def penalty(self, groups: list[Group]) -> Tensor:
         """Mean over environments of the squared gradient of the risk in the scale of the logits,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import ClassVar
 
 import torch
 from pydantic import Field, PositiveInt
@@ -18,62 +18,69 @@ from torch.optim import Adam, Optimizer
 
 from gsat.attention import average_directions
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, TrainingSettings
-from gsat.methods.posthoc import (
-    Posthoc,
-    PosthocMethod,
-    PosthocSettings,
+from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.post_hoc import (
+    PostHocMethod,
+    PostHocModel,
+    PostHocSettings,
     Target,
     entropy,
     graph_mean,
     graph_sum,
 )
-from gsat.models import Backbone, ModelOutput, seeded
+from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import concrete
+from gsat.registry import register_method
 
 _HIDDEN = 64
 
 
-class PGExplainerSettings(PosthocSettings):
-    """``[method.pgexplainer]``.
+class PGExplainerSettings(PostHocSettings):
+    """``[method.pgexplainer]``."""
 
-    Attributes:
-        explain_epochs: of the second phase. explain_lr: its learning rate.
-        size: weight of the sum of a graph's mask. entropy: weight of its mean entropy.
-        tau_start, tau_final: the temperature of the samples, in the first epoch and after the last.
-    """
-
-    explain_epochs: PositiveInt = 20
-    explain_lr: float = Field(3e-3, gt=0)
-    size: float = Field(0.01, ge=0)
-    entropy: float = Field(0.01, ge=0)
-    tau_start: float = Field(5.0, gt=0)
-    tau_final: float = Field(1.0, gt=0)
+    explain_epochs: PositiveInt = Field(20, description="Epochs of the second phase.")
+    explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the second phase.")
+    size: float = Field(0.01, ge=0, description="Weight of the sum of a graph's mask.")
+    entropy: float = Field(0.01, ge=0, description="Weight of the mask's mean entropy.")
+    tau_start: float = Field(
+        5.0, gt=0, description="Temperature of the samples in the first epoch."
+    )
+    tau_final: float = Field(
+        1.0, gt=0, description="Temperature of the samples after the last epoch."
+    )
 
 
-class PGExplainer(Posthoc):
-    """A network and an MLP that says which edges it used.
+DEFAULTS = PGExplainerSettings.model_validate({})
+
+
+class PGExplainer(PostHocModel):
+    """A network and an MLP that scores the edges it used.
 
     Args:
-        backbone: the network; it is not changed. target: see :class:`PGExplainerSettings`.
-        seed: decides the MLP's initial weights.
+        backbone: The network; it is not changed.
+        target: The answer that is explained. (default: ``"prediction"``)
+        seed: Decides the MLP's initial weights. (default: ``0``)
     """
 
-    def __init__(self, backbone: Backbone, *, target: Target = "prediction", seed: int = 0) -> None:
+    method = "pgexplainer"
+
+    def __init__(
+        self, backbone: Backbone, *, target: Target = DEFAULTS.target, seed: int = 0
+    ) -> None:
         super().__init__(backbone, target)
         with seeded(seed, "pgexplainer"):
             self.first = nn.Linear(2 * backbone.hidden, _HIDDEN)
             self.last = nn.Linear(_HIDDEN, 1)
 
     def forward(self, batch: GraphBatch) -> ModelOutput:
-        """The network's own answers, and the edges' scores without noise."""
+        """The network's own logits, and the edges' scores without noise."""
         with torch.no_grad():
             logits = self.backbone(batch)
         p = self.edge_logits(batch).sigmoid()
         return ModelOutput(logits, average_directions(p, batch), p, p)
 
     def edge_logits(self, batch: GraphBatch) -> Tensor:
-        """ω [E]."""
+        """ω, ``[E]``."""
         with torch.no_grad():
             z = self.backbone.embed(batch)
         source, target = self.first.weight.split(self.backbone.hidden, dim=1)
@@ -82,31 +89,24 @@ class PGExplainer(Posthoc):
         return self.last(hidden.relu())[:, 0]
 
 
-class PGExplainerMethod(PosthocMethod):
+@register_method("pgexplainer")
+class PGExplainerMethod(PostHocMethod):
     """The MLP is trained on the training set."""
 
-    name = "pgexplainer"
     title = "PGExplainer"
     summary = "one network that masks the edges of all graphs, learnt on the frozen backbone"
     paper = (
         "Luo et al., Parameterized Explainer for Graph Neural Network, NeurIPS 2020 "
         "(arXiv:2011.04573)"
     )
-    Settings = PGExplainerSettings
-    Model = PGExplainer
+    Settings: ClassVar[type[MethodSettings]] = PGExplainerSettings
+    Model: ClassVar[type[InterpretableModel]] = PGExplainer
     model: PGExplainer
     settings: PGExplainerSettings
 
-    @classmethod
-    def create(
-        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
-    ) -> Self:
-        """PGExplainer of a fresh backbone."""
-        return cls(PGExplainer(backbone, target=settings.target, seed=seed), settings, training)
-
     @property
     def explain_epochs(self) -> int:
-        """As set."""
+        """As in the settings."""
         return self.settings.explain_epochs
 
     def make_optimisers(self) -> dict[str, Optimizer]:
@@ -119,7 +119,7 @@ class PGExplainerMethod(PosthocMethod):
         start, final = self.settings.tau_start, self.settings.tau_final
         return start * (final / start) ** (epoch / self.settings.explain_epochs)
 
-    def explain_step(self, batch: GraphBatch, context: Context) -> dict[str, Tensor]:
+    def explain_step(self, batch: GraphBatch, context: Context) -> Losses:
         """One gradient step on a sampled mask."""
         with torch.no_grad():
             logits = self.model.backbone(batch)
@@ -133,12 +133,12 @@ class PGExplainerMethod(PosthocMethod):
         adam.step()
         return parts
 
-    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, dict[str, Tensor]]:
+    def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """Scores and losses without noise."""
-        said = self.model(batch)
-        return said, self._losses(batch, said.logits, said.edge_weight)
+        output = self.model(batch)
+        return output, self._losses(batch, output.logits, output.edge_weight)
 
-    def _losses(self, batch: GraphBatch, logits: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    def _losses(self, batch: GraphBatch, logits: Tensor, mask: Tensor) -> Losses:
         answer = self.model.answer(logits, batch)
         masked = self.model.backbone(batch, attention=mask)
         parts = {

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
+from gsat.registry import register_method
 
 
 class VRExSettings(EnvironmentSettings):
-    """``[method.vrex]``: see :class:`EnvironmentSettings`."""
+    """``[method.vrex]``."""
 
-    penalty: float = Field(10.0, ge=0)
+    penalty: float = Field(10.0, ge=0, description="Weight of the penalty.")
 
 
+@register_method("vrex")
 class VRExMethod(EnvironmentMethod):
     """Risk extrapolation by the variance of risks."""
 
-    name = "vrex"
     title = "V-REx"
     summary = "the backbone alone, with the same risk in all environments"
     paper = (
         "Krueger et al., Out-of-Distribution Generalization via Risk Extrapolation, ICML 2021 "
         "(arXiv:2003.00688)"
     )
-    Settings = VRExSettings
+    Settings: ClassVar[type[MethodSettings]] = VRExSettings
 
     def penalty(self, groups: list[Group]) -> Tensor:
         """The variance of the risks over environments; 0 where a batch has only one."""

@@ -1,29 +1,27 @@
 """Backbones, and what every interpretable model can do: predict and explain."""
 
-from gsat.models.backbone import Backbone, load_weights, seeded
+from gsat.models.backbone import Backbone, BackboneSettings, GatedBackbone, backbone_from
 from gsat.models.gin import GIN
 from gsat.models.interpretable import InterpretableModel, ModelOutput, Predictions
 from gsat.models.leconv import LEConvNet
 from gsat.models.pna import PNA
+from gsat.models.weights import load_weights, seeded
 from gsat.models.wrapping.wrap import Wrapped
-
-BACKBONES: dict[str, type[Backbone]] = {
-    "gin": GIN,
-    "pna": PNA,
-    "leconv": LEConvNet,
-    "wrapped": Wrapped,
-}
+from gsat.registry import BACKBONES
 
 __all__ = [
     "BACKBONES",
     "GIN",
     "PNA",
     "Backbone",
+    "BackboneSettings",
+    "GatedBackbone",
     "InterpretableModel",
     "LEConvNet",
     "ModelOutput",
     "Predictions",
     "Wrapped",
+    "backbone_from",
     "load_weights",
     "seeded",
 ]

@@ -1,90 +1,153 @@
-"""What a backbone is: a network that gives node embeddings, and logits from them."""
+"""What a backbone is: a network that gives node embeddings, and logits from them.
+
+A new backbone is one file: subclass :class:`Backbone`, declare its settings, and write
+:meth:`~Backbone.build`, :meth:`~Backbone.embed` and :meth:`~Backbone.read_out`::
+
+    class MyNetSettings(BackboneSettings):
+        hidden: PositiveInt = Field(64, description="Width of the node embeddings.")
+        layers: PositiveInt = Field(2, description="Number of layers.")
+
+    @register_backbone("my-net")
+    class MyNet(Backbone):
+        Settings = MyNetSettings
+        ...
+"""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from gsat.errors import DataError, GSATError
+from gsat.datasets.load import Dataset, check_dataset
+from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.models.encoder import CategoryEncoder, Encoder
+from gsat.models.weights import seeded
 from gsat.ops import Draws, pool
+from gsat.registry import BACKBONES
+from gsat.settings import Settings, argument_lines, signature, validated
 from gsat.tasks import Task
 
-if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
-
-
-# Of a layer's number, input [N, h] and messages [E, d]: what share of each message passes [E] and
-# the vector [d] that stands for the rest; None lets all pass.
+# Maps a layer's number, its input [N, h] and its messages [E, d] to the share of each message that
+# passes [E] and the vector [d] that stands for the rest; None lets all pass.
 Gate = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor] | None]
 
 
-@contextmanager
-def seeded(seed: int, *purpose: str) -> Iterator[None]:
-    """Initial weights made inside depend on ``seed`` and ``purpose`` alone; torch's own generator
-    is as before afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(Draws(seed, "initial weights", *purpose).torch_seed())
-        yield
+class BackboneSettings(Settings):
+    """Base of a backbone's settings, the table ``[backbone]`` of a recipe."""
+
+    name: str = Field("", description="Name of the backbone.")
 
 
-def check_dropout(share: float) -> None:
-    """Raise unless ``share`` can be dropped."""
-    if not 0 <= share < 1:
-        raise GSATError(f"a dropout lies between 0 and 1 (not 1 itself), not at {share}")
-
-
-def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Load a state dict whose names and shapes are exactly the network's, or change nothing."""
-    own = network.state_dict()
-    problems = [
-        f"'{name}' is [{', '.join(map(str, weights[name].shape))}] and has to be "
-        f"[{', '.join(map(str, tensor.shape))}]"
-        for name, tensor in own.items()
-        if name in weights and weights[name].shape != tensor.shape
-    ]
-    for what, names in (("missing", own.keys() - weights), ("unknown", weights.keys() - own)):
-        problems += [f"'{name}' is {what}" for name in sorted(names)]
-    if problems:
-        said = ", ".join(problems[:3])
-        said += f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-        raise GSATError(
-            f"the weights do not fit this {type(network).__name__}: {said}; "
-            f"make the network with the settings it was trained with"
-        )
-    network.load_state_dict(dict(weights))
+# Of every backbone; its own settings follow in the docstring.
+_ARGUMENTS = """Args:
+    in_features: Number of node features, the columns of ``x``.
+    task: What the logits are for.
+    edge_features: Number of edge attributes that are used. (default: ``0``)
+    categories: Number of categories of each column of ``x``, where columns are categories.
+        (default: ``None``)
+    seed: Decides the initial weights. (default: ``0``)
+"""
 
 
 class Backbone(nn.Module, ABC):
     """A graph network whose messages can be weighted per edge.
 
     GSAT runs one backbone twice: :meth:`embed` without attention feeds the extractor, the full
-    network with attention predicts.
+    network with attention predicts. Its constructor takes the settings as keywords.
 
     Attributes:
-        hidden: width of the node embeddings. task: what the logits are for.
-        config: the constructor's arguments as plain values, from which :meth:`from_config`
+        name: The name it is registered under.
+        Settings: The type of its settings.
+        in_kernels: Whether all its large products are in our kernels, none in torch.
+        settings: Its settings, as in a recipe.
+        hidden: Width of the node embeddings; set by :meth:`build`.
+        task: What the logits are for.
+        encoder: The first layer; set by :meth:`build`, or :meth:`encode` is overridden.
+        config: The constructor's arguments as plain values, from which :meth:`from_config`
             builds the same network again.
-        in_kernels: whether all its large products are in our kernels, none in torch.
     """
 
     name: ClassVar[str]
+    Settings: ClassVar[type[BackboneSettings]] = BackboneSettings
     in_kernels: ClassVar[bool] = False
+    settings: BackboneSettings
     hidden: int
     task: Task
-    config: dict[str, Any]
     encoder: Encoder
+    config: dict[str, Any]
+
+    def __init__(
+        self,
+        in_features: int,
+        task: Task,
+        *,
+        edge_features: int = 0,
+        categories: Sequence[int] | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        declared = self.Settings.model_fields
+        used = {"edge_features": edge_features > 0} if "edge_features" in declared else {}
+        own = getattr(self, "name", type(self).__name__)
+        self.settings = validated(
+            self.Settings, {**used, **settings, "name": own}, owner=type(self).__name__
+        )
+        self.task = task
+        self.config = {
+            "in_features": in_features,
+            "categories": None if categories is None else list(categories),
+            "task": task.as_dict(),
+            "edge_features": edge_features,
+            **self.settings.model_dump(exclude={"name", "edge_features"}),
+        }
+        with seeded(seed, own):
+            self.build(in_features, edge_features, categories, self.settings)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the settings in the signature and in the docstring."""
+        super().__init_subclass__(**kwargs)
+        # Of its own constructor, if it has one with more arguments, and of the one here.
+        inherited = inspect.signature(Backbone.__init__).parameters
+        own = inspect.signature(cls.__init__).parameters
+        if "settings" not in own:  # a constructor of another kind
+            return
+        more = [p for name, p in own.items() if name not in inherited and p.kind is p.KEYWORD_ONLY]
+        shown = signature(Backbone.__init__, cls.Settings, leave_out=("name", *own))
+        parameters = [p for p in shown.parameters.values() if p.name != "self"]
+        cls.__signature__ = shown.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
+        if cls.__doc__ and "Args:" not in cls.__doc__:
+            text, *example = inspect.cleandoc(cls.__doc__).partition("\nExample:")
+            lines = argument_lines(cls.Settings, leave_out=("name", "edge_features"))
+            cls.__doc__ = "".join((text.rstrip(), "\n\n", _ARGUMENTS, lines, "\n", *example))
+
+    def build(
+        self,
+        in_features: int,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: Any,
+    ) -> None:
+        """Make the layers; called once by the constructor, with torch's generator seeded.
+
+        Args:
+            in_features: Number of node features.
+            edge_features: Number of edge attributes that are used.
+            categories: Number of categories of each column of ``x``, where columns are categories.
+            settings: The settings, of the type :attr:`Settings`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no build()")
 
     def encode(self, batch: GraphBatch) -> Tensor:
-        """Node features to the first layer's input [N, hidden]."""
+        """Node features to the first layer's input, ``[N, hidden]``."""
         categories = isinstance(self.encoder, CategoryEncoder)
         return self.encoder(batch.x if categories else batch.x.to(self.encoder.weight.dtype))
 
@@ -92,43 +155,69 @@ class Backbone(nn.Module, ABC):
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Node embeddings [N, hidden] after the last layer.
+        """Node embeddings after the last layer.
 
         Messages are multiplied with ``batch.weighted(attention)``, that is, with the data's own
         edge weights, too.
 
         Args:
-            attention: [E], a weight for the message on each edge; None for all ones.
-            draws: the source of dropout masks; None for no dropout.
+            batch: The graphs.
+            attention: A weight for the message on each edge, ``[E]``. (default: all ones)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
         """
 
     @abstractmethod
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits from node embeddings [N, hidden]: [B, num_logits], or [M, num_logits] for the
-        nodes asked for."""
+        """Logits from node embeddings.
+
+        Args:
+            embeddings: ``[N, hidden]``.
+            batch: The graphs.
+
+        Returns:
+            ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the targets.
+        """
 
     def pooled(
         self, embeddings: Tensor, batch: GraphBatch, how: Literal["sum", "mean"] = "sum"
     ) -> Tensor:
-        """What the head reads: node embeddings [N, h] pooled over each graph [B, h], or at node
-        level those of the nodes asked for [M, h]."""
+        """What the head reads: node embeddings, pooled over each graph or of the target nodes.
+
+        Args:
+            embeddings: ``[N, h]``.
+            batch: The graphs.
+            how: ``"sum"`` or ``"mean"``. (default: ``"sum"``)
+
+        Returns:
+            ``[B, h]``, or at node level ``[M, h]``.
+        """
         if self.task.level == "node":
             return batch.at_targets(embeddings)
         return pool(embeddings, batch.node_ptr, how)
 
     @property
     def hops(self) -> int:
-        """How far away a node's answer looks: the rounds of message passing."""
+        """Rounds of message passing: how far from a node what it predicts depends on lies."""
         return int(self.config["layers"])
 
     def forward(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Logits [B, num_logits] ([M, num_logits] at node level); arguments as in :meth:`embed`."""
+        """Logits ``[B, num_logits]``, at node level ``[M, num_logits]``; see :meth:`embed`."""
         return self.read_out(self.embed(batch, attention, draws), batch)
 
     def check_fits(self, store: GraphStore) -> None:
-        """Raise a :class:`DataError` when the graphs have other features than the network knows."""
+        """Check that graphs have the features the network was made for.
+
+        Args:
+            store: The graphs.
+
+        Raises:
+            DataError: If they have others.
+        """
         if len(store) == 0:
             return
         needed, came = self.config.get("in_features"), max(store.num_features, 1)
@@ -149,26 +238,49 @@ class Backbone(nn.Module, ABC):
     def for_data(
         cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
     ) -> Self:
-        """A backbone whose input and output fit the data; ``settings`` are the constructor's.
+        """Make a backbone whose input and output fit a data set.
 
         Args:
-            edge_features: False leaves the data's edge attributes aside.
-        """
-        from gsat.datasets.load import check_dataset
+            data: The data set.
+            seed: Decides the initial weights. (default: ``0``)
+            edge_features: Whether the data's edge attributes are used. (default: ``True``)
+            settings: As in the constructor.
 
+        Returns:
+            The backbone.
+        """
         check_dataset(data)
-        fitting = {
-            "in_features": max(data.store.num_features, 1),  # without any: a column of ones
-            "task": data.task,
-            "edge_features": data.store.num_edge_features if edge_features else 0,
-            "categories": data.store.meta.get("categories"),
-        }
-        return cls(**fitting, seed=seed, **settings)
+        return cls(
+            max(data.store.num_features, 1),  # without any: a column of ones
+            data.task,
+            edge_features=data.store.num_edge_features if edge_features else 0,
+            categories=data.store.meta.get("categories"),
+            seed=seed,
+            **settings,
+        )
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The network :attr:`config` describes, with fresh weights."""
+        """Make the network that :attr:`config` describes, with fresh weights."""
         return cls(**{**config, "task": Task(**config["task"])})
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """:attr:`config` with the backbone's name, for :func:`backbone_from`."""
+        return {"name": self.name, **self.config}
+
+
+def backbone_from(description: Mapping[str, Any]) -> Backbone:
+    """Make the backbone that :attr:`Backbone.description` describes, with fresh weights.
+
+    Args:
+        description: Plain values, as a saved model holds them.
+
+    Raises:
+        GSATError: If there is no backbone of that name.
+    """
+    config = dict(description)
+    return BACKBONES[config.pop("name")].from_config(config)
 
 
 def _check_categories(store: GraphStore, categories: Sequence[int]) -> None:
@@ -188,10 +300,10 @@ def _check_categories(store: GraphStore, categories: Sequence[int]) -> None:
 
 
 class GatedBackbone(Backbone):
-    """A backbone whose messages can be seen, and replaced in part, layer by layer.
+    """A backbone whose messages can be read, and replaced in part, layer by layer.
 
     Attributes:
-        message_size: d, the width of a message.
+        message_size: Width of a message, d.
     """
 
     message_size: int
@@ -204,15 +316,30 @@ class GatedBackbone(Backbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`.
+        """Node embeddings after the last layer, with gated messages.
 
         Args:
-            gate: asked in every layer; where it gives z and b, a message m becomes
-                z · m + (1 − z) · b before it is weighted.
+            batch: As for :meth:`Backbone.embed`.
+            attention: As for :meth:`Backbone.embed`.
+            draws: As for :meth:`Backbone.embed`.
+            gate: Called in every layer; where it returns z and b, a message m becomes
+                z · m + (1 − z) · b before it is weighted. (default: no gate)
+
+        Returns:
+            ``[N, hidden]``.
         """
 
 
 def withheld(keep: Tensor, weight: Tensor | None, batch: GraphBatch) -> Tensor:
-    """Σ_{u→v} w_uv · (1 − z_uv) at each node [N, 1], for z [E] and w [E] (None: all ones)."""
+    """What gates hold back at each node, Σ_{u→v} w_uv · (1 − z_uv).
+
+    Args:
+        keep: z, the share of each message that passes, ``[E]``.
+        weight: w, the weight of each message, ``[E]``; None for all ones.
+        batch: The graphs.
+
+    Returns:
+        ``[N, 1]``.
+    """
     lost = 1 - keep if weight is None else weight * (1 - keep)
     return lost.new_zeros(batch.num_nodes).index_add(0, batch.dst, lost)[:, None]

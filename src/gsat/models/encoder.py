@@ -18,7 +18,8 @@ class CategoryEncoder(nn.Module):
     All columns share one table, so that a node's embeddings are summed in one pass.
 
     Args:
-        categories: how many categories each column has. hidden: width.
+        categories: Number of categories of each column.
+        hidden: Width of the embeddings.
     """
 
     first: Tensor
@@ -35,7 +36,14 @@ class CategoryEncoder(nn.Module):
         self.register_buffer("first", first, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Categories [N, C] (long, each counted from 0 in its column) to embeddings [N, hidden]."""
+        """Embed categories.
+
+        Args:
+            x: Categories ``[N, C]``, long, each counted from 0 in its column.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         return F.embedding_bag(x + self.first, self.weight, mode="sum")
 
 
@@ -43,7 +51,16 @@ Encoder = nn.Linear | CategoryEncoder
 
 
 def node_encoder(in_features: int, hidden: int, categories: Sequence[int] | None) -> Encoder:
-    """A linear layer, or embeddings where features are categories."""
+    """Make a linear layer, or embeddings where features are categories.
+
+    Args:
+        in_features: Number of columns of features.
+        hidden: Width of the embeddings.
+        categories: Number of categories of each column; None where features are numbers.
+
+    Raises:
+        GSATError: If there are not as many numbers of categories as columns.
+    """
     if categories is None:
         return nn.Linear(in_features, hidden)
     if len(categories) != in_features:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Draws,
@@ -19,13 +21,17 @@ from gsat.ops import (
     scalar_term,
 )
 from gsat.ops.gin import gin_layer_plain
-from gsat.tasks import Task
+from gsat.registry import register_backbone
 
 
 class GINLayer(nn.Module):
     """x'_v = MLP(x_v + Σ_{u→v} w_uv · m_uv), with m = x_u, or ReLU(x_u + W_e e_uv).
 
     The MLP is ``inner`` linear, batch norm, ReLU, ``outer`` linear.
+
+    Args:
+        hidden: Width of input and output.
+        edge_features: Whether messages have an edge term.
     """
 
     def __init__(self, hidden: int, edge_features: bool) -> None:
@@ -44,7 +50,19 @@ class GINLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, hidden] to [N, hidden], with the ReLU and the dropout that follow the layer."""
+        """Run the layer, and the ReLU and the dropout that follow it.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            batch: The graphs.
+            attention: Weights of the messages, ``[E]``; None for all ones.
+            term: What the edge attributes add to each message; None for nothing.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         mlp = (self.inner, self.norm, self.outer)
         return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
 
@@ -57,15 +75,26 @@ class GINLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """The same without dropout, where of each message the share ``keep`` [E] passes and
-        ``baseline`` [hidden] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            batch: The graphs.
+            weight: Weights of the messages, ``[E]``; None for all ones.
+            term: What the edge attributes add to each message; None for nothing.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[hidden]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
         mlp = (self.inner, self.norm, self.outer)
         return gin_layer_plain(x, batch, passing, term, *mlp, more=more)
 
     def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
-        """m of every edge [E, hidden]."""
+        """The message m of every edge, ``[E, hidden]``."""
         if term is None:
             return x[batch.src]
         if isinstance(term, ScalarTerm):
@@ -73,50 +102,44 @@ class GINLayer(nn.Module):
         return torch.relu(x[batch.src] + term)
 
 
-class GIN(GatedBackbone):
-    """GIN: linear encoder, ``layers`` of :class:`GINLayer` with ReLU and dropout, sum pooling and
-    one linear layer.
+class GINSettings(BackboneSettings):
+    """``[backbone]`` of GIN."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: columns of ``edge_attr``, 0 to ignore it.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
+    hidden: PositiveInt = Field(64, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, description="Number of layers.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
+
+
+@register_backbone("gin")
+class GIN(GatedBackbone):
+    """GIN: linear encoder, layers with ReLU and dropout, sum pooling and one linear layer.
+
+    Example:
+        >>> from gsat import GIN, Task
+        >>> GIN(10, Task("binary"), hidden=32).hidden
+        32
     """
 
-    name = "gin"
+    Settings: ClassVar[type[BackboneSettings]] = GINSettings
     in_kernels = True
 
-    def __init__(
+    def build(
         self,
         in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 64,
-        layers: int = 2,
-        dropout: float = 0.3,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: GINSettings,
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.message_size = hidden
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-        }
-        with seeded(seed, "gin"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
-            self.layers = nn.ModuleList(GINLayer(hidden, edge_features > 0) for _ in range(layers))
-            self.head = nn.Linear(hidden, task.num_logits)
+        """Make the layers; see :meth:`Backbone.build`."""
+        hidden = settings.hidden
+        self.hidden, self.message_size, self.dropout = hidden, hidden, settings.dropout
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
+        self.layers = nn.ModuleList(
+            GINLayer(hidden, edge_features > 0) for _ in range(settings.layers)
+        )
+        self.head = nn.Linear(hidden, self.task.num_logits)
 
     def embed(
         self,
@@ -125,7 +148,7 @@ class GIN(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         attention = batch.weighted(attention)
         x = self.encode(batch)
         for number, layer in enumerate(self.layers):
@@ -139,7 +162,7 @@ class GIN(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by one linear layer, after sum pooling or of single nodes."""
+        """Logits by one linear layer, of sum-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "sum"))
 
     def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:

@@ -1,21 +1,24 @@
-"""What every interpretable model can do: predict graphs (or their nodes) and explain them."""
+"""What every interpretable model can do: predict graphs or nodes, explain them, be saved."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, NamedTuple, overload
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
-from gsat.errors import DataError
+from gsat.errors import DataError, GSATError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
-from gsat.models.backbone import Backbone
+from gsat.models.backbone import Backbone, backbone_from
+from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
 
@@ -24,13 +27,14 @@ MAX_EDGES = 1 << 20
 
 
 class ModelOutput(NamedTuple):
-    """What a model says of a batch.
+    """The output of a model for a batch.
 
     Attributes:
-        logits: [B, num_logits], or [M, num_logits] for the M nodes asked for at node level.
-        edge_weight: [E], the score of each edge; its message is multiplied with it (and with the
-            data's own weight, if it has one).
-        attention: [E] or [N], the α the weights were made from (sampled in training, p otherwise).
+        logits: ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the M targets.
+        edge_weight: The score of each edge, ``[E]``; its message is multiplied with it (and with
+            the data's own weight, if it has one).
+        attention: The α the weights were made from, ``[E]`` or ``[N]``; sampled in training, p
+            otherwise.
         probability: p, the same shape.
     """
 
@@ -41,8 +45,13 @@ class ModelOutput(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions for G graphs (at node level: nodes): logits [G, L], probabilities [G, C], and
-    labels [G] or [G, T], in regression the predicted numbers [G]."""
+    """Predictions for G graphs, or at node level for G nodes.
+
+    Attributes:
+        logits: ``[G, num_logits]``.
+        probabilities: ``[G, C]``.
+        labels: ``[G]`` or ``[G, T]``; in regression the predicted numbers, ``[G]``.
+    """
 
     logits: Tensor
     probabilities: Tensor
@@ -50,18 +59,26 @@ class Predictions(NamedTuple):
 
 
 class InterpretableModel(nn.Module, ABC):
-    """A model that predicts and says which edges it used.
+    """A model that predicts and scores the edges it used.
+
+    A subclass takes the backbone and its settings in the constructor, and keeps the settings in
+    :attr:`settings`; then it can be saved and loaded.
 
     Attributes:
-        backbone: the network inside. task: what it predicts.
-        on: whether it attends to ``edge`` or ``node``.
-        r: the prior its probabilities were pulled to, or None.
-        explains: whether its edge scores say anything; without, they have no metrics.
-        predicts_by_backbone: whether the backbone alone gives answers; it may be fine-tuned then.
+        explains: Whether its edge scores mean anything; without, they have no metrics.
+        predicts_by_backbone: Whether the backbone alone gives answers; it may be fine-tuned then.
+        method: The method it is trained by, which a saved model names.
+        settings: The constructor's arguments next to the backbone, as plain values.
+        backbone: The network inside.
+        task: What it predicts.
+        on: Whether it attends to ``edge`` or ``node``.
+        r: The prior its probabilities were pulled to, or None.
     """
 
     explains: ClassVar[bool] = True
     predicts_by_backbone: ClassVar[bool] = True
+    method: str = ""
+    settings: Mapping[str, Any] = MappingProxyType({})
     backbone: Backbone
     task: Task
     on: str
@@ -71,17 +88,65 @@ class InterpretableModel(nn.Module, ABC):
     def forward(self, batch: GraphBatch) -> ModelOutput:
         """Logits and edge scores of a batch."""
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values from which :meth:`from_config` builds the same model."""
+        return {"backbone": self.backbone.description, **self.settings}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Make the model that :attr:`config` describes, with fresh weights."""
+        settings = dict(config)
+        return cls(backbone_from(settings.pop("backbone")), **settings)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model, for :func:`gsat.load`.
+
+        Args:
+            folder: Made if it is not there; a model in it is replaced. It holds the weights as
+                safetensors and a description as JSON, as ``best`` in the directory of a run does.
+
+        Raises:
+            GSATError: If no method is known whose model this is.
+        """
+        if not self.method:
+            raise GSATError(
+                f"a saved model names its method, and this {type(self).__name__} has none: set the "
+                "class attribute 'method'"
+            )
+        write_model(folder, self.state_dict(), {"method": self.method, "model": self.config})
+
+    def __repr__(self) -> str:
+        """What it is, in four lines; ``print(model.backbone)`` shows all layers of the network."""
+        inside = self.backbone.config
+        hidden = ("task", "categories", "module")
+        network = ", ".join(f"{k}={v!r}" for k, v in inside.items() if k not in hidden)
+        own = ", ".join(f"{k}={v!r}" for k, v in self.config.items() if k != "backbone")
+        size = sum(parameter.numel() for parameter in self.parameters())
+        return (
+            f"{type(self).__name__}({own})\n"
+            f"  task: {self.task.kind}, one answer per {self.task.level}\n"
+            f"  backbone: {type(self.backbone).__name__}({network})\n"
+            f"  parameters: {size:,}"
+        )
+
     def predict(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:
-        """Predict graphs: a PyG ``Data``, a list of them, a ``Batch``, a loader, or a
-        :class:`GraphStore`.
+        """Predict graphs, or at node level their nodes.
 
-        A node-level model predicts every node, graph after graph; of a split, the split's nodes.
+        Args:
+            graphs: A PyG ``Data``, a list of them, a ``Batch``, a loader, or a
+                :class:`GraphStore`.
+            batch_size: Graphs at a time. (default: ``256``)
+
+        Returns:
+            A row per graph. A node-level model predicts every node, graph after graph; of a split,
+            the split's nodes.
         """
         store = as_store(graphs)
         with self.evaluating(), self._threads():
-            logits = [self._say(batch).logits for batch in self._batches(store, batch_size)]
+            logits = [self._output(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
@@ -94,10 +159,18 @@ class InterpretableModel(nn.Module, ABC):
     def explain(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Explanation | list[Explanation]:
-        """Explain one graph (a PyG ``Data``), or each of several (a ``Batch``, say).
+        """Explain one graph, or each of several.
 
-        ``edge_mask`` follows the edge order of the graph that was given. A node-level model
-        explains the whole graph; ``explanation.of_node(7)`` is about the answer for node 7.
+        A node-level model explains the whole graph; ``explanation.of_node(7)`` is about the answer
+        for node 7.
+
+        Args:
+            graphs: As for :meth:`predict`.
+            batch_size: Graphs at a time. (default: ``256``)
+
+        Returns:
+            One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
+            order of the graph that was given.
         """
         given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
         store = as_store(given)
@@ -113,27 +186,36 @@ class InterpretableModel(nn.Module, ABC):
         return explained[0] if single else explained
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-        """Logits [G, num_logits] (at node level, of the nodes asked for) and the score of every
-        edge [E], graph after graph, in the caller's edge order."""
+        """Logits and edge scores of many graphs.
+
+        Args:
+            graphs: The graphs.
+            batch_size: Graphs at a time. (default: ``256``)
+
+        Returns:
+            Logits ``[G, num_logits]`` (at node level, of the target nodes) and the score of every
+            edge ``[E]``, graph after graph, in the edge order of the original graphs.
+        """
         # Made first and filled: results kept one by one would lie between the freed memory of
         # the batches, and it could not be used again.
         logits = torch.empty(graphs.count(self.task.level), self.task.num_logits)
         scores = torch.empty(graphs.num_edges)
-        done = said_of = filled = 0
+        done = predicted = filled = 0
         with self.evaluating():
             for batch in self._batches(graphs, batch_size):
-                said = self._say(batch)
+                output = self._output(batch)
                 view = graphs.select(range(done, done + batch.num_graphs))
-                weights = view.caller_order(said.edge_weight.numpy(force=True))
-                logits[said_of : said_of + len(said.logits)] = said.logits.cpu()
+                weights = view.caller_order(output.edge_weight.numpy(force=True))
+                logits[predicted : predicted + len(output.logits)] = output.logits.cpu()
                 scores[filled : filled + batch.num_edges] = torch.from_numpy(weights)
-                done, said_of = done + batch.num_graphs, said_of + len(said.logits)
+                done, predicted = done + batch.num_graphs, predicted + len(output.logits)
                 filled += batch.num_edges
         return logits, scores
 
-    def _say(self, batch: GraphBatch) -> ModelOutput:
-        said: ModelOutput = self(batch)
-        wrong = (~said.logits.isfinite()).any(dim=1).nonzero()
+    def _output(self, batch: GraphBatch) -> ModelOutput:
+        """The output for a batch, checked."""
+        output: ModelOutput = self(batch)
+        wrong = (~output.logits.isfinite()).any(dim=1).nonzero()
         if len(wrong):
             graph = wrong[0, 0]
             if self.task.level == "node":
@@ -143,14 +225,14 @@ class InterpretableModel(nn.Module, ABC):
                 f"the model's answer for graph {row} is not a number; look for NaN or infinity in "
                 f"its features"
             )
-        return said
+        return output
 
     def _split(
         self, given: GraphStore | list[Data], view: GraphStore, batch: GraphBatch, first: int
     ) -> Iterator[Explanation]:
-        said = self._say(batch)
-        scores = torch.from_numpy(view.caller_order(said.edge_weight.numpy(force=True)))
-        logits, edges, nodes = said.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
+        output = self._output(batch)
+        scores = torch.from_numpy(view.caller_order(output.edge_weight.numpy(force=True)))
+        logits, edges, nodes = output.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
         for number, undirected in enumerate(batch.undirected.tolist()):
             out = Explanation()
@@ -158,7 +240,7 @@ class InterpretableModel(nn.Module, ABC):
                 out[name] = value
             out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":
-                out.node_mask = said.probability[nodes[number] : nodes[number + 1], None].cpu()
+                out.node_mask = output.probability[nodes[number] : nodes[number + 1], None].cpu()
             if self.task.level == "node":
                 own = slice(nodes[number], nodes[number + 1])
                 out.node_logits, out.node_probabilities = logits[own], probabilities[own]
@@ -173,7 +255,11 @@ class InterpretableModel(nn.Module, ABC):
 
     @contextmanager
     def evaluating(self, gradients: bool = False) -> Iterator[None]:
-        """Inside, the model is in evaluation mode and, unless asked for, no gradients are kept."""
+        """Put the model in evaluation mode for a while.
+
+        Args:
+            gradients: Whether gradients are kept, too. (default: ``False``)
+        """
         # A flag is touched only when it must be, so that threads may share a model in eval mode;
         # and each on its own, so that a part frozen in eval mode stays frozen.
         training = [module for module in self.modules() if module.training]
@@ -195,11 +281,12 @@ class InterpretableModel(nn.Module, ABC):
         return (batch.to(device) for batch in store.batches(size, MAX_EDGES))
 
     def check_fits(self, store: GraphStore) -> None:
-        """Hook: raise a :class:`DataError` when the graphs do not fit the model."""
+        """Raise a :class:`DataError` when graphs have other features than the model expects."""
+        self.backbone.check_fits(store)
 
 
 def as_store(graphs: Any) -> GraphStore:
-    """A store of a PyG ``Data``, of several, or the store that was given."""
+    """Make a store of a PyG ``Data`` or of several; a store is returned as it is."""
     if isinstance(graphs, GraphStore):
         return graphs
     # Labels and truths, which some of the graphs may have and others not, are no input.

@@ -8,20 +8,27 @@ a_uv is a scalar edge attribute, 1 where there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded, withheld
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
-from gsat.tasks import Task
+from gsat.registry import register_backbone
 
 
 class LEConvLayer(nn.Module):
-    """One layer; see the module's own words. ``source``, ``centre`` and ``own`` are W₁, W₂, W₃."""
+    """One layer, as defined above; ``source``, ``centre`` and ``own`` are W₁, W₂, W₃.
+
+    Args:
+        in_features: Width of the input.
+        hidden: Width of the output.
+    """
 
     def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
@@ -30,7 +37,7 @@ class LEConvLayer(nn.Module):
         self.own = nn.Linear(in_features, hidden)
 
     def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
-        """What the ReLU is taken of, [N, in_features] to [N, hidden]."""
+        """The layer before its ReLU, ``[N, in_features]`` to ``[N, hidden]``; see :meth:`forward`."""
         arrived = aggregate(self.source(x), batch, weight)
         return self.own(x) + arrived - total * self.centre(x)
 
@@ -43,8 +50,19 @@ class LEConvLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """[N, in_features] to [N, hidden]; ``total`` [N, 1] is the sum of the weights at each
-        node."""
+        """Run the layer.
+
+        Args:
+            x: Node embeddings, ``[N, in_features]``.
+            batch: The graphs.
+            weight: Weights of the messages, ``[E]``; None for all ones.
+            total: The sum of the weights at each node, ``[N, 1]``.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
@@ -57,8 +75,19 @@ class LEConvLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """The same without dropout, where of each message the share ``keep`` [E] passes and
-        ``baseline`` [hidden] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: As for :meth:`forward`.
+            batch: As for :meth:`forward`.
+            weight: As for :meth:`forward`.
+            total: As for :meth:`forward`.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[hidden]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         lost = withheld(keep, weight, batch)
         passing = keep if weight is None else weight * keep
         arrived = aggregate(self.source(x), batch, passing)
@@ -66,64 +95,51 @@ class LEConvLayer(nn.Module):
         return torch.relu(z)
 
     def messages(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """W₁ x_u + b₁ − W₂ x_v of every edge [E, hidden]."""
+        """The message W₁ x_u + b₁ − W₂ x_v of every edge, ``[E, hidden]``."""
         return self.source(x)[batch.src] - self.centre(x)[batch.dst]
 
 
 def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
-    """The sum of the weights that arrive at each node, [N, 1], in the dtype of ``x``."""
+    """The sum of the weights that arrive at each node, ``[N, 1]``, in the dtype of ``x``."""
     ones = x.new_ones(batch.num_edges) if weight is None else weight
     return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
 
 
+class LEConvSettings(BackboneSettings):
+    """``[backbone]`` of the LEConv network."""
+
+    hidden: PositiveInt = Field(32, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, description="Number of layers.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether a scalar edge attribute is used.")
+
+
+@register_backbone("leconv")
 class LEConvNet(GatedBackbone):
-    """Linear encoder, ``layers`` of :class:`LEConvLayer`, mean pooling, two linear layers.
+    """LEConv: linear encoder, LEConv layers, mean pooling and two linear layers."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: 1 to weigh edges by ``edge_attr``, else 0.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
-    """
+    Settings: ClassVar[type[BackboneSettings]] = LEConvSettings
 
-    name = "leconv"
-
-    def __init__(
+    def build(
         self,
         in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 32,
-        layers: int = 2,
-        dropout: float = 0.0,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: LEConvSettings,
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
+        """Make the layers; see :meth:`Backbone.build`."""
         if edge_features > 1:
             raise DataError(
                 f"an LEConv network weighs edges by one number each, and these have "
-                f"{edge_features}; leave them aside by edge_features=false or take another backbone"
+                f"{edge_features}; set edge_features=false or choose another backbone"
             )
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.message_size = hidden
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-        }
-        with seeded(seed, "leconv"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.layers = nn.ModuleList(LEConvLayer(hidden, hidden) for _ in range(layers))
-            self.head = nn.Sequential(
-                nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, task.num_logits)
-            )
+        hidden = settings.hidden
+        self.hidden, self.message_size, self.dropout = hidden, hidden, settings.dropout
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.layers = nn.ModuleList(LEConvLayer(hidden, hidden) for _ in range(settings.layers))
+        self.head = nn.Sequential(
+            nn.Linear(hidden, 2 * hidden), nn.ReLU(), nn.Linear(2 * hidden, self.task.num_logits)
+        )
 
     def embed(
         self,
@@ -132,7 +148,7 @@ class LEConvNet(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         weight = self.weights(batch, attention, x.dtype)
         total = total_weight(x, batch, weight)
@@ -146,14 +162,14 @@ class LEConvNet(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, after mean pooling or of single nodes."""
+        """Logits by the head, of mean-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "mean"))
 
     def weights(
         self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """What messages are multiplied with [E]: attention, the data's own weights and the edge
-        attribute; None for all ones."""
+        """The weight of each message, ``[E]``: attention, the data's own weights and the edge
+        attribute, multiplied; None for all ones."""
         attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:
             return attention

@@ -3,7 +3,7 @@
     m_uv = w_uv · concat(x_v, x_u, e_uv)
     x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a m_uv) + b)))
 
-No message is ever made: W is taken apart into a block per part of the message and aggregator. The
+No message is ever computed: W is split into a block per part of the message and aggregator. The
 centre's part needs statistics of the weights alone; so does an edge attribute that is the same on
 all edges. Without attention these parts of mean, min and max are equal and that of std is a
 constant, so that five blocks of W collapse to two.
@@ -12,14 +12,16 @@ constant, so that five blocks of W collapse to two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
+from pydantic import Field, PositiveInt, field_validator
 from torch import Tensor, nn
 
-from gsat.errors import DataError, GSATError
+from gsat.datasets.load import Dataset
+from gsat.errors import DataError
 from gsat.graphs import GraphBatch
-from gsat.models.backbone import Gate, GatedBackbone, check_dropout, seeded
+from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
     Aggregator,
@@ -32,10 +34,8 @@ from gsat.ops import (
     weight_statistics,
 )
 from gsat.ops.multi import AGGREGATORS, EPS
+from gsat.registry import register_backbone
 from gsat.tasks import Task
-
-if TYPE_CHECKING:
-    from gsat.datasets.load import Dataset
 
 Scaler = Literal["identity", "amplification", "attenuation"]
 
@@ -44,12 +44,14 @@ class _Run(NamedTuple):
     """What all layers share in one run over a batch.
 
     Attributes:
-        attention: [E] or None. statistics: [N, 5] of it, or None.
-        counts: [N, 2], whether an edge arrives, and how many.
-        edge: aggregated edge attributes [N, A, h]; None without them or where they are constant.
-        constant: the edge attribute of all edges, [1, h]; None where they differ.
-        spread: [N, h], the std of the constant part under attention, or None.
-        scale: [N, S, 1] or None.
+        batch: The graphs.
+        attention: Weights of the messages, ``[E]``, or None.
+        statistics: Their statistics at each node, ``[N, 5]``, or None.
+        counts: Whether an edge arrives, and how many, ``[N, 2]``.
+        edge: Aggregated edge attributes, ``[N, A, h]``; None without them or where all are equal.
+        constant: The edge attribute of all edges, ``[1, h]``; None where they differ.
+        spread: The std of the constant part under attention, ``[N, h]``, or None.
+        scale: How degrees scale the aggregations, ``[N, S, 1]``, or None.
     """
 
     batch: GraphBatch
@@ -63,8 +65,17 @@ class _Run(NamedTuple):
 
 
 class PNALayer(nn.Module):
-    """One layer; see the module's own words. The columns of ``linear`` are ordered by scaler, part
-    of the message (source, centre, edge), aggregator and channel."""
+    """One layer, as defined above.
+
+    The columns of ``linear`` are ordered by scaler, part of the message (source, centre, edge),
+    aggregator and channel.
+
+    Args:
+        hidden: Width of input and output, h.
+        parts: Number of parts of a message, 2 or, with edge attributes, 3.
+        aggregators: The aggregations.
+        scalers: Number of scalers, S; 1 without any.
+    """
 
     def __init__(
         self, hidden: int, parts: int, aggregators: Sequence[Aggregator], scalers: int
@@ -78,7 +89,17 @@ class PNALayer(nn.Module):
     def forward(
         self, x: Tensor, run: _Run, dropout: float = 0.0, draws: Draws | None = None
     ) -> Tensor:
-        """[N, hidden] to [N, hidden]."""
+        """Run the layer.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            run: What all layers share.
+            dropout: Share of channels that is dropped. (default: ``0.0``)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[N, hidden]``.
+        """
         source, centre, *edge = self._blocks()
         z = multi_aggregate(x, run.batch, run.attention, self.aggregators).flatten(1)
         z = z @ source.flatten(1).T
@@ -98,7 +119,7 @@ class PNALayer(nn.Module):
             z, more = self._constant_edges(z, run, edge[0])
             offset = offset + more
         if run.scale is None:
-            # The batch norm takes a constant away again; only its running mean has to know.
+            # The batch norm subtracts a constant again; only its running mean depends on it.
             bias = self.linear.bias + offset
         else:
             bias = self.linear.bias
@@ -110,8 +131,18 @@ class PNALayer(nn.Module):
     def gated(
         self, x: Tensor, run: _Run, messages: Tensor, keep: Tensor, baseline: Tensor
     ) -> Tensor:
-        """The same without dropout, where of each message [E, d] the share ``keep`` [E] passes and
-        ``baseline`` [d] stands for the rest."""
+        """Run the layer without dropout, with gated messages.
+
+        Args:
+            x: Node embeddings, ``[N, hidden]``.
+            run: What all layers share.
+            messages: ``[E, d]``.
+            keep: The share of each message that passes, ``[E]``.
+            baseline: What stands for the rest, ``[d]``.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         passing = keep[:, None] * messages + (1 - keep)[:, None] * baseline
         z = x.new_zeros(())
         for part, block in zip(passing.split(self.hidden, dim=1), self._blocks(), strict=True):
@@ -128,7 +159,7 @@ class PNALayer(nn.Module):
         return tuple(block.flatten(0, 1) for block in blocks)
 
     def _named(self, block: Tensor) -> dict[str, Tensor]:
-        """A part's W by aggregator, [S · hidden, hidden] each, 0 for those that are not asked."""
+        """A part's W by aggregator, [S · hidden, hidden] each, 0 for those that are not used."""
         zero = block.new_zeros(len(block), self.hidden)
         named: dict[str, Tensor] = dict.fromkeys(AGGREGATORS, zero)
         return named | dict(zip(self.aggregators, block.unbind(1), strict=True))
@@ -160,80 +191,76 @@ class PNALayer(nn.Module):
         return z, z.new_zeros(())
 
 
-class PNA(GatedBackbone):
-    """PNA: linear encoders, ``layers`` of :class:`PNALayer`, mean pooling and a head of three
-    linear layers.
+class PNASettings(BackboneSettings):
+    """``[backbone]`` of PNA."""
 
-    Args:
-        in_features: columns of ``x``. edge_features: columns of ``edge_attr``, 0 to ignore it.
-        task: what the logits are for. hidden: width. layers: depth. dropout: after every layer.
-        aggregators: some of ``mean``, ``min``, ``max``, ``std``, ``sum``.
-        scalers: some of ``identity``, ``amplification``, ``attenuation``; none (as published with
-            GSAT) leaves the aggregations as they are.
-        mean_log_degree: mean of log(degree + 1) over the training nodes, for the scalers.
-        categories: how many categories each column of ``x`` has, if columns are categories.
-        seed: decides the initial weights.
+    hidden: PositiveInt = Field(80, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(4, description="Number of layers.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
+    edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
+    aggregators: list[Aggregator] = Field(
+        list(AGGREGATORS), min_length=1, description="Aggregations that stand side by side."
+    )
+    scalers: list[Scaler] = Field(
+        [], description="How degrees scale the aggregations; none, as published with GSAT."
+    )
+
+    @field_validator("aggregators", "scalers")
+    @classmethod
+    def _different(cls, names: list[str]) -> list[str]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"each one can be given once, not {names}")
+        return names
+
+
+@register_backbone("pna")
+class PNA(GatedBackbone):
+    """PNA: linear encoders, PNA layers, mean pooling and a head of three linear layers.
+
+    With scalers, ``mean_log_degree`` is the mean of log(degree + 1) over the training nodes, which
+    :meth:`for_data` computes. (default: ``1.0``)
     """
 
-    name = "pna"
+    Settings: ClassVar[type[BackboneSettings]] = PNASettings
     mean_log_degree: Tensor
 
     def __init__(
-        self,
-        in_features: int,
-        task: Task,
-        *,
-        edge_features: int = 0,
-        hidden: int = 80,
-        layers: int = 4,
-        dropout: float = 0.3,
-        aggregators: Sequence[Aggregator] = AGGREGATORS,
-        scalers: Sequence[Scaler] = (),
-        mean_log_degree: float = 1.0,
-        categories: Sequence[int] | None = None,
-        seed: int = 0,
+        self, in_features: int, task: Task, *, mean_log_degree: float = 1.0, **settings: Any
     ) -> None:
-        super().__init__()
-        check_dropout(dropout)
-        _check_names("aggregators", aggregators, AGGREGATORS, at_least=1)
-        _check_names("scalers", scalers, get_args(Scaler), at_least=0)
-        self.hidden, self.task, self.dropout = hidden, task, dropout
-        self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
-        self.config = {
-            "in_features": in_features,
-            "categories": None if categories is None else list(categories),
-            "task": task.as_dict(),
-            "edge_features": edge_features,
-            "hidden": hidden,
-            "layers": layers,
-            "dropout": dropout,
-            "aggregators": list(aggregators),
-            "scalers": list(scalers),
-        }
-        parts = 3 if edge_features else 2
-        self.message_size = parts * hidden
-        with seeded(seed, "pna"):
-            self.encoder = node_encoder(in_features, hidden, categories)
-            self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
-            self.layers = nn.ModuleList(
-                PNALayer(hidden, parts, self.aggregators, max(len(self.scalers), 1))
-                for _ in range(layers)
-            )
-            half, quarter = max(hidden // 2, 1), max(hidden // 4, 1)
-            self.head = nn.Sequential(
-                nn.Linear(hidden, half), nn.ReLU(),
-                nn.Linear(half, quarter), nn.ReLU(),
-                nn.Linear(quarter, task.num_logits),
-            )  # fmt: skip
+        super().__init__(in_features, task, **settings)
         if self.scalers:
             # Saved with the weights, not in the config: the model keeps it on any data.
             self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
+
+    def build(
+        self,
+        in_features: int,
+        edge_features: int,
+        categories: Sequence[int] | None,
+        settings: PNASettings,
+    ) -> None:
+        """Make the layers; see :meth:`Backbone.build`."""
+        hidden, parts = settings.hidden, 3 if edge_features else 2
+        self.hidden, self.message_size, self.dropout = hidden, parts * hidden, settings.dropout
+        self.aggregators, self.scalers = tuple(settings.aggregators), tuple(settings.scalers)
+        self.encoder = node_encoder(in_features, hidden, categories)
+        self.edge_encoder = nn.Linear(edge_features, hidden) if edge_features else None
+        self.layers = nn.ModuleList(
+            PNALayer(hidden, parts, self.aggregators, max(len(self.scalers), 1))
+            for _ in range(settings.layers)
+        )
+        half, quarter = max(hidden // 2, 1), max(hidden // 4, 1)
+        self.head = nn.Sequential(
+            nn.Linear(hidden, half), nn.ReLU(),
+            nn.Linear(half, quarter), nn.ReLU(),
+            nn.Linear(quarter, self.task.num_logits),
+        )  # fmt: skip
 
     @classmethod
     def for_data(
         cls, data: Dataset, *, seed: int = 0, edge_features: bool = True, **settings: Any
     ) -> Self:
-        """See :meth:`Backbone.for_data`; the scalers learn the degrees of the training nodes."""
+        """See :meth:`Backbone.for_data`; scalers use the degrees of the training nodes."""
         if settings.get("scalers"):
             degrees = [b.dst_ptr.diff() for b in data.train.batches(1024)]
             logs = torch.log1p(torch.cat(degrees).double())
@@ -247,7 +274,7 @@ class PNA(GatedBackbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`GatedBackbone.embed`."""
+        """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         x = self.encode(batch)
         run = self._run(batch, batch.weighted(attention))
         for number, layer in enumerate(self.layers):
@@ -262,7 +289,7 @@ class PNA(GatedBackbone):
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by the head, after mean pooling or of single nodes."""
+        """Logits by the head, of mean-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "mean"))
 
     def _run(self, batch: GraphBatch, attention: Tensor | None) -> _Run:
@@ -318,8 +345,3 @@ class PNA(GatedBackbone):
             "attenuation": mean / torch.log1p(degree.clamp(min=1)),
         }
         return torch.stack([scales[name] for name in self.scalers], dim=1)[:, :, None]
-
-
-def _check_names(what: str, given: Sequence[str], known: Sequence[str], at_least: int) -> None:
-    if set(given) - set(known) or len(set(given)) < max(len(given), at_least):
-        raise GSATError(f"{what} are different ones of {', '.join(known)}, not {list(given)}")

@@ -20,7 +20,7 @@ from gsat.io.jsonl import append_line
 from gsat.launch.local import train_each
 from gsat.launch.progress import Progress
 from gsat.methods import Method
-from gsat.methods.posthoc import PosthocMethod
+from gsat.methods.post_hoc import PostHocMethod
 from gsat.studies.grids import grid_of
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
@@ -111,7 +111,7 @@ def tune(
     recipes = _points(base, values)
     made = make_method(recipes[0], data)
     # An explainer leaves the network as it is, so the task's metric would tell nothing.
-    own = "explanation_auc" if isinstance(made, PosthocMethod) else data.task.metric
+    own = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
     metric = metric or (known.metric if known and grid is None else None) or own
     _check_metric(metric, data, made)
     if record is not None:
@@ -228,7 +228,7 @@ def _check_metric(metric: str, data: Dataset, method: Method) -> None:
     if metric in _EXPLANATION and not data.valid.has("edge_truth"):
         advice = (
             "by which alone an explainer can be tuned; choose its settings with --set"
-            if isinstance(method, PosthocMethod)
+            if isinstance(method, PostHocMethod)
             else f"to tune by; choose --metric {of_task[0]}"
         )
         raise DataError(f"{data.name} has no true explanations {advice}")

@@ -12,7 +12,6 @@ from gsat.datasets.load import Dataset, check_dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
-from gsat.models import Wrapped
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
@@ -21,8 +20,8 @@ from gsat.training.run_directory import RunDirectory
 def check_shared(recipe: Recipe) -> None:
     """Raise unless as many processes as there are can train this method."""
     method = METHODS[recipe.method]
-    if ProcessGroup().size > 1 and not method.shares:
-        known = ", ".join(name for name, other in METHODS.items() if other.shares)
+    if ProcessGroup().size > 1 and not method.data_parallel:
+        known = ", ".join(name for name, other in METHODS.items() if other.data_parallel)
         raise GSATError(
             f"{method.title} is trained by one process, not by {ProcessGroup().size} (that goes for "
             f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
@@ -59,16 +58,9 @@ def check_given(model: Any, data: Any) -> None:
 
 def describe(model: GSAT) -> dict[str, Any]:
     """The settings of a recipe that a model carries in itself."""
-    config = model.backbone.config
-    if isinstance(model.backbone, Wrapped):
-        network = {"backbone.module": config["module"]}
-    else:
-        names = ("hidden", "layers", "dropout", "aggregators", "scalers")
-        known = [key for key in names if key in config]
-        network = {f"backbone.{key}": config[key] for key in known}
-        network["backbone.edge_features"] = bool(config.get("edge_features"))
+    network = model.backbone.settings.model_dump(exclude={"name"})
     return {
-        **network,
+        **{f"backbone.{key}": value for key, value in network.items()},
         "method.gsat.attention": model.on,
         "method.gsat.extractor_dropout": model.extractor.dropout,
         "method.gsat.temperature": model.temperature,

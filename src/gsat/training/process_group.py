@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from gsat.errors import GSATError, OtherProcessError, RunError
-from gsat.methods.base import Sharing
+from gsat.methods.base import GradientSync
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 _PATIENCE = timedelta(days=1)
 
 
-class ProcessGroup(Sharing):
+class ProcessGroup(GradientSync):
     """The processes that train together: those of torch's process group where there is one, else
     this process alone.
 

@@ -1,7 +1,7 @@
 """Recipes: every setting of a run, typed, in TOML.
 
 A recipe is put together from the settings' own defaults, the shipped file for the data set and
-backbone (``recipes/``), the caller's file, then single ``key=value`` settings. In a file,
+backbone (``recipes/``), the user's file, then single ``key=value`` settings. In a file,
 ``[training.NAME]`` goes over ``[training]`` when the method is NAME. A key is written in
 full (``method.gsat.r_final``) or, where only one setting has that name, by its last part.
 """
@@ -9,7 +9,6 @@ full (``method.gsat.r_final``) or, where only one setting has that name, by its 
 from __future__ import annotations
 
 import copy
-import difflib
 import hashlib
 import json
 import tomllib
@@ -18,20 +17,33 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, NonNegativeInt, ValidationError
+import tomlkit
+from pydantic import NonNegativeInt, SerializeAsAny
 
-from gsat.datasets.registry import full_name, make_options, options_type, recipe_family
+from gsat.datasets.registry import full_name, make_options, recipe_family
 from gsat.errors import RecipeError
-from gsat.methods import METHODS, TrainingSettings
-from gsat.training.settings import (
-    BACKBONE_SETTINGS,
+from gsat.methods.base import TrainingSettings
+from gsat.models import BackboneSettings
+from gsat.registry import BACKBONES, METHODS
+from gsat.settings import Settings, validated
+from gsat.training.settings_reference import (
     DataSettings,
-    GINSettings,
-    LEConvSettings,
-    PNASettings,
-    Settings,
-    WrappedSettings,
+    describe_settings,
+    keys_of,
+    suggest,
 )
+
+__all__ = [
+    "DataSettings",
+    "Recipe",
+    "describe_settings",
+    "from_tables",
+    "full_key",
+    "make_recipe",
+    "read_recipe",
+    "to_toml",
+    "with_settings",
+]
 
 Tables = dict[str, Any]
 
@@ -40,18 +52,20 @@ class Recipe(Settings):
     """Every setting of a run.
 
     Attributes:
-        seed: decides the split and the training. data, backbone, training: see their types.
-        method: name of the method. settings: the method's own settings.
+        seed: Decides the split and the training.
+        data: The data set and its options.
+        backbone: The settings of the backbone, with its ``name``.
+        training: The settings all methods share.
+        method: The name of the method.
+        settings: The method's own settings.
     """
 
     seed: NonNegativeInt = 0
     data: DataSettings
-    backbone: GINSettings | PNASettings | LEConvSettings | WrappedSettings = Field(
-        discriminator="name"
-    )
+    backbone: SerializeAsAny[BackboneSettings]
     training: TrainingSettings
     method: str
-    settings: Any
+    settings: Any  # of the type the method declares
 
     @property
     def split_seed(self) -> int:
@@ -73,7 +87,7 @@ class Recipe(Settings):
         return to_toml(self.tables())
 
     def hash(self) -> str:
-        """A name for everything but the seed: runs with the same hash differ by seed alone."""
+        """A hash of everything but the seed: runs with the same hash differ by seed alone."""
         # What is absent is left out, so that a new optional setting leaves old names as they are.
         tables = _without_none(self.tables())
         del tables["seed"]
@@ -89,13 +103,29 @@ def make_recipe(
     file: str | Path | None = None,
     settings: Mapping[str, Any] | Iterable[str] = (),
 ) -> Recipe:
-    """The recipe for a data set.
+    """Make the recipe for a data set.
 
     Args:
-        dataset: its name, or the path of your own. backbone, method, seed: as on the command line.
-        file: a TOML file whose settings go over the shipped ones; a ``seed`` goes over its own.
-        settings: single settings over those, as a mapping or as ``"key=value"`` texts.
+        dataset: Its name, or the path of your own.
+        backbone: The name of the backbone. (default: ``"gin"``)
+        method: The name of the method. (default: ``"gsat"``)
+        seed: Decides the split and the training. (default: that of ``file``, or ``0``)
+        file: A TOML file whose settings go over the shipped ones. (default: none)
+        settings: Single settings over those, as a mapping or as ``"key=value"`` texts.
+            (default: none)
+
+    Returns:
+        The recipe.
+
+    Raises:
+        GSATError: If a name or a key is unknown, a type is wrong or a value is out of range.
+
+    Example:
+        >>> make_recipe("ba2motifs", settings={"epochs": 5}).training.epochs
+        5
     """
+    METHODS.check(method)
+    BACKBONES.check(backbone)
     dataset = full_name(dataset)
     tables: Tables = {
         "seed": 0 if seed is None else seed,
@@ -110,19 +140,16 @@ def make_recipe(
         if isinstance(_table(over, "data").get("name"), str):
             over["data"]["name"] = full_name(over["data"]["name"])
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
-            said = _table(over, table).get("name", name)
-            if said != name:
-                raise RecipeError(
-                    f"{file} says {table}.name = {said!r}, but {name!r} was asked for"
-                )
+            given = _table(over, table).get("name", name)
+            if given != name:
+                raise RecipeError(f"{file} has {table}.name = {given!r}, not {name!r} as asked for")
         for name in _table(over, "method"):
             if name != "name" and name not in METHODS:
                 raise RecipeError(f"there is no setting 'method.{name}' in this recipe")
         _merge(tables, over if seed is None else {**over, "seed": seed})
     # Only the chosen method's table is part of the recipe; one built on another takes its settings.
     own = _table(tables["method"], method, "method.")
-    basis = METHODS[method].based_on if method in METHODS else None
-    if basis:
+    if basis := METHODS[method].based_on:
         own = {**_table(tables["method"], basis, "method."), **own}
     tables["method"] = {"name": method, method: own}
     tables["backbone"], tables["training"] = _table(tables, "backbone"), _table(tables, "training")
@@ -133,35 +160,51 @@ def make_recipe(
 
 
 def from_tables(tables: Tables) -> Recipe:
-    """A checked recipe from plain tables; unknown keys and wrong types are errors."""
+    """Make a checked recipe from plain tables.
+
+    Args:
+        tables: Plain values in the shape of a recipe file.
+
+    Raises:
+        GSATError: If a name or a key is unknown, a type is wrong or a value is out of range.
+    """
     tables = copy.deepcopy(tables)
-    chosen, data = _table(tables, "method"), _table(tables, "data")
-    method = chosen.get("name", "gsat")
-    net = _table(tables, "backbone")
-    _check_known("method", method, METHODS)
-    _check_known("backbone", net.setdefault("name", "gin"), BACKBONE_SETTINGS)
-    if "settings" in tables:  # a field of Recipe, not a table of the file
-        raise RecipeError("there is no setting 'settings' in this recipe")
+    data, backbone = _table(tables, "data"), _table(tables, "backbone")
+    training, chosen = _table(tables, "training"), _table(tables, "method")
+    method = str(chosen.get("name", "gsat"))
+    METHODS.check(method)
+    BACKBONES.check(str(backbone.setdefault("name", "gin")))
+    for key in tables:
+        if key not in ("seed", "data", "backbone", "training", "method"):
+            raise RecipeError(f"there is no setting '{key}' in this recipe")
+    if "training" not in tables:
+        raise RecipeError("setting 'training': a table of settings was needed")
     if not isinstance(data.get("name"), str):
         raise RecipeError("setting 'data.name': the name of a data set was needed")
     given = {k: v for k, v in data.items() if k not in DataSettings.model_fields}
-    settings = METHODS[method].Settings
-    try:
-        return Recipe.model_validate(
-            {
-                **tables,
-                "data": {**data, **make_options(data["name"], given).model_dump()},
-                "backbone": net,
-                "method": method,
-                "settings": settings(**_table(chosen, method, "method.")),
-            }
-        )
-    except ValidationError as error:
-        raise RecipeError(_one_line(error)) from None
+    data |= make_options(data["name"], given).model_dump()
+    own = _table(chosen, method, "method.")
+
+    def checked(kind: type[Any], values: Tables, table: str) -> Any:
+        return validated(kind, values, table=table, error=RecipeError)
+
+    parts = {
+        "data": checked(DataSettings, data, "data"),
+        "backbone": checked(BACKBONES[backbone["name"]].Settings, backbone, "backbone"),
+        "training": checked(TrainingSettings, training, "training"),
+        "method": method,
+        "settings": checked(METHODS[method].Settings, own, f"method.{method}"),
+    }
+    return checked(Recipe, {"seed": tables.get("seed", 0), **parts}, "")
 
 
 def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe with some settings changed; keys as in :func:`make_recipe`."""
+    """Change some settings of a recipe.
+
+    Args:
+        recipe: The recipe, which stays as it is.
+        settings: Values by key; keys as in :func:`make_recipe`.
+    """
     tables = recipe.tables()
     for key, value in settings.items():
         _place(tables, key, value)
@@ -169,23 +212,36 @@ def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """A recipe as a run directory holds it."""
-    return from_tables(_read(path))
+    """Read the recipe of a run directory.
+
+    Args:
+        path: A TOML file.
+
+    Raises:
+        GSATError: If the file can't be read, or its method, backbone or data set is unknown here.
+    """
+    tables = _read(path)
+    for registry in (METHODS, BACKBONES):
+        name = _table(tables, registry.kind).get("name")
+        if name is not None and name not in registry:
+            # Never imported because a run names it: only its user may do that.
+            raise RecipeError(
+                f"{path} needs the {registry.kind} '{name}', which is unknown here; if it is "
+                "declared in a file of your own, load that first: "
+                "gsat.registry.load_file('file.py:Class')"
+            )
+    return from_tables(tables)
 
 
-def to_toml(tables: Mapping[str, Any], prefix: str = "") -> str:
-    """Plain tables as TOML: values first, then the tables below them."""
-    lines = [
-        # JSON's numbers, strings, booleans and flat lists are valid TOML.
-        f"{key} = {json.dumps(value, ensure_ascii=False)}"
-        for key, value in tables.items()
-        if not isinstance(value, Mapping) and value is not None
-    ]
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            body = to_toml(value, f"{prefix}{key}.")
-            lines.append(f"\n[{prefix}{key}]\n{body}".rstrip())
-    return "\n".join(lines) + "\n"
+def to_toml(tables: Mapping[str, Any]) -> str:
+    """Plain tables as a TOML document; what is None is left out."""
+    return tomlkit.dumps(_values_first(_without_none(dict(tables))))
+
+
+def _values_first(tables: Tables) -> Tables:
+    """The same with values before tables, or they would belong to the last table."""
+    ordered = sorted(tables.items(), key=lambda item: isinstance(item[1], Mapping))
+    return {k: _values_first(dict(v)) if isinstance(v, Mapping) else v for k, v in ordered}
 
 
 def _without_none(tables: Tables) -> Tables:
@@ -200,24 +256,23 @@ def _without_none(tables: Tables) -> Tables:
 
 
 def _shipped(dataset: str, backbone: str) -> Tables:
-    if backbone == "wrapped":  # how to train on the data is known, if not with which network
-        return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
     family = recipe_family(dataset)
     folder = resources.files("gsat") / "recipes"
     for name in (f"{family}-{backbone}.toml", f"default-{backbone}.toml"):
         file = folder / name
         if file.is_file():
             return tomllib.loads(file.read_text(encoding="utf-8"))
-    return {}
+    # Of a network without recipes of its own: how to train on the data is known all the same.
+    return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
 
 
 def _for_method(tables: Tables, method: str) -> Tables:
-    """``[training.NAME]`` of this method, or else of the one it is based on, over ``[training]``;
-    those of others are left out."""
+    """The tables with ``[training.NAME]`` of this method, or else of the one it is based on, over
+    ``[training]``; those of other methods are left out."""
     if "training" not in tables:
         return tables
     training = _table(tables, "training")
-    basis = METHODS[method].based_on if method in METHODS else None
+    basis = METHODS[method].based_on
     own = {name: value for name, value in training.items() if name not in METHODS}
     for name in (basis, method):
         own |= _table(training, name, "training.") if name else {}
@@ -259,45 +314,26 @@ def _parse_pair(text: str) -> tuple[str, Any]:
         parsed = tomllib.loads(f"v = {value.strip()}")
     except tomllib.TOMLDecodeError:
         parsed = {}
-    # A bare word is a text, and so is what holds more than one value.
+    # A bare word is a text, and so is anything that is not one value.
     return key.strip(), parsed["v"] if len(parsed) == 1 else value.strip()
 
 
-def _check_known(what: str, name: Any, known: Iterable[str]) -> None:
-    if str(name) not in known:
-        raise RecipeError(f"there is no {what} '{name}': there are {', '.join(known)}")
-
-
-def _known_keys(tables: Tables) -> list[str]:
-    method, backbone = tables["method"]["name"], tables["backbone"]["name"]
-    _check_known("method", method, METHODS)
-    _check_known("backbone", backbone, BACKBONE_SETTINGS)
-    return [
-        "seed",
-        "data.data_seed",
-        "data.split_seed",
-        *(f"data.{name}" for name in options_type(tables["data"]["name"]).model_fields),
-        *(
-            f"backbone.{name}"
-            for name in BACKBONE_SETTINGS[backbone].model_fields
-            if name != "name"
-        ),
-        *(f"training.{name}" for name in TrainingSettings.model_fields),
-        *(f"method.{method}.{name}" for name in METHODS[method].Settings.model_fields),
-    ]
-
-
 def full_key(tables: Tables, key: str) -> str:
-    """The full name of a setting of a recipe, which may be given by its last part."""
-    known = _known_keys(tables)
+    """Find the full key of a setting, which may be given by its last part.
+
+    Args:
+        tables: The tables of a recipe.
+        key: The key, or its last part.
+
+    Raises:
+        RecipeError: If no setting, or more than one, has that name.
+    """
+    known = keys_of(*(str(tables[table]["name"]) for table in ("data", "backbone", "method")))
     full = [k for k in known if k == key] or [k for k in known if k.rsplit(".", 1)[-1] == key]
-    if len(full) != 1:
-        if full:
-            raise RecipeError(f"the setting '{key}' could be {' or '.join(full)}: write it in full")
-        names = known + [k.rsplit(".", 1)[-1] for k in known]
-        close = difflib.get_close_matches(key, names, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-        raise RecipeError(f"there is no setting '{key}': {hint}")
+    if len(full) > 1:
+        raise RecipeError(f"the setting '{key}' could be {' or '.join(full)}: write it in full")
+    if not full:
+        raise RecipeError(f"there is no setting '{key}'{suggest(key, known)}")
     return full[0]
 
 
@@ -307,15 +343,3 @@ def _place(tables: Tables, key: str, value: Any) -> None:
     for part in path:
         table = table.setdefault(part, {})
     table[last] = value
-
-
-def _one_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    loc = first["loc"]
-    if loc[0] == "backbone":
-        loc = (loc[0], *loc[2:])  # pydantic names the kind of backbone in between
-    where = ".".join(str(part) for part in loc)
-    if first["type"] == "extra_forbidden":
-        return f"there is no setting '{where}' in this recipe"
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"setting '{where}': {first['msg'].lower()}, not {first['input']!r}{more}"

@@ -14,14 +14,12 @@ from typing import Any
 
 import torch
 from llvmlite.binding import get_host_cpu_name
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.errors import CheckpointError, RunError, RunExistsError
+from gsat.errors import RunError, RunExistsError
 from gsat.io import atomic, locks
 from gsat.io.disk import disk_errors
-from gsat.io.hashes import checksum, sha256
+from gsat.models.saved import BEST, model_folder, read_model, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
@@ -222,53 +220,16 @@ class RunDirectory:
     # -- the best model -------------------------------------------------------------------------
 
     def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
-        """Replace ``best/``: the weights first, then the description that names them.
-
-        Args:
-            weights: The model's state dict.
-            config: Plain values from which the model can be built.
-            epoch: The epoch the weights are from.
-        """
-        folder = self.path / "best"
-        folder.mkdir(exist_ok=True)
-        content = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
-        name = f"model-{sha256(content)[:12]}.safetensors"
-        atomic.write_bytes(folder / name, content)
-        described = {"file": name, "sha256": sha256(content), "epoch": epoch, "config": config}
-        atomic.write_json(folder / "model.json", {**described, "check": checksum(described)})
-        for old in folder.glob("model-*.safetensors"):
-            if old.name != name:
-                old.unlink(missing_ok=True)
+        """Replace ``best/``: the weights first, then the description that names them."""
+        write_model(self.path / BEST, weights, config, epoch)
 
     def read_best(self) -> tuple[Tensors, dict[str, Any]]:
-        """Read ``best/``.
-
-        Returns:
-            The state dict of the best epoch, and the ``config`` it was written with.
-
-        Raises:
-            RunError: If the run has no model yet.
-            CheckpointError: If a file is damaged or missing.
-        """
-        folder = self.path / "best"
-        if not (folder / "model.json").is_file():
-            raise RunError(f"{self.path} has no model yet; resume it with: gsat resume {self.path}")
-        try:
-            described = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-            if described.pop("check") != checksum(described):
-                raise CheckpointError(f"{folder / 'model.json'} is damaged: wrong checksum")
-            content = (folder / described["file"]).read_bytes()
-            if sha256(content) != described["sha256"]:
-                raise CheckpointError(f"{folder / described['file']} is damaged: wrong checksum")
-            return load(content), described["config"]
-        except (
-            OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError
-        ) as error:  # fmt: skip
-            raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
+        """The weights of the best epoch and the model's description."""
+        return read_model(model_folder(self.path))
 
     def clear_best(self) -> None:
-        """Remove ``best/``: a resumed run may stand before its first best epoch."""
-        shutil.rmtree(self.path / "best", ignore_errors=True)
+        """Forget the best model (a resumed run may stand before its first)."""
+        shutil.rmtree(self.path / BEST, ignore_errors=True)
 
     # -- time -----------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,13 +11,15 @@ from typing import Any
 import torch
 
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import CheckpointError, GSATError, RecipeError, RunError
+from gsat.errors import GSATError, RecipeError
 from gsat.gsat import GSAT
 from gsat.io.atomic import write_json
 from gsat.launch.progress import Progress
-from gsat.methods import METHODS, GSATMethod, Method
+from gsat.methods import METHODS, Method
+from gsat.methods.gsat import GSATMethod
 from gsat.models import BACKBONES, InterpretableModel
-from gsat.models.wrapping.wrap import own_module
+from gsat.models.saved import fill, load_model, model_folder, read_model
+from gsat.models.wrapping.wrap import WrappedSettings, own_module
 from gsat.training.checks import (
     check_config,
     check_data,
@@ -33,7 +34,6 @@ from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.process_group import ProcessGroup, own_device
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.settings import WrappedSettings
 
 # Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
 RESULTS_VERSION = 2
@@ -210,20 +210,12 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
         model: the model that was given to :func:`fit`, made again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the run and is returned.
     """
-    weights, described = RunDirectory.open(path).read_best()
-    if described.get("method") not in METHODS:
-        raise RunError(f"{path} was trained by a method this version does not know")
     if model is None:
-        model = METHODS[described["method"]].Model.from_config(described["model"])
-    else:
-        check_config(model, described["model"], path)
-        model.r = described["model"]["r"]
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        reason = textwrap.shorten(str(error), 300)
-        raise CheckpointError(f"the weights in {path} do not fit its model: {reason}") from error
-    return model.eval()
+        return load_model(path)
+    weights, described = read_model(model_folder(path))
+    check_config(model, described["model"], path)
+    model.r = described["model"]["r"]
+    return fill(model, weights, path)
 
 
 def check_device(device: str) -> str:

@@ -8,15 +8,17 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.models.backbone import Backbone, seeded
+from gsat.models.backbone import Backbone, BackboneSettings
+from gsat.models.weights import seeded
 from gsat.models.wrapping.examine import (
     check_embeddings,
     examples,
@@ -26,6 +28,7 @@ from gsat.models.wrapping.examine import (
 )
 from gsat.models.wrapping.message_weights import Pass
 from gsat.ops import Draws
+from gsat.registry import register_backbone
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -68,6 +71,13 @@ def wrap(
     return Wrapped(module, task, embed=embed, example=example, seed=seed)
 
 
+class WrappedSettings(BackboneSettings):
+    """``[backbone]`` of a network of the user's own; it can't be made from its description."""
+
+    module: str = Field("unknown", description="What the network is, in words.")
+
+
+@register_backbone("wrapped")
 class Wrapped(Backbone):
     """A foreign network as a backbone; see :func:`wrap`.
 
@@ -75,7 +85,7 @@ class Wrapped(Backbone):
         module: the network. gives: ``nodes`` or ``graphs``, what a row of its output belongs to.
     """
 
-    name = "wrapped"
+    Settings: ClassVar[type[BackboneSettings]] = WrappedSettings
 
     def __init__(
         self,
@@ -86,10 +96,12 @@ class Wrapped(Backbone):
         example: Data | GraphStore | Iterable[Data] | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # there is nothing to build: the network was given
         if not isinstance(task, Task):
             raise GSATError(f"task= is what the network predicts, data.task say, not {task!r}")
         self.module, self.task, self.embed_name = module, task, embed
+        described = " ".join(repr(module).split())
+        self.settings = WrappedSettings(name=self.name, module=described)
         self.takes = parameters(module)
         layers = message_passing(module)
         if embed is not None and embed not in dict(module.named_modules()):
@@ -109,7 +121,7 @@ class Wrapped(Backbone):
                 self.head = nn.Linear(self.hidden, task.num_logits)
             self.head.to(self._like.device, self._like.dtype)
         self.config = {
-            "module": " ".join(repr(module).split()),
+            "module": self.settings.module,
             "task": task.as_dict(),
             "embed": embed,
             "gives": self.gives,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from posthoc_planted import BINARY, Planted, planted_gin, planted_graphs
+from post_hoc_planted import BINARY, Planted, planted_gin, planted_graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer, ModelConfig
@@ -25,7 +25,7 @@ from gsat.methods import METHODS, Context
 from gsat.methods.base import TrainingSettings
 from gsat.methods.gnnexplainer import GNNExplainer
 from gsat.methods.pgexplainer import PGExplainer, PGExplainerMethod
-from gsat.methods.posthoc import EXPLAIN
+from gsat.methods.post_hoc import EXPLAIN
 from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import one_thread, random_graph, random_graphs  # noqa: F401
@@ -363,13 +363,13 @@ class PerNode(nn.Module):
             "graphmask",
             Planted(),
             {"task": BINARY, "train": planted_graphs(4)},
-            "take gnnexplainer or pgexplainer",
+            "use gnnexplainer or pgexplainer",
         ),
         (
             "gnnexplainer",
             gsat.GIN(2, Task("binary", level="node"), hidden=4),
             {},
-            "answers about graphs",
+            "predictions of graphs",
         ),
     ],
 )

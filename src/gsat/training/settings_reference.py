@@ -1,0 +1,133 @@
+"""Every setting of a recipe by its key, such as ``training.lr`` or ``method.gsat.r_final``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, NonNegativeInt
+
+from gsat.datasets.registry import dataset_names, describe_options, is_path
+from gsat.errors import RecipeError
+from gsat.methods.base import TrainingSettings
+from gsat.registry import BACKBONES, METHODS
+from gsat.settings import SettingInfo, Settings, describe
+
+# Not settings: they choose what the settings are.
+_NAMES = (("data", "name"), ("backbone", "name"))
+
+
+class DataSettings(Settings):
+    """``[data]``: the data set; its own options stand beside the name."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    name: str = Field(description="Name or path of the data set.")
+    data_seed: NonNegativeInt = Field(0, description="Decides generated data.")
+    split_seed: NonNegativeInt | None = Field(
+        None, description="Decides the split; absent: the run's seed."
+    )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The data set's own options."""
+        return dict(self.model_extra or {})
+
+    @property
+    def label(self) -> str:
+        """A short name: that of the file or folder, where the data is at a path."""
+        return Path(self.name).name.split(".")[0] if is_path(self.name) else self.name
+
+
+def keys_of(dataset: str, backbone: str, method: str) -> list[str]:
+    """The keys of all settings of a recipe.
+
+    Args:
+        dataset: Name or path of the data set.
+        backbone: Name of the backbone.
+        method: Name of the method.
+
+    Raises:
+        GSATError: If one of them is unknown.
+    """
+    infos = [*_common(), *_of_data(dataset), *_of_backbone(backbone), *_of_method(method)]
+    first = ("seed", "data")  # in the order of a recipe file
+    return sorted((info.name for info in infos), key=lambda key: not key.startswith(first))
+
+
+def describe_settings(name: str | None = None) -> list[SettingInfo]:
+    """List settings with their types, defaults, ranges and meanings.
+
+    Args:
+        name: A method, a backbone, a data set, a table (``training``), a key
+            (``method.gsat.r_final``) or the last part of one (``r_final``). (default: all)
+
+    Returns:
+        The settings; ``name`` is the full key and ``owner`` the method, backbone or data set.
+
+    Raises:
+        RecipeError: If there is nothing of that name.
+
+    Example:
+        >>> [setting.name for setting in describe_settings("lr")]
+        ['training.lr']
+    """
+    if name in METHODS:
+        return _of_method(str(name))
+    if name in BACKBONES:
+        return _of_backbone(str(name))
+    if name in dataset_names():
+        return [info for info in _common() if info.name.startswith("data.")] + _of_data(str(name))
+    known = [
+        *_common(),
+        *(info for backbone in BACKBONES for info in _of_backbone(backbone)),
+        *(info for method in METHODS for info in _of_method(method)),
+        *(info for dataset in dataset_names() for info in _of_data(dataset)),
+    ]
+    if name is None:
+        return known
+    found = [info for info in known if info.name == name]
+    found = found or [info for info in known if info.name.startswith(f"{name}.")]
+    found = found or [info for info in known if info.name.rsplit(".", 1)[-1] == name]
+    if not found:
+        hint = suggest(name, [info.name for info in known])
+        raise RecipeError(f"there is no setting '{name}'{hint}")
+    return found
+
+
+def suggest(name: str, keys: Iterable[str]) -> str:
+    """The end of a message: the key, in full or by its last part, that is closest to a name."""
+    known = list(dict.fromkeys(keys))
+    close = difflib.get_close_matches(name, known + [k.rsplit(".", 1)[-1] for k in known], n=1)
+    return f": did you mean '{close[0]}'?" if close else f": known: {', '.join(known)}"
+
+
+def _common() -> list[SettingInfo]:
+    seed = SettingInfo("seed", "whole number", "0", "from 0", "Decides the split and the training.")
+    return [
+        seed,
+        *_prefixed("data", "", describe(DataSettings)),
+        *_prefixed("training", "", describe(TrainingSettings)),
+    ]
+
+
+def _of_data(dataset: str) -> list[SettingInfo]:
+    return _prefixed("data", dataset, describe_options(dataset))
+
+
+def _of_backbone(backbone: str) -> list[SettingInfo]:
+    return _prefixed("backbone", backbone, describe(BACKBONES[backbone].Settings))
+
+
+def _of_method(method: str) -> list[SettingInfo]:
+    return _prefixed(f"method.{method}", method, describe(METHODS[method].Settings))
+
+
+def _prefixed(table: str, owner: str, infos: list[SettingInfo]) -> list[SettingInfo]:
+    return [
+        replace(info, name=f"{table}.{info.name}", owner=owner)
+        for info in infos
+        if (table, info.name) not in _NAMES
+    ]

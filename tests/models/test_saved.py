@@ -1,0 +1,109 @@
+"""A model in a folder, and what a model prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.nn import GCN
+
+import gsat
+from gsat.errors import CheckpointError, GSATError, RunError
+from gsat.models import BACKBONES
+from gsat.models.saved import read_model
+from gsat.registry import METHODS
+from gsat.tasks import Task
+from gsat.training.recipe import make_recipe
+
+TASK = Task("binary")
+MODELS = sorted(set(METHODS) - {"irm", "vrex"})  # whose model is erm's
+
+
+def make(method: str, backbone: str = "gin") -> gsat.models.InterpretableModel:
+    recipe = make_recipe("ba2motifs", method=method)
+    network = BACKBONES[backbone](3, TASK, hidden=8, seed=1)
+    return METHODS[method].create(network, recipe.settings, recipe.training, 1).model.eval()
+
+
+@pytest.mark.parametrize("method", MODELS)
+def test_a_saved_model_is_loaded_again(method: str, tmp_path: Path) -> None:
+    model = make(method)
+    model.save(tmp_path / "deep" / "folder")
+    again = gsat.load(tmp_path / "deep" / "folder")
+    assert type(again) is type(model)
+    assert again.config == model.config
+    assert again.method == method
+    assert not again.training
+    state = again.state_dict()
+    assert list(state) == list(model.state_dict())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(state[name], tensor)
+
+
+def test_it_is_written_as_a_run_writes_its_best(tmp_path: Path) -> None:
+    settings = {"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
+    run = gsat.train(make_recipe("ba2motifs", settings=settings), tmp_path / "run")
+    run.model.save(tmp_path / "saved")
+    saved, best = tmp_path / "saved", tmp_path / "run" / "best"
+    assert {f.name for f in saved.iterdir()} == {f.name for f in best.iterdir()}
+    described = [json.loads((folder / "model.json").read_text()) for folder in (saved, best)]
+    assert [d.pop("epoch") for d in described] == [None, 0]
+    for one in described:
+        del one["check"]  # of the epoch, too
+    assert described[0] == described[1]
+    assert gsat.GSAT.from_pretrained(saved).config["backbone"] == run.model.config["backbone"]
+
+
+def test_saving_again_replaces_the_model(tmp_path: Path) -> None:
+    make("gsat").save(tmp_path)
+    make("gsat", "pna").save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert isinstance(gsat.load(tmp_path).backbone, gsat.PNA)
+
+
+def test_a_wrapped_network_is_given_again(tmp_path: Path) -> None:
+    def fresh() -> gsat.GSAT:
+        return gsat.GSAT(gsat.wrap(GCN(3, 8, num_layers=2), task=TASK))
+
+    model = fresh()
+    model.save(tmp_path)
+    with pytest.raises(GSATError, match="your own module"):
+        gsat.load(tmp_path)
+    again = gsat.load(tmp_path, fresh())
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor)
+
+
+def test_what_can_not_be_loaded_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a run or a saved model"):
+        gsat.load(tmp_path)
+    make("gsat").save(tmp_path)
+    (weights,) = tmp_path.glob("*.safetensors")
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(CheckpointError, match="wrong checksum"):
+        gsat.load(tmp_path)
+    weights.unlink()
+    with pytest.raises(CheckpointError, match="can't be read"):
+        read_model(tmp_path)
+
+
+def test_a_model_prints_in_a_few_lines() -> None:
+    model = make("gsat")
+    count = sum(p.numel() for p in model.parameters())
+    assert repr(model).splitlines() == [
+        "GSAT(attention='edge', extractor_dropout=0.5, temperature=1.0, sampling='concrete', "
+        "r=0.5)",
+        "  task: binary, one answer per graph",
+        "  backbone: GIN(in_features=3, edge_features=0, hidden=8, layers=2, dropout=0.3)",
+        f"  parameters: {count:,}",
+    ]
+    assert "(layers): ModuleList" in repr(model.backbone)  # all of it
+    for method in MODELS:
+        assert len(repr(make(method)).splitlines()) == 4
+    wrapped = gsat.GSAT(gsat.wrap(GCN(3, 8, num_layers=2), task=TASK))
+    assert "Wrapped(" in repr(wrapped)
+    assert len(repr(wrapped).splitlines()) == 4

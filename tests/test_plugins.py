@@ -1,0 +1,175 @@
+"""A method and a backbone from outside, each in one file: trained, saved, resumed, loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import gsat
+from gsat.errors import RecipeError, RunError
+from gsat.registry import BACKBONES, METHODS
+from gsat.training.recipe import Recipe, describe_settings, make_recipe
+from training_harness import differing, one_line, outcome, stopping
+
+METHOD = '''
+from pydantic import Field
+from gsat.gsat import GSAT
+from gsat.methods import Method, MethodSettings
+from gsat.registry import register_method
+
+
+class SharpSettings(MethodSettings):
+    sharpness: float = Field(0.1, ge=0, description="Weight of the mean of p (1 - p).")
+
+
+@register_method("sharp")
+class Sharp(Method):
+    """GSAT's model, with probabilities pushed to 0 and 1."""
+
+    title = "Sharp"
+    summary = "attention without noise"
+    paper = "none"
+    Settings = SharpSettings
+    Model = GSAT
+
+    def step(self, batch, context):
+        output = self.model(batch, context.draws)
+        loss = self.model.task.loss(output.logits, batch.y)
+        p = output.probability
+        self.update(loss + self.settings.sharpness * (p * (1 - p)).mean())
+        return {"loss": loss}
+'''
+
+BACKBONE = '''
+import torch
+from pydantic import Field, PositiveInt
+from torch import nn
+from gsat.models import Backbone, BackboneSettings
+from gsat.registry import register_backbone
+
+
+class SumNetSettings(BackboneSettings):
+    hidden: PositiveInt = Field(16, description="Width of the node embeddings.")
+    layers: PositiveInt = Field(2, description="Number of layers.")
+
+
+@register_backbone("sum-net")
+class SumNet(Backbone):
+    """Sums of neighbours and a linear layer each."""
+
+    Settings = SumNetSettings
+
+    def build(self, in_features, edge_features, categories, settings):
+        self.hidden = settings.hidden
+        self.encoder = nn.Linear(in_features, settings.hidden)
+        self.layers = nn.ModuleList(
+            nn.Linear(settings.hidden, settings.hidden) for _ in range(settings.layers)
+        )
+        self.head = nn.Linear(settings.hidden, self.task.num_logits)
+
+    def embed(self, batch, attention=None, draws=None):
+        x, weight = self.encode(batch), batch.weighted(attention)
+        for layer in self.layers:
+            messages = x[batch.src] if weight is None else x[batch.src] * weight[:, None]
+            x = torch.relu(layer(x.index_add(0, batch.dst, messages) / 3))
+        return x
+
+    def read_out(self, embeddings, batch):
+        return self.head(self.pooled(embeddings, batch, "mean"))
+'''
+
+SETTINGS = {"graphs": 60, "epochs": 4, "batch_size": 32, "hidden": 8}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """What a user would type for the method and for the backbone."""
+    (tmp_path / "sharp.py").write_text(METHOD)
+    (tmp_path / "sum_net.py").write_text(BACKBONE)
+    yield f"{tmp_path}/sharp.py:Sharp", f"{tmp_path}/sum_net.py:SumNet"
+    METHODS._registered.pop("sharp", None)
+    BACKBONES._registered.pop("sum-net", None)
+
+
+def recipe(files: tuple[str, str]) -> Recipe:
+    method, backbone = METHODS.resolve(files[0]), BACKBONES.resolve(files[1])
+    settings = {**SETTINGS, "sharpness": 0.2}
+    return make_recipe("ba2motifs", method=method, backbone=backbone, settings=settings)
+
+
+def test_they_are_trained_resumed_and_loaded(files: tuple[str, str], tmp_path: Path) -> None:
+    made = recipe(files)
+    assert (made.method, made.backbone.name) == ("sharp", "sum-net")
+    whole = gsat.train(made, tmp_path / "whole", checkpoint_seconds=0)
+    assert whole.result["backbone"] == "sum-net"
+    assert whole.test["explanation_auc"] is not None
+
+    killed = tmp_path / "killed"
+    with stopping(3), pytest.raises(KeyboardInterrupt):
+        gsat.train(made, killed, checkpoint_seconds=0)
+    # As in a new process, to which nobody has given the files.
+    del METHODS["sharp"]
+    with pytest.raises(RecipeError, match="needs the method 'sharp', which is unknown") as caught:
+        gsat.resume(killed)
+    assert "load that first" in one_line(caught.value)
+    with pytest.raises(RunError, match="trained by the method 'sharp', which is unknown"):
+        gsat.load(tmp_path / "whole")
+    METHODS.resolve(files[0])
+    del BACKBONES["sum-net"]
+    with pytest.raises(RecipeError, match="needs the backbone 'sum-net', which is unknown"):
+        gsat.resume(killed)
+    BACKBONES.resolve(files[1])
+    gsat.resume(killed)
+    assert differing(outcome(killed), outcome(tmp_path / "whole")) == []
+
+    loaded = gsat.load(tmp_path / "whole")
+    graphs = gsat.load_dataset("ba2motifs", graphs=60).test
+    assert torch.equal(loaded.predict(graphs).logits, whole.model.predict(graphs).logits)
+    loaded.save(tmp_path / "saved")
+    again = gsat.load(tmp_path / "saved")
+    assert (again.method, again.config) == ("sharp", loaded.config)
+
+
+def test_a_run_never_imports_a_file(tmp_path: Path, files: tuple[str, str]) -> None:
+    """Whatever stands in a recipe or beside it."""
+    made = recipe(files)
+    path = tmp_path / "run"
+    gsat.train(made, path)
+    del METHODS["sharp"]
+    evil = tmp_path / "evil.py"
+    evil.write_text("raise SystemExit('this file was imported')\n")
+    text = (path / "recipe.toml").read_text()
+    for name in (f"{evil}:Sharp", "evil.py:Sharp", "evil"):
+        (path / "recipe.toml").write_text(text.replace('name = "sharp"', f'name = "{name}"'))
+        with pytest.raises(RecipeError, match="which is unknown here"):
+            gsat.resume(path)
+        with pytest.raises(RecipeError, match="there is no method"):
+            make_recipe("ba2motifs", method=name)
+
+
+def test_their_settings_are_listed_and_checked(files: tuple[str, str]) -> None:
+    assert recipe(files).settings.sharpness == 0.2
+    assert [info.name for info in describe_settings("sharp")] == ["method.sharp.sharpness"]
+    assert [info.name for info in describe_settings("sum-net")] == [
+        "backbone.hidden",
+        "backbone.layers",
+    ]
+    with pytest.raises(RecipeError, match=r"'method.sharp.sharpness': .* greater than or equal"):
+        make_recipe("ba2motifs", method="sharp", settings={"sharpness": -1})
+    with pytest.raises(RecipeError, match="there is no setting 'dropout'"):
+        make_recipe("ba2motifs", backbone="sum-net", settings={"dropout": 0.5})
+    # How to train on the data is known, whatever the network.
+    assert make_recipe("spmotif-0.5", backbone="sum-net").training == (
+        make_recipe("spmotif-0.5", backbone="gin").training
+    )
+
+
+def test_a_model_from_outside_is_trained_in_python(files: tuple[str, str]) -> None:
+    BACKBONES.resolve(files[1])
+    data = gsat.load_dataset("ba2motifs", graphs=60)
+    model = gsat.GSAT(BACKBONES["sum-net"].for_data(data, hidden=8))
+    run = gsat.fit(model, data, epochs=2, batch_size=32)
+    assert run.recipe.backbone.model_dump() == {"name": "sum-net", "hidden": 8, "layers": 2}

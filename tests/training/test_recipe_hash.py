@@ -1,0 +1,129 @@
+"""Recipes written and read again, and their hashes, by which recorded runs are found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gsat.training.recipe import Recipe, from_tables, make_recipe, read_recipe, to_toml
+
+DATA = (
+    "ba2motifs",
+    "houses",
+    "mutag",
+    "spmotif-0.5",
+    "spmotif-0.7",
+    "ogbg-molhiv",
+    "ogbg-molsider",
+    "spmotif-0.95",
+    "mnist75sp",
+    "graph-sst2",
+)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_toml_gives_the_same_recipe_back(name: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"lr": 1e-05, "split_seed": 8, "weight_decay": 3e-6}
+    recipe = make_recipe(name, seed=4, settings=settings)
+    file = tmp_path / "recipe.toml"
+    file.write_text(recipe.toml())
+    back = read_recipe(file)
+    assert back == recipe
+    assert back.hash() == recipe.hash()
+    assert back.toml() == recipe.toml()
+
+
+def test_toml_keeps_every_kind_of_value() -> None:
+    tables = {
+        "text": 'a "quoted" \\ é 😀\n', "whole": 3, "small": 1e-300, "large": 1e22, "yes": True,
+        "listed": [1, 2], "below": {"deeper": {"x": 0.1}, "beside": "z"}, "empty": {},
+    }  # fmt: skip
+    assert tomllib.loads(to_toml(tables)) == tables
+
+
+def test_the_hash_ignores_the_seed_and_nothing_else() -> None:
+    base = make_recipe("ba2motifs")
+    assert make_recipe("ba2motifs", seed=9).hash() == base.hash()
+    assert make_recipe("ba2motifs", settings={"weight_decay": 0}).hash() == base.hash()
+
+    def leaves(tables: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        return [
+            place
+            for key, value in tables.items()
+            for place in (
+                leaves(value, (*path, key)) if isinstance(value, dict) else [(*path, key)]
+            )
+        ]
+
+    others = {
+        "name": "houses", "source": "published", "sampling": "none", "attention": "node",
+        "regulariser": "l1", "info_on": "p", "edge_features": False,
+    }  # fmt: skip
+    hashes = {base.hash()}
+    places = [p for p in leaves(base.tables()) if p not in (("seed",), ("data", "name"))]
+    changed = [("data", "split_seed"), *(p for p in places if p[-1] != "name")]
+    for place in changed:
+        tables = base.tables()
+        table = tables
+        for part in place[:-1]:
+            table = table[part]
+        old = table.get(place[-1], 0)
+        table[place[-1]] = others.get(place[-1]) if place[-1] in others else _other(old)
+        recipe: Recipe = from_tables(tables)
+        assert recipe != base, place
+        hashes.add(recipe.hash())
+    assert len(changed) > 20
+    assert len(hashes) == 1 + len(changed)
+    assert make_recipe("spmotif-0.5").hash() != make_recipe("spmotif-0.7").hash()
+
+
+def _other(value: float) -> float:
+    if isinstance(value, int):
+        return value + 1
+    return 0.25 if not math.isclose(value, 0.25) else 0.5
+
+
+def test_absent_settings_do_not_change_the_hash() -> None:
+    """So that a new optional setting leaves the names of recorded runs as they are."""
+    recipe = make_recipe("ba2motifs", method="gsat-star")
+    settings = recipe.settings.model_dump(exclude_none=True)
+    assert settings != recipe.settings.model_dump()
+    tables = recipe.tables()
+    tables["method"]["gsat-star"] = settings
+    bare = {k: v for k, v in tables.items() if k != "seed"}
+    expected = hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:16]
+    assert recipe.hash() == expected
+
+
+RUNS = Path(__file__).parents[2] / "results" / "runs.jsonl"
+
+
+def test_recorded_runs_keep_the_names_of_their_recipes() -> None:
+    """A changed default or key would make every recorded run one of another recipe."""
+    records = [json.loads(line) for line in RUNS.read_text().splitlines()]
+    assert len(records) > 200
+    for record in records:
+        recipe = from_tables(record["recipe"])
+        assert recipe.hash() == record["recipe_hash"]
+        assert (recipe.method, recipe.backbone.name) == (record["method"], record["backbone"])
+
+
+def test_the_recipe_of_a_recorded_run_is_written_and_read_unchanged(tmp_path: Path) -> None:
+    seen = set()
+    for line in RUNS.read_text().splitlines():
+        record = json.loads(line)
+        if record["recipe_hash"] in seen:
+            continue
+        seen.add(record["recipe_hash"])
+        recipe = from_tables(record["recipe"])
+        file = tmp_path / "recipe.toml"
+        file.write_text(recipe.toml())
+        assert read_recipe(file) == recipe
+        assert recipe.tables()["backbone"] == record["recipe"]["backbone"]
+    assert len(seen) > 80
