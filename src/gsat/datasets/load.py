@@ -137,7 +137,9 @@ def load_dataset(
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
         store = module.build(name, {**resolved, "data_seed": data_seed})
-        validate_dataset(store, task, module.split(store, seed, resolved), name=name, overlap=overlap)
+        validate_dataset(
+            store, task, module.split(store, seed, resolved), name=name, overlap=overlap
+        )
         store.meta["content"] = content_hash(store)
         store.meta["made_by"] = made_by
         store = save(store, folder)
