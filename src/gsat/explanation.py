@@ -136,7 +136,8 @@ class Explanation(torch_geometric.explain.Explanation):
             raise GSATError("this model answers for whole graphs; a node has no answer of its own")
         if not 0 <= node < int(self.num_nodes):
             raise GSATError(f"there is no node {node}: the nodes are 0 to {self.num_nodes - 1}")
-        near = k_hop_nodes(self.edge_index, torch.tensor([node]), self.hops, int(self.num_nodes))[:, 0]
+        chosen, total = torch.tensor([node]), int(self.num_nodes)
+        near = k_hop_nodes(self.edge_index, chosen, self.hops, total)[:, 0]
         out = self._restrict(near[self.edge_index].all(dim=0), near.nonzero()[:, 0])
         for name in ("logits", "probabilities", "prediction", "y"):
             if self.get(f"node_{name}") is not None:
