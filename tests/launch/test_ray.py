@@ -36,7 +36,7 @@ import gsat
 from gsat.errors import MissingExtraError, RunError
 from gsat.launch import ray
 from gsat.launch.ray import train_on_ray
-from gsat.training.loop import Interrupted
+from gsat.errors import Interrupted
 from gsat.training.recipe import from_tables, make_recipe
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory

@@ -272,7 +272,7 @@ def test_features_that_are_not_numbers_stop_the_run() -> None:
     x[:] = np.nan
     broken = dataclasses.replace(data, store=GraphStore({**data.store.arrays, "x": x}, {}))
     model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
-    with pytest.raises(RunError, match="NaN in the features"):
+    with pytest.raises(RunError, match="check the features for NaN"):
         gsat.fit(model, broken, epochs=2, batch_size=32)
 
 

@@ -11,7 +11,7 @@ from training_harness import differing, outcome, stopping
 import gsat
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import DataError, RecipeError
-from gsat.training.loop import Interrupted
+from gsat.errors import Interrupted
 from own_data import make_graphs
 
 SETTINGS = {"epochs": 4, "seed": 3}
