@@ -21,7 +21,7 @@ from gsat.launch.ray import RayBackend
 # Seconds to wait in one go: the system takes no number of weeks.
 _LONGEST_WAIT = 3600.0
 
-# Called with the name of each job that is done or has failed, and its outcome.
+# Called with the name of each job that is done, failed or died, and its outcome.
 OnDone = Callable[[str, Outcome], None]
 
 
@@ -100,7 +100,8 @@ class WorkerPool:
 
         Args:
             jobs: By name; begun in this order.
-            on_done: Called here with the name and the outcome of each job that is done or failed.
+            on_done: Called here with the name and the outcome of each job that is done, failed or
+                died for the last time. (default: None)
             deadline: A time of ``time.monotonic()``; when it has come, running jobs are asked to
                 stop and no other is begun. (default: None)
 
@@ -181,12 +182,11 @@ class _Work:
                 self.waiting.insert(0, name)
                 return
             self.failures[name] = outcome.value
-            outcome = Outcome("failed", outcome.value)
         elif outcome.status == "failed":
             self.failures[name] = outcome.value
         elif outcome.status == "busy":
             self.busy.append(name)
         elif outcome.status == "stop":
             self.stopped = self.stopped or outcome.value
-        if self.on_done and outcome.status in ("done", "failed"):
+        if self.on_done and (name in self.results or name in self.failures):
             self.on_done(name, outcome)
