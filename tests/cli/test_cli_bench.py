@@ -17,12 +17,11 @@ import pytest
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.bench import parse_time
-from gsat.errors import GSATError
+from gsat.errors import GSATError, Interrupted
 from gsat.launch.pool import PoolResult
 from gsat.studies import runner
 from gsat.studies import verify as verifying
 from gsat.studies.tables import STUDIES
-from gsat.errors import Interrupted
 from gsat.training.results import read_records
 
 SCRIPT = str(Path(bench_tiny.__file__))

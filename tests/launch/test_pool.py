@@ -214,9 +214,7 @@ def test_an_error_of_the_caller_s_stops_jobs_cleanly_a_bug_at_once(run: Run) -> 
     assert run.backend.calls == ["end b c", "close"]  # type: ignore[attr-defined]
 
 
-def test_a_back_end_may_limit_the_time_to_stop(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_back_end_may_limit_the_time_to_stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(Scripted):
         grace = 0.05
 

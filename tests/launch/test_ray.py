@@ -16,12 +16,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+import gsat
+from gsat.errors import Interrupted, MissingExtraError, RunError
+from gsat.launch import pool, ray
+from gsat.launch.pool import PoolResult
+from gsat.training.many_runs import train_each
+from gsat.training.recipe import from_tables, make_recipe
+from gsat.training.results import read_records
 from training_harness import (
     differing,
     epochs_logged,
@@ -32,16 +40,8 @@ from training_harness import (
     small_recipe,
 )
 
-import gsat
-from gsat.errors import MissingExtraError, RunError
-from gsat.launch import ray
-from gsat.launch.ray import train_on_ray
-from gsat.errors import Interrupted
-from gsat.training.recipe import from_tables, make_recipe
-from gsat.training.results import read_records
-from gsat.training.run_directory import RunDirectory
-
 pytestmark = pytest.mark.medium
+train_on_ray = partial(train_each, backend="ray")
 
 ENDLESS = 1_000_000
 NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
@@ -164,7 +164,7 @@ def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_othe
     )
     assert not ray.is_initialized()
     socket.create_connection(address.rsplit(":", 1)).close()  # the cluster goes on without us
-    assert ended.left == []
+    assert ended.unfinished == []
     assert list(ended.failures) == ["broken"]
     assert "is not an empty folder" in one_line(RunError(ended.failures["broken"]))
     assert came == {**ended.results, **ended.failures}
@@ -205,9 +205,9 @@ def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(
     runs = {"short": small_recipe(0, epochs=1), "long": small_recipe(1, epochs=150)}
     clock = SimpleNamespace(monotonic=lambda: 2.0 if logged(long) >= 3 else 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(ray, "time", clock)
+        patch.setattr(pool, "time", clock)
         ended = train_on_ray(runs, folder, record=file, deadline=1.0)
-    assert ended.left == ["long"]
+    assert ended.unfinished == ["long"]
     assert list(ended.results) == ["short"]
     assert ended.failures == {}
     before = saved(long)
@@ -225,7 +225,7 @@ def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(
     watch.join()
     assert len(killed) == 1
     assert connected.is_initialized()
-    assert ended.left == []
+    assert ended.unfinished == []
     assert ended.failures == {}
     assert set(ended.results) == {"short", "long"}
     # The last checkpoint and the one before it are kept: it went on from where the time came.
@@ -248,7 +248,7 @@ def test_ctrl_c_saves_the_running_epoch_and_begins_nothing_new(tmp_path: Path) -
     once(lambda: logged(tmp_path / "runs") >= 2, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(Interrupted) as caught:
         train_on_ray(runs, tmp_path, jobs=1)
-    assert one_line(caught.value) == f"stopped; the same command goes on with {tmp_path}"
+    assert one_line(caught.value) == f"stopped; run the same again to resume the runs in {tmp_path}"
     assert 2 <= saved(tmp_path / "runs") == logged(tmp_path / "runs")
     assert not (tmp_path / "waits").exists()
 
@@ -265,12 +265,12 @@ def test_a_run_that_does_not_stop_in_time_is_ended(
             cancel(task, force=True)
 
     monkeypatch.setattr(connected, "cancel", lossy)
-    monkeypatch.setattr(ray, "_GRACE", 0.2)
+    monkeypatch.setattr(ray.RayBackend, "grace", 0.2)
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() if logged(path) else 0.0)
-    monkeypatch.setattr(ray, "time", clock)
+    monkeypatch.setattr(pool, "time", clock)
     runs = {"deaf": small_recipe(0, epochs=ENDLESS)}
     ended = train_on_ray(runs, tmp_path, deadline=1.0)
-    assert ended.left == ["deaf"]
+    assert ended.unfinished == ["deaf"]
     assert not (path / "ckpt" / "LAST").exists()
     with pytest.raises(AssertionError, match="nobody is training"):
         worker_of(path)
@@ -297,7 +297,7 @@ def test_no_task_goes_on_without_its_caller(tmp_path: Path) -> None:
 def test_when_the_time_has_come_before_nothing_is_begun(tmp_path: Path) -> None:
     runs = {"a": small_recipe(0), "b": small_recipe(1)}
     ended = train_on_ray(runs, tmp_path, deadline=time.monotonic())
-    assert ended == ray.Outcome({}, {}, ["a", "b"])
+    assert ended == PoolResult({}, {}, ["a", "b"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -315,37 +315,6 @@ def test_a_worker_that_always_dies_is_given_up(
     assert list(ended.failures) == ["dies"]
     assert "worker" in one_line(RunError(ended.failures["dies"]))
     assert came == [("dies", ended.failures["dies"])]
-
-
-@pytest.mark.usefixtures("address")
-def test_a_run_with_another_recipe_is_not_mixed_in(tmp_path: Path) -> None:
-    """Neither by the caller nor by a node whose folder the caller does not see."""
-    gsat.train(small_recipe(0, epochs=1), tmp_path / "run")
-    other = small_recipe(0, epochs=2)
-    with pytest.raises(RunError, match="holds a run with another recipe") as caught:
-        train_on_ray({"run": other}, tmp_path)
-    answer = ray._train_there(json.dumps(other.tables()), str(tmp_path / "run"))
-    assert json.loads(answer) == {"failed": one_line(caught.value)}
-
-
-def test_a_worker_waits_for_the_one_before_it_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray may give up a node whose processes still live."""
-    recipe, path = small_recipe(0, epochs=2), tmp_path / "run"
-    tables = json.dumps(recipe.tables())
-    before = RunDirectory.create(path, recipe)
-    with ExitStack() as held:
-        held.enter_context(before.locked())
-        monkeypatch.setattr(ray, "_HANDOVER", 0.3)
-        answer = json.loads(ray._train_there(tables, str(path)))
-        assert answer == {"busy": True}  # left, not failed: somebody else is at it
-        monkeypatch.setattr(ray, "_HANDOVER", 60.0)
-        release = threading.Timer(0.5, held.close)
-        release.start()
-        answer = json.loads(ray._train_there(tables, str(path)))
-        release.join()
-    assert answer["result"] == before.result
 
 
 def test_without_ray_it_says_what_to_install(

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 import gsat
-from gsat.errors import GSATError, RecipeError, RunError
+from gsat.errors import GSATError, Interrupted, RecipeError, RunError
 from gsat.io import files
 from gsat.launch.pool import PoolResult
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
 from gsat.studies.grids import GRIDS, grid_of
 from gsat.studies.tune import Tuned, parse_grid, tune
-from gsat.errors import Interrupted
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 from reference import one_thread  # noqa: F401

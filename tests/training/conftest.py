@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_harness import Victim, outcome, small_recipe
 
 import gsat
+from training_harness import Victim, outcome, small_recipe
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,7 +17,6 @@ import torch
 import torch.distributed as dist
 from distributed_tasks import NUMBERS, PLATEAU, ROWS, STAR, first_step, model_and_graphs
 from safetensors.torch import save_file
-from training_harness import small_recipe
 
 import gsat
 from gsat.errors import DataError, GSATError, RunError
@@ -25,6 +24,7 @@ from gsat.launch.progress import Progress
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import make_recipe
 from gsat.training.train import load_data
+from training_harness import small_recipe
 
 
 def main(folder: Path) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_harness import differing, epochs_logged, outcome, small_recipe, stopping
-from training_toy import Toy
 
 import gsat
 import gsat.training.loop
 from gsat.methods import METHODS, Phase
 from gsat.training.recipe import Recipe
+from training_harness import differing, epochs_logged, outcome, small_recipe, stopping
+from training_toy import Toy
 
 METHOD_SETTINGS: dict[str, dict[str, Any]] = {
     "dir": {"epochs": 5, "step": "batch"},

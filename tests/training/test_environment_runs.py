@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, storage
 from gsat.methods.erm import Plain
 from gsat.training.recipe import Recipe, make_recipe
+from training_harness import differing, epochs_logged, outcome, stopping
 
 
 def recipe(method: str, **settings: Any) -> Recipe:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
-from training_harness import one_line, small_recipe
 
 import gsat
 from gsat.datasets.load import Dataset
@@ -16,6 +15,7 @@ from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.training.evaluation import evaluate_model, explanation_metrics
 from gsat.training.train import load_data
+from training_harness import one_line, small_recipe
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import differing, one_line, outcome, stopping
 
 import gsat
 from gsat.errors import RecipeError
+from training_harness import differing, one_line, outcome, stopping
 
 SETTINGS: dict[str, Any] = {"epochs": 13, "r_interval": 1, "batch_size": 32}
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import Victim, differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.methods import METHODS, Context, ERMMethod, GSATMethod, GSATStarMethod
@@ -21,6 +20,7 @@ from gsat.training.checkpoint import Tensors, read
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
+from training_harness import Victim, differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EPOCHS = 5, 13
 

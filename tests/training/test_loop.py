@@ -12,6 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
+import gsat
+import gsat.training.loop
+from gsat.errors import RunError
+from gsat.graphs import GraphStore
+from gsat.methods import METHODS, GSATMethod
+from gsat.training.checkpoint import read
+from gsat.training.evaluation import evaluate_model
+from gsat.training.train import load_data
 from training_harness import (
     SMALL,
     differing,
@@ -22,15 +31,6 @@ from training_harness import (
     stopping,
 )
 from training_toy import LastToy, Toy
-
-import gsat
-import gsat.training.loop
-from gsat.errors import RunError
-from gsat.graphs import GraphStore
-from gsat.methods import METHODS, GSATMethod
-from gsat.training.checkpoint import read
-from gsat.training.evaluation import evaluate_model
-from gsat.training.train import load_data
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, roc_auc_score
 from torch_geometric.utils import k_hop_subgraph
-from training_harness import differing, outcome, stopping
 
 import gsat
 from gsat.datasets.load import Dataset
@@ -22,6 +21,7 @@ from gsat.training.evaluation import evaluate_model
 from gsat.training.loop import Loop
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
+from training_harness import differing, outcome, stopping
 
 SETTINGS: dict[str, Any] = {"epochs": 14, "hidden": 8, "layers": 2, "r_interval": 1}
 

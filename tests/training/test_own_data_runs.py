@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_harness import differing, outcome, stopping
 
 import gsat
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import DataError, RecipeError
-from gsat.errors import Interrupted
+from gsat.errors import DataError, Interrupted, RecipeError
 from own_data import make_graphs
+from training_harness import differing, outcome, stopping
 
 SETTINGS = {"epochs": 4, "seed": 3}
 

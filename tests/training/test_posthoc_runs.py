@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import differing, epochs_logged, outcome, stopping
 
 import gsat
 from gsat.methods import Context
@@ -19,6 +18,7 @@ from gsat.training.checkpoint import Tensors
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import load_data
+from training_harness import differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EXPLAIN = 4, 4
 LENGTH = {"gnnexplainer": "iterations", "pgexplainer": "explain_epochs"}

@@ -9,15 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from training_harness import (
-    differing,
-    epochs_logged,
-    flip_byte,
-    is_marked,
-    mark,
-    outcome,
-    stopping,
-)
 
 import gsat
 from gsat.methods.erm import ERMMethod
@@ -27,6 +18,15 @@ from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data, make_method
+from training_harness import (
+    differing,
+    epochs_logged,
+    flip_byte,
+    is_marked,
+    mark,
+    outcome,
+    stopping,
+)
 
 EPOCHS = 4
 SETTINGS: dict[str, Any] = {

@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from distributed_tasks import NUMBERS, ROWS, first_step
 from safetensors.torch import load_file
-from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 import gsat
 from gsat.bottleneck import information
@@ -27,6 +26,7 @@ from gsat.studies.records import Records
 from gsat.training.process_group import ProcessGroup
 from gsat.training.results import read_records, record_once
 from gsat.training.train import load_data, make_method
+from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 TESTS = Path(__file__).resolve().parent.parent
 WORKER = Path(__file__).with_name("distributed_worker.py")

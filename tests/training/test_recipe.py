@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_harness import one_line
 
 from gsat.errors import DataError, GSATError, RecipeError
 from gsat.methods import METHODS, GSATMethod, MethodSettings
 from gsat.training.recipe import Recipe, from_tables, make_recipe, read_recipe, to_toml
+from training_harness import one_line
 
 # Spec, 1.7. attention, hidden, layers, dropout, batch, epochs, lr, weight decay, interval, final r,
 # first selectable epoch.

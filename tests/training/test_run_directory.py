@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 import torch
-from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 import gsat
 from gsat.errors import BusyError, CheckpointError, RunError, TakenError
@@ -25,6 +24,7 @@ from gsat.io.files import checksum, write_durably, write_json
 from gsat.training import checkpoint
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
+from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping
 
 import gsat
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError, RecipeError
 from gsat.methods import GSATMethod
 from gsat.training.train import load_data
+from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping
 
 # `fit` takes the data and the network as they are.
 FIT = {name: SMALL[name] for name in ("epochs", "batch_size", "r_interval")}

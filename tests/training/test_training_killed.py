@@ -16,6 +16,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+import gsat
+from gsat.errors import RunError
 from training_harness import (
     SMALL,
     Victim,
@@ -25,9 +28,6 @@ from training_harness import (
     outcome,
     small_recipe,
 )
-
-import gsat
-from gsat.errors import RunError
 
 pytestmark = pytest.mark.medium
 

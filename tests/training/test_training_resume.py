@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+
+import gsat
+from gsat.errors import CheckpointError, RunError
+from gsat.methods import GSATMethod
+from gsat.training import checkpoint
 from training_harness import (
     differing,
     epochs_logged,
@@ -21,11 +26,6 @@ from training_harness import (
     small_recipe,
     stopping,
 )
-
-import gsat
-from gsat.errors import CheckpointError, RunError
-from gsat.methods import GSATMethod
-from gsat.training import checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.nn import GCN, GIN
-from training_harness import differing, epochs_logged, left_over, one_line, outcome, stopping
 
 import gsat
 from gsat.errors import GSATError
 from gsat.training.run_directory import RunDirectory
+from training_harness import differing, epochs_logged, left_over, one_line, outcome, stopping
 
 EPOCHS = 14
 
