@@ -288,7 +288,7 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
     bad.write_text(json.dumps(record) + "\n")
 
     def interrupt(*_: object, **how: object) -> None:
-        raise Interrupted("stopped; go on by: gsat resume somewhere")
+        raise Interrupted("stopped; resume with: gsat resume somewhere")
 
     with monkeypatch.context() as patch:
         patch.setattr(verifying, "train", interrupt)
