@@ -17,6 +17,7 @@ import os
 # wait for each other most of the time. Before torch is imported, and for child processes, too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,6 +55,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.environ["GSAT_DATA"] = str(RAW)
     else:
         os.environ.pop("GSAT_DATA", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> Iterator[None]:
+    """Tests press Ctrl-C, which is ignored in the background of a script and under nohup.
+
+    Processes that tests start are interruptible as well: a handler of ours is none of theirs, and
+    they begin with the system's default.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -70,6 +70,16 @@ class OtherProcessError(GSATError):
         self.exit_code = exit_code
 
 
+class Interrupted(GSATError):
+    """Work was stopped on request (Ctrl-C, a deadline); everything up to here is saved."""
+
+    exit_code = 130
+
+
+class StopAllError(GSATError):
+    """Raised by a job of a worker pool when no other job can succeed either: a full disk, say."""
+
+
 class MissingExtraError(GSATError):
     """An optional dependency is not installed; the message says how to install it.
 

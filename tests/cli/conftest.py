@@ -12,8 +12,8 @@ import torch
 from cli_harness import SMALL, Trained, succeed
 
 import gsat
+from gsat.errors import Interrupted
 from gsat.launch.progress import Progress
-from gsat.training.loop import Interrupted
 from gsat.training.recipe import make_recipe
 
 

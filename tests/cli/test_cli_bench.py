@@ -17,12 +17,11 @@ import pytest
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.bench import parse_time
-from gsat.errors import GSATError
-from gsat.launch import local
+from gsat.errors import GSATError, Interrupted
+from gsat.launch.pool import PoolResult
 from gsat.studies import runner
 from gsat.studies import verify as verifying
 from gsat.studies.tables import STUDIES
-from gsat.training.loop import Interrupted
 from gsat.training.results import read_records
 
 SCRIPT = str(Path(bench_tiny.__file__))
@@ -93,8 +92,8 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("_tiny")
 def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(runs: Any, folder: Path, **how: Any) -> local.Outcome:
-        return local.Outcome(left=list(runs), busy=list(runs)[:1])
+    def busy(runs: Any, folder: Path, **how: Any) -> PoolResult:
+        return PoolResult(unfinished=list(runs), busy=list(runs)[:1])
 
     monkeypatch.setattr(runner, "train_each", busy)
     said = gsat("bench", "tiny", "--seeds", 1, "--quiet")
@@ -114,9 +113,9 @@ def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> N
         time.sleep(0.3)
         return runner.Plan()
 
-    def ask(*args: Any, budget: float | None, **how: Any) -> local.Outcome:
+    def ask(*args: Any, budget: float | None, **how: Any) -> PoolResult:
         asked.append(budget)
-        return local.Outcome()
+        return PoolResult()
 
     monkeypatch.setattr(runner, "make_plan", slow)
     monkeypatch.setattr(runner, "run_plan", ask)
@@ -162,10 +161,10 @@ def test_on_a_cluster_nobody_knows_how_many_run_at_a_time() -> None:
 
 @pytest.fixture
 def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(runs: Any, folder: Path, **how: Any) -> local.Outcome:
+    def fails(runs: Any, folder: Path, **how: Any) -> PoolResult:
         for name in runs:
             how["done"](name, "training broke down")
-        return local.Outcome(failures=dict.fromkeys(runs, "training broke down"))
+        return PoolResult(failures=dict.fromkeys(runs, "training broke down"))
 
     monkeypatch.setattr(runner, "train_each", fails)
 
@@ -289,7 +288,7 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
     bad.write_text(json.dumps(record) + "\n")
 
     def interrupt(*_: object, **how: object) -> None:
-        raise Interrupted("stopped; go on by: gsat resume somewhere")
+        raise Interrupted("stopped; resume with: gsat resume somewhere")
 
     with monkeypatch.context() as patch:
         patch.setattr(verifying, "train", interrupt)

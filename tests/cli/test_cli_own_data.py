@@ -16,9 +16,9 @@ from cli_harness import gsat, refuse, succeed
 from torch_geometric.data import Data
 
 import gsat as package
+from gsat.errors import Interrupted
 from gsat.graphs import from_pyg
 from gsat.launch.progress import Progress
-from gsat.training.loop import Interrupted
 from gsat.training.recipe import make_recipe
 from own_data import as_json, make_graphs, tu_tables, write_lines, write_tu
 

@@ -37,7 +37,7 @@ def test_an_interrupted_run_is_saved_and_resumed(trained: Trained, tmp_path: Pat
     stopped = finish(process)
     assert stopped.code not in (0, 1)
     assert stopped.out == ""
-    said = re.fullmatch(r"gsat: stopped after epoch (\d+) of 40; go on by: (.*)\n", stopped.err)
+    said = re.fullmatch(r"gsat: stopped after epoch (\d+) of 40; resume with: (.*)\n", stopped.err)
     assert said is not None, stopped
     epochs, command = said.groups()
     assert command == f"gsat resume {run}"
@@ -80,7 +80,7 @@ def test_a_terminal_shows_progress_and_takes_ctrl_c(trained: Trained, tmp_path: 
     assert "ba2motifs seed 0" in text
     assert "valid accuracy" in text
     assert "stopping after this epoch" in text
-    assert f"go on by: gsat resume {run}" in text.splitlines()[-1]
+    assert f"resume with: gsat resume {run}" in text.splitlines()[-1]
     assert "Traceback" not in text
 
 

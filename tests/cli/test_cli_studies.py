@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli_harness import finish, gsat, refuse, start, succeed
 
-from gsat.launch.local import Outcome
+from gsat.launch.pool import PoolResult
 from gsat.methods import METHODS
 from gsat.studies import tune as module
 
@@ -43,7 +43,7 @@ def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 valid = {"accuracy": recipe.settings.penalty / 4, "loss": 1.0}
                 good[name] = {"seconds": 1.0, "valid": valid, "test": {}}
-        return Outcome(good, bad)
+        return PoolResult(good, bad)
 
     monkeypatch.setattr(module, "train_each", fake)
 

@@ -235,7 +235,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert resumed.code == 0
     assert resumed.err.count("\n") == 1
     assert resumed.err.startswith("gsat: epoch-3")
-    assert "going on from the checkpoint before it" in resumed.err
+    assert "resuming from the checkpoint before it" in resumed.err
     assert outcome(run) == outcome(whole)
 
 

@@ -23,6 +23,7 @@ from sklearn.datasets import load_digits
 from gsat.datasets.sources import superpixels
 from gsat.datasets.sources.superpixels import Chunk, compute, jobs, measure, read_idx, segment
 from gsat.errors import DataError
+from gsat.launch import local
 
 slic = pytest.importorskip("skimage.segmentation").slic
 
@@ -149,25 +150,25 @@ def same(found: list[superpixels.Superpixels], expected: list[NDArray[np.float32
     return all((a.intensity == b).all() for a, b in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("team", [1, pytest.param(3, marks=pytest.mark.medium)])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.medium)])
 def test_any_number_of_workers_gives_the_same(
     chunks: list[Chunk],
     expected: list[NDArray[np.float32]],
-    team: int,
+    workers: int,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("GSAT_JOBS", str(team))
+    monkeypatch.setenv("GSAT_JOBS", str(workers))
     started: list[object] = []
 
-    class Counted(superpixels._Worker):
+    class Counted(local._Worker):
         def __init__(self) -> None:
             started.append(self)
             super().__init__()
 
-    monkeypatch.setattr(superpixels, "_Worker", Counted)
+    monkeypatch.setattr(local, "_Worker", Counted)
     assert same(list(compute(chunks)), expected)
-    assert len(started) == (0 if team == 1 else team)
+    assert len(started) == (0 if workers == 1 else workers)
     assert capfd.readouterr() == ("", "")
 
 
@@ -283,15 +284,15 @@ def test_a_worker_that_dies_is_one_line(
 ) -> None:
     monkeypatch.setenv("GSAT_JOBS", "2")
     monkeypatch.setattr(sys, "executable", shutil.which("true"))
-    with pytest.raises(DataError, match="ended before its time; the same command goes on"):
+    with pytest.raises(DataError, match="ended early; run the same again to continue"):
         list(compute(chunks))
 
 
-@pytest.mark.parametrize("team", [1, pytest.param(2, marks=pytest.mark.medium)])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.medium)])
 def test_a_cache_that_cannot_be_written_is_one_line(
-    chunks: list[Chunk], team: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunks: list[Chunk], workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GSAT_JOBS", str(team))
+    monkeypatch.setenv("GSAT_JOBS", str(workers))
     (tmp_path / "out").write_text("a file where a folder has to be")
     with pytest.raises(DataError, match="set GSAT_CACHE to another folder") as caught:
         list(compute(chunks))

@@ -98,11 +98,11 @@ def test_the_real_bar_knows_the_time_left_between_tellings_half_a_minute_apart(
     try:
         for done in (10, 20, 30):
             now[0] += 35.0
-            bar.reach(done, f"{done} done")
+            bar.update(done, f"{done} done")
         (task,) = bar._bar.tasks
         assert (task.completed, task.fields["status"]) == (30, "30 done")
         now[0] += 34.0
-        bar.reach(30)
+        bar.update(30)
         assert task.fields["status"] == "30 done"
         assert task.time_remaining == pytest.approx(245, rel=0.5)
     finally:

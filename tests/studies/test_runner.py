@@ -13,7 +13,7 @@ import pytest
 
 import gsat
 from gsat.errors import DiskError, GSATError
-from gsat.launch.local import Outcome
+from gsat.launch.pool import PoolResult
 from gsat.studies import runner as module
 from gsat.studies.cost import Costs, duration, makespan
 from gsat.studies.curves import record_curves
@@ -43,7 +43,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs are made in this process; those that were begun, in order."""
     begun: list[str] = []
 
-    def here(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
+    def here(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> PoolResult:
         results = {}
         for name, recipe in runs.items():
             begun.append(f"{recipe.method}-{recipe.seed}")
@@ -57,7 +57,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             record_once(how["record"], run.record())
             how["done"](name, run.result)
             results[name] = run.result
-        return Outcome(results)
+        return PoolResult(results)
 
     monkeypatch.setattr(module, "train_each", here)
     return begun
@@ -99,7 +99,7 @@ def test_only_what_is_not_recorded_is_run(trained: list[str], place: Place) -> N
     assert sorted(trained[1:]) == ["erm-0", "erm-1", "gsat-1"]
     again = make_plan(both, place)
     assert (again.left, len(again.done)) == ([], 4)
-    assert run_plan(again, place) == Outcome()
+    assert run_plan(again, place) == PoolResult()
     assert len(read_records(place.record)) == 4
 
 
@@ -166,10 +166,10 @@ def test_what_failed_is_recorded_once_and_tried_again(
 ) -> None:
     works = module.train_each
 
-    def fails(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
+    def fails(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> PoolResult:
         for name in runs:
             how["done"](name, "its process died")
-        return Outcome(failures=dict.fromkeys(runs, "its process died"))
+        return PoolResult(failures=dict.fromkeys(runs, "its process died"))
 
     monkeypatch.setattr(module, "train_each", fails)
     for _ in range(2):
@@ -266,14 +266,14 @@ def test_a_place_that_can_not_be_written_is_known_before(tmp_path: Path) -> None
 def test_the_budget_becomes_a_deadline(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     asked: dict[str, Any] = {}
 
-    def stopped(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> Outcome:
+    def stopped(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> PoolResult:
         asked.update(how)
-        return Outcome(left=list(runs))
+        return PoolResult(unfinished=list(runs))
 
     monkeypatch.setattr(module, "train_each", stopped)
     now = time.monotonic()
     outcome = run_plan(make_plan([Wanted(GSAT, 2)], place), place, jobs=2, budget=60)
-    assert len(outcome.left) == 2
+    assert len(outcome.unfinished) == 2
     assert now + 60 <= asked["deadline"] <= time.monotonic() + 60
     assert asked["jobs"] == 2
     assert not place.record.exists()

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 import gsat
-from gsat.errors import GSATError, RecipeError, RunError
-from gsat.launch import local
+from gsat.errors import GSATError, Interrupted, RecipeError, RunError
+from gsat.launch.pool import PoolResult
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
 from gsat.studies.grids import GRIDS, grid_of
 from gsat.studies.tune import Tuned, parse_grid, tune
-from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 from reference import one_thread  # noqa: F401
@@ -36,7 +35,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
         def fake(runs: Runs, folder: Any, **how: Any) -> Any:
             ends = {name: plan(recipe) for name, recipe in runs.items()}
             good = {n: {"seconds": 1.0, **e} for n, e in ends.items() if isinstance(e, dict)}
-            return local.Outcome(good, {n: e for n, e in ends.items() if isinstance(e, str)})
+            return PoolResult(good, {n: e for n, e in ends.items() if isinstance(e, str)})
 
         monkeypatch.setattr(module, "train_each", fake)
 
@@ -48,7 +47,7 @@ def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.M
 
     def fake(runs: Runs, folder: Path, **how: Any) -> Any:
         shelves.append(how["pretrained_cache"].relative_to(folder))
-        return local.Outcome({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
+        return PoolResult({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
 
     monkeypatch.setattr(module, "train_each", fake)
     irm(tmp_path)
@@ -243,7 +242,7 @@ def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
 ) -> None:
     def some(runs: Runs, folder: Path, **how: Any) -> Any:
         *mine, theirs = runs
-        return local.Outcome({n: {"seconds": 1.0, **ended(0.5)} for n in mine}, left=[theirs])
+        return PoolResult({n: {"seconds": 1.0, **ended(0.5)} for n in mine}, unfinished=[theirs])
 
     monkeypatch.setattr(module, "train_each", some)
     record = tmp_path / "tuning.jsonl"
@@ -295,7 +294,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 else gsat.train(recipe, folder / name, checkpoint_seconds=0)
             )
             results[name] = run.result
-        return local.Outcome(results)
+        return PoolResult(results)
 
     monkeypatch.setattr(module, "train_each", here)
     monkeypatch.setattr(os, "fsync", lambda handle: None)

@@ -30,21 +30,21 @@ from training_harness import small_recipe
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    team = ProcessGroup()
+    group = ProcessGroup()
 
     def keep(name: str, tensors: dict[str, torch.Tensor]) -> None:
-        save_file(tensors, folder / f"{name}-{team.rank}.safetensors")
+        save_file(tensors, folder / f"{name}-{group.rank}.safetensors")
 
-    def tell(name: str, values: Any) -> None:
-        (folder / f"{name}-{team.rank}.json").write_text(json.dumps(values))
+    def answer(name: str, values: Any) -> None:
+        (folder / f"{name}-{group.rank}.json").write_text(json.dumps(values))
 
-    _small_talk(team, tell)
+    _collectives(group, answer)
     data = load_data(small_recipe())
     for mode in ("eval", "train"):
-        batch = data.train.batch(team.part(ROWS))
-        method = first_step(small_recipe(), data, batch, mode, team)
-        team.synchronise_statistics(method.networks().values())
-        team.release()
+        batch = data.train.batch(group.part(ROWS))
+        method = first_step(small_recipe(), data, batch, mode, group)
+        group.synchronise_statistics(method.networks().values())
+        group.release()
         keep(f"gradients-{mode}", _gradients(method.model))
         keep(f"buffers-{mode}", dict(method.model.named_buffers()))
     for name, recipe in (
@@ -54,40 +54,40 @@ def main(folder: Path) -> None:
     ):
         run = gsat.train(recipe, folder / name)
         keep(name, run.model.state_dict())
-        tell(name, [run.result, run.record().get("processes")])
-    tell("unlike", _error(lambda: _unlike(folder / "unlike")))
+        answer(name, [run.result, run.record().get("processes")])
+    answer("unlike", _error(lambda: _unlike(folder / "unlike")))
     model, graphs = model_and_graphs()
     run = gsat.fit(model, graphs, epochs=2, batch_size=len(graphs.train) - 1)
     keep("of-one", run.model.state_dict())
-    if team.is_main:  # nothing is left on the model that would wait for the other process
+    if group.is_main:  # nothing is left on the model that would wait for the other process
         model(graphs.train.batch([0, 1])).logits.sum().backward()
-    _interrupted(folder / "interrupted", tell)
-    tell("lost", _error(lambda: _killed(folder / "killed")))
+    _interrupted(folder / "interrupted", answer)
+    answer("lost", _error(lambda: _killed(folder / "killed")))
 
 
-def _small_talk(team: ProcessGroup, tell: Any) -> None:
-    """The words of the team, one by one."""
-    mine = np.array_split(NUMBERS, [3])[team.rank]
-    mean = team.mean(torch.tensor(np.nanmean(mine)), torch.tensor(mine))
-    said: dict[str, Any] = {
-        "part": team.part(np.arange(7)).tolist(),
-        "small part": team.part(np.arange(1)).tolist(),
+def _collectives(group: ProcessGroup, answer: Any) -> None:
+    """What the group offers, one by one."""
+    mine = np.array_split(NUMBERS, [3])[group.rank]
+    mean = group.mean(torch.tensor(np.nanmean(mine)), torch.tensor(mine))
+    answers: dict[str, Any] = {
+        "part": group.part(np.arange(7)).tolist(),
+        "small part": group.part(np.arange(1)).tolist(),
         "mean": float(mean),
-        "averaged": team.averaged({"a": float(team.rank), "b": 5.0}),
-        "any": [team.any(team.rank == 1), team.any(False)],
-        "by main": team.by_main(lambda: {"rank": team.rank, "third": 1 / 3, "none": None}),
+        "average": group.average({"a": float(group.rank), "b": 5.0}),
+        "any": [group.any(group.rank == 1), group.any(False)],
+        "on main": group.on_main(lambda: {"rank": group.rank, "third": 1 / 3, "none": None}),
     }
 
     def fails() -> None:
         raise RunError("the disk is full")
 
-    said["main fails"] = _error(lambda: team.by_main(fails))
-    said["second fails"] = _error(lambda: _agree(team, team.rank == 1))
-    said["both fail"] = _error(lambda: _agree(team, True))
-    said["none fails"] = _error(lambda: _agree(team, False))
-    said["same"] = _error(lambda: team.check_same("the data", ["a", 3]))
-    said["not the same"] = _error(lambda: team.check_same("the data", ["a", team.rank]))
-    tell("talk", said)
+    answers["main fails"] = _error(lambda: group.on_main(fails))
+    answers["second fails"] = _error(lambda: _agree(group, group.rank == 1))
+    answers["both fail"] = _error(lambda: _agree(group, True))
+    answers["none fails"] = _error(lambda: _agree(group, False))
+    answers["same"] = _error(lambda: group.check_same("the data", ["a", 3]))
+    answers["not the same"] = _error(lambda: group.check_same("the data", ["a", group.rank]))
+    answer("group", answers)
 
 
 def _unlike(out: Path) -> None:
@@ -98,10 +98,10 @@ def _unlike(out: Path) -> None:
     gsat.train(recipe, out)
 
 
-def _agree(team: ProcessGroup, failing: bool) -> None:
-    with team.agreed():
+def _agree(group: ProcessGroup, failing: bool) -> None:
+    with group.share_errors():
         if failing:
-            raise DataError(f"no data for {team.rank}")
+            raise DataError(f"no data for {group.rank}")
 
 
 def _error(task: Any) -> list[Any]:
@@ -112,8 +112,8 @@ def _error(task: Any) -> list[Any]:
     return []
 
 
-def _interrupted(out: Path, tell: Any) -> None:
-    """Ctrl-C reaches the second process alone; then both go on."""
+def _interrupted(out: Path, answer: Any) -> None:
+    """Ctrl-C reaches the second process alone; then both resume."""
     seen = [0]
     before = Progress.advance
 
@@ -125,7 +125,7 @@ def _interrupted(out: Path, tell: Any) -> None:
     Progress.advance = advance  # type: ignore[method-assign]
     stopped = _error(lambda: gsat.train(small_recipe(), out))
     Progress.advance = before  # type: ignore[method-assign]
-    tell("interrupted", [stopped, seen[0]])
+    answer("interrupted", [stopped, seen[0]])
     gsat.resume(out)
 
 

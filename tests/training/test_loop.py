@@ -17,8 +17,7 @@ import gsat
 import gsat.training.loop
 from gsat.errors import RunError
 from gsat.graphs import GraphStore
-from gsat.methods import METHODS
-from gsat.methods.gsat import GSATMethod
+from gsat.methods import METHODS, GSATMethod
 from gsat.training.checkpoint import read
 from gsat.training.evaluation import evaluate_model
 from gsat.training.train import load_data
@@ -273,7 +272,7 @@ def test_features_that_are_not_numbers_stop_the_run() -> None:
     x[:] = np.nan
     broken = dataclasses.replace(data, store=GraphStore({**data.store.arrays, "x": x}, {}))
     model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
-    with pytest.raises(RunError, match="NaN in the features"):
+    with pytest.raises(RunError, match="check the features for NaN"):
         gsat.fit(model, broken, epochs=2, batch_size=32)
 
 

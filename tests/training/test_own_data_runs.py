@@ -9,8 +9,7 @@ import torch
 
 import gsat
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import DataError, RecipeError
-from gsat.training.loop import Interrupted
+from gsat.errors import DataError, Interrupted, RecipeError
 from own_data import make_graphs
 from training_harness import differing, outcome, stopping
 

@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 import gsat
-from gsat.launch import local
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, pretrained_cache, run_directory
+from gsat.training.many_runs import train_each
 from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.run_directory import RunDirectory
@@ -268,7 +268,7 @@ def test_methods_that_begin_with_their_own_have_none(tmp_path: Path) -> None:
 
 def test_workers_share_it(tmp_path: Path) -> None:
     pretrained_cache = tmp_path / "pretrained_cache"
-    local.train_each({"one": recipe("pgexplainer")}, tmp_path, pretrained_cache=pretrained_cache)
+    train_each({"one": recipe("pgexplainer")}, tmp_path, pretrained_cache=pretrained_cache)
     mark(pretrained_cache)
-    local.train_each({"two": recipe("graphmask")}, tmp_path, pretrained_cache=pretrained_cache)
+    train_each({"two": recipe("graphmask")}, tmp_path, pretrained_cache=pretrained_cache)
     assert is_marked(tmp_path / "two")

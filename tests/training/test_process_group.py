@@ -54,7 +54,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def told(folder: Path, name: str) -> list[Any]:
+def answers(folder: Path, name: str) -> list[Any]:
     return [json.loads((folder / f"{name}-{rank}.json").read_text()) for rank in (0, 1)]
 
 
@@ -62,20 +62,20 @@ def kept(folder: Path, name: str) -> list[dict[str, torch.Tensor]]:
     return [load_file(folder / f"{name}-{rank}.safetensors") for rank in (0, 1)]
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 # -- without a group ------------------------------------------------------------------------------
 
 
-def test_one_process_is_a_team_of_its_own() -> None:
-    team, network, value = ProcessGroup(), torch.nn.Linear(1, 1), torch.tensor(0.3)
-    assert (team.rank, team.size, team.is_main) == (0, 1, True)
-    assert team.through(network) is network
-    assert team.mean(value, value) is value
-    np.testing.assert_array_equal(team.part(np.arange(5)), np.arange(5))
-    with pytest.raises(RunError, match="full"), team.agreed():
+def test_one_process_is_a_group_of_its_own() -> None:
+    group, network, value = ProcessGroup(), torch.nn.Linear(1, 1), torch.tensor(0.3)
+    assert (group.rank, group.size, group.is_main) == (0, 1, True)
+    assert group.through(network) is network
+    assert group.mean(value, value) is value
+    np.testing.assert_array_equal(group.part(np.arange(5)), np.arange(5))
+    with pytest.raises(RunError, match="full"), group.share_errors():
         raise RunError("the disk is full")
 
 
@@ -110,25 +110,25 @@ def test_a_shared_run_is_not_resumed_by_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.medium
-def test_what_the_team_says(both: Path) -> None:
-    first, second = told(both, "talk")
+def test_what_processes_share(both: Path) -> None:
+    first, second = answers(both, "group")
     assert first["part"] + second["part"] == list(range(7))
     assert (len(first["part"]), len(second["part"])) == (4, 3)
     assert first["small part"] == second["small part"] == [0]
     np.testing.assert_allclose((first["mean"] + second["mean"]) / 2, np.nanmean(NUMBERS))
-    assert first["averaged"] == second["averaged"] == {"a": 0.5, "b": 5.0}
+    assert first["average"] == second["average"] == {"a": 0.5, "b": 5.0}
     assert first["any"] == second["any"] == [True, False]
-    assert first["by main"] == second["by main"] == {"rank": 0, "third": 1 / 3, "none": None}
+    assert first["on main"] == second["on main"] == {"rank": 0, "third": 1 / 3, "none": None}
 
 
 @pytest.mark.medium
-def test_an_error_ends_both_and_is_told_once(both: Path) -> None:
-    first, second = told(both, "talk")
+def test_an_error_ends_both_and_is_reported_once(both: Path) -> None:
+    first, second = answers(both, "group")
     assert first["main fails"] == ["RunError", "the disk is full", 2]
     assert second["main fails"] == ["OtherProcessError", "the disk is full", 2]
     assert second["second fails"] == ["DataError", "no data for 1", 2]
-    assert first["second fails"][0] == "OtherProcessError"
-    assert "process 1 of this training said: no data for 1" in first["second fails"][1]
+    assert first["second fails"][0] == "ElsewhereError"
+    assert "process 1 of this training failed: no data for 1" in first["second fails"][1]
     assert first["both fail"] == ["DataError", "no data for 0", 2]
     assert second["both fail"][0] == "OtherProcessError"
     assert first["none fails"] == second["none fails"] == []
@@ -140,8 +140,8 @@ def test_an_error_ends_both_and_is_told_once(both: Path) -> None:
 
 @pytest.mark.medium
 def test_what_one_process_can_not_do_none_begins(both: Path) -> None:
-    first, second = told(both, "unlike")
-    assert first[0] == "OtherProcessError"
+    first, second = answers(both, "unlike")
+    assert first[0] == "ElsewhereError"
     assert "nothing.jsonl" in second[1]
     assert not (both / "unlike").exists()
 
@@ -159,7 +159,7 @@ def test_gradient_is_that_of_one_process_where_batch_norm_is_fixed(both: Path) -
 
 
 @pytest.mark.medium
-def test_gradient_is_the_weighed_mean_over_the_parts(both: Path) -> None:
+def test_gradient_is_the_weighted_mean_over_the_parts(both: Path) -> None:
     recipe = small_recipe()
     data = load_data(recipe)
     method = make_method(recipe, data)
@@ -168,9 +168,9 @@ def test_gradient_is_the_weighed_mean_over_the_parts(both: Path) -> None:
     edges = sum(part.num_edges for part in parts)
     total, buffers = torch.zeros(()), {}
     for part in parts:
-        said = model(part, Draws(5))
-        loss = F.binary_cross_entropy_with_logits(said.logits, part.y.float())
-        cost = information(said.attention, recipe.settings.r_start)
+        output = model(part, Draws(5))
+        loss = F.binary_cross_entropy_with_logits(output.logits, part.y.float())
+        cost = information(output.attention, recipe.settings.r_start)
         total = total + part.num_graphs / len(ROWS) * loss + part.num_edges / edges * cost
         buffers = buffers or {name: b.clone() for name, b in model.named_buffers()}
     total.backward()
@@ -195,10 +195,10 @@ def test_both_end_with_the_same_model(name: str, both: Path) -> None:
 @pytest.mark.medium
 @pytest.mark.parametrize("name", ["gsat", "gsat-star", "erm"])
 def test_the_run_is_written_once(name: str, both: Path) -> None:
-    (result, processes), (other, _) = told(both, name)
+    (result, processes), (second, _) = answers(both, name)
     assert processes == 2
     assert json.loads((both / name / "result.json").read_text()) == result
-    assert {**other, "seconds": 0} == {**result, "seconds": 0}
+    assert {**second, "seconds": 0} == {**result, "seconds": 0}
     lines = epochs_logged(both / name)
     assert len(lines) == {"gsat": 14, "gsat-star": 10, "erm": 5}[name]
     assert len({(line["phase"], line["epoch"]) for line in lines}) == len(lines)
@@ -218,13 +218,13 @@ def test_two_processes_learn_what_one_learns(both: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.medium
-def test_ctrl_c_in_one_process_stops_both_and_the_run_goes_on(both: Path) -> None:
-    (first, epochs), (second, others) = told(both, "interrupted")
+def test_ctrl_c_in_one_process_stops_both_and_the_run_is_resumed(both: Path) -> None:
+    (first, epochs), (second, epochs_of_second) = answers(both, "interrupted")
     assert first[0] == "Interrupted"
-    assert "stopped after epoch 5 of 14; go on by: torchrun … -m gsat resume" in first[1]
-    assert second[0] == "OtherProcessError"
+    assert "stopped after epoch 5 of 14; resume with: torchrun … -m gsat resume" in first[1]
+    assert second[0] == "ElsewhereError"
     assert first[2] == second[2] == 130
-    assert epochs == others == 5
+    assert epochs == epochs_of_second == 5
     assert differing(outcome(both / "interrupted"), outcome(both / "gsat")) == []
 
 
@@ -260,10 +260,10 @@ def test_refusals_are_one_line_of_one_process(tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = torchrun("-m", "gsat", "train", "ba2motifs", "--method=dir", f"--out={out}")
     assert done.returncode != 0
-    said = [line for line in done.stderr.splitlines() if line.startswith("gsat: ")]
-    assert said == [
-        "gsat: DIR is trained by one process, not by 2 (that goes for gsat, gsat-star, erm): "
-        "gsat train ba2motifs --method dir"
+    lines = [line for line in done.stderr.splitlines() if line.startswith("gsat: ")]
+    assert lines == [
+        "gsat: DIR is trained by one process, not by 2; start it without torchrun (several "
+        "processes can train gsat, gsat-star, erm)"
     ]
     assert "exitcode  : 2" in done.stderr
     assert not out.exists()

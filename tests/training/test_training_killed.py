@@ -49,9 +49,9 @@ MOMENTS = {
 
 
 def resume_and_compare(path: Path, uninterrupted: dict[str, bytes]) -> None:
-    said: list[str] = []
-    gsat.resume(path, warn=said.append)
-    assert said == []  # a kill damages nothing
+    warnings: list[str] = []
+    gsat.resume(path, warn=warnings.append)
+    assert warnings == []  # a kill damages nothing
     assert differing(outcome(path), uninterrupted) == []
     assert left_over(path) == []
 
@@ -101,7 +101,7 @@ def test_one_interrupt_finishes_the_epoch_and_saves(
     answer = victim.train(small_recipe(), run_path, interrupt=[5, 1], checkpoint_seconds=1e9)
     kind, message = answer["error"]
     assert kind == "Interrupted"
-    assert message == f"stopped after epoch 6 of 14; go on by: gsat resume {run_path}"
+    assert message == f"stopped after epoch 6 of 14; resume with: gsat resume {run_path}"
     assert answer["handler"]
     assert [line["epoch"] for line in epochs_logged(run_path)] == list(range(6))
     assert (run_path / "ckpt" / "LAST").read_text() == "epoch-6\n"
@@ -126,7 +126,7 @@ def test_a_second_interrupt_stops_at_once(
     resume_and_compare(run_path, uninterrupted)
 
 
-def test_the_command_stops_on_a_signal_and_says_how_to_go_on(
+def test_the_command_stops_on_a_signal_and_says_how_to_resume(
     run_path: Path, uninterrupted: dict[str, bytes]
 ) -> None:
     # As `gsat train`, but with epochs slow enough to be interrupted.
@@ -150,7 +150,7 @@ def test_the_command_stops_on_a_signal_and_says_how_to_go_on(
     assert out == ""
     (line,) = err.splitlines()
     assert line.startswith("gsat: stopped after epoch ")
-    assert line.endswith(f"go on by: gsat resume {run_path}")
+    assert line.endswith(f"resume with: gsat resume {run_path}")
     assert 2 <= len(epochs_logged(run_path)) < 14
     resume_and_compare(run_path, uninterrupted)
 

@@ -14,7 +14,7 @@ import torch
 
 import gsat
 from gsat.errors import CheckpointError, RunError
-from gsat.methods.gsat import GSATMethod
+from gsat.methods import GSATMethod
 from gsat.training import checkpoint
 from training_harness import (
     differing,
@@ -210,7 +210,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     gsat.resume(path, warn=said.append, checkpoint_seconds=0)
     (warning,) = said
     assert "epoch-13" in warning
-    assert "going on from the checkpoint before it" in warning
+    assert "resuming from the checkpoint before it" in warning
     assert "\n" not in warning
     assert differing(outcome(path), uninterrupted) == []
 

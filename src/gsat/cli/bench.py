@@ -18,7 +18,7 @@ from gsat.cli.training import Quiet
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
-    from gsat.launch.local import Outcome
+    from gsat.launch.pool import PoolResult
     from gsat.studies.runner import Place, Plan
     from gsat.studies.study import Experiment, Study
 
@@ -77,11 +77,11 @@ def bench(
     Runs only what is not recorded yet and shows ours beside the paper's; the same command goes on
     where it was stopped.
     """
-    from gsat.training.process_group import launched
+    from gsat.training.process_group import process_count
     from gsat.training.results import read_runs
 
     begun = time.monotonic()
-    if launched() > 1:
+    if process_count() > 1:
         raise GSATError("bench starts its own processes; run it without torchrun")
     if engine not in ("local", "ray"):
         raise GSATError(f"--engine is local or ray, not '{engine}'")
@@ -189,13 +189,13 @@ def _count(runs: Sized) -> str:
     return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
-def _say_outcome(outcome: Outcome, budget: str | None) -> None:
+def _say_outcome(outcome: PoolResult, budget: str | None) -> None:
     for name, why in outcome.failures.items():
         print_error(f"{name} failed: {why}")
     on = "the same command goes on"
     if outcome.busy:
         print_error(f"another process is at {_count(outcome.busy)} of these; {on} after it")
-    stopped = set(outcome.left) - set(outcome.busy)
+    stopped = set(outcome.unfinished) - set(outcome.busy)
     if stopped:
         why = f"{budget} are spent" if budget else "stopped"
         print_error(f"{why}, {_count(stopped)} left; {on}")
@@ -311,8 +311,8 @@ def results(
 
 
 def _verify(record: Path, only: str, limit: float | None, quiet: bool) -> None:
+    from gsat.errors import Interrupted
     from gsat.studies.verify import verifiable, verify
-    from gsat.training.loop import Interrupted
 
     if not verifiable(record):
         raise GSATError(f"no run is recorded in {record}; make some with: gsat bench table1")

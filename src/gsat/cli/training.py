@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train on a data set by the paper's recipe for it."""
     _set_threads(threads)
-    from gsat.training.process_group import group
+    from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.train import train as train_recipe
@@ -72,11 +72,11 @@ def train(
             dataset, backbone=backbone, method=method, seed=number, file=recipe, settings=settings
         )
 
-    with group() as team:
-        with team.agreed():
-            if team.size > 1 and (seeds is not None or jobs > 1):
+    with join_processes() as group:
+        with group.share_errors():
+            if group.size > 1 and (seeds is not None or jobs > 1):
                 raise GSATError(
-                    f"torchrun shares one training among {team.size} processes; leave --seeds and "
+                    f"torchrun shares one training among {group.size} processes; leave --seeds and "
                     "--jobs out, or run gsat without torchrun"
                 )
             if record:
@@ -99,7 +99,7 @@ def train(
             chosen = made(seed)
         folder = out or _new_folder(chosen)
         run = train_recipe(chosen, folder, device=device, progress=not quiet)
-        if team.is_main:
+        if group.is_main:
             if record:
                 record_once(record, run.record())
             _show(run.result, folder, json_)
@@ -114,16 +114,16 @@ def resume(
     json_: Json = False,
 ) -> None:
     """Go on with a run exactly where it stopped."""
-    from gsat.training.process_group import group
+    from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
     from gsat.training.train import resume as resume_run
 
-    with group() as team:
-        with team.agreed():
+    with join_processes() as group:
+        with group.share_errors():
             # Sums differ in the last bit between thread counts: the run's own count is taken.
             _set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
         finished = resume_run(run, device=device, progress=not quiet, warn=print_error)
-        if team.is_main:
+        if group.is_main:
             _show(finished.result, run, json_)
 
 
@@ -166,15 +166,15 @@ def _train_seeds(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from gsat.launch.local import train_all
     from gsat.launch.progress import Progress
+    from gsat.training.many_runs import train_seeds
 
     first = recipes[0]
     folder = out or Path("runs") / _label(first)
     bar = Progress(f"{first.data.label}, {len(recipes)} seeds", quiet)
     bar.start(len(recipes))
     try:
-        results = train_all(
+        results = train_seeds(
             recipes,
             folder,
             jobs=jobs,

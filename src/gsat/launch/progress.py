@@ -7,10 +7,18 @@ from typing import Any
 
 
 class Progress:
-    """Epochs done and left, and the latest validation metrics.
+    """A progress bar on standard error, with the time left and a short status.
 
-    Silent when ``quiet`` or when standard error is not a terminal. If not ``counted``, steps are of
-    unlike size, and a share is shown instead of their number.
+    It is silent where standard error is not a terminal.
+
+    Args:
+        label: What stands before the bar. (default: ``"training"``)
+        quiet: Whether to show nothing at all. (default: False)
+        counted: Whether to show the number of steps; if not, steps are of unlike size, and their
+            share is shown. (default: True)
+
+    Attributes:
+        visible: Whether anything is shown.
     """
 
     def __init__(self, label: str = "training", quiet: bool = False, counted: bool = True) -> None:
@@ -20,7 +28,12 @@ class Progress:
         self._task: Any = None
 
     def start(self, total: int, done: int = 0) -> None:
-        """Show the bar."""
+        """Show the bar.
+
+        Args:
+            total: How many steps there are.
+            done: How many of them are done. (default: 0)
+        """
         if not self.visible:
             return
         from rich.console import Console
@@ -48,25 +61,35 @@ class Progress:
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
 
     def advance(self, status: str = "", steps: int = 1) -> None:
-        """One epoch is done, or so many steps."""
+        """Count steps that have just been done.
+
+        Args:
+            status: Text to show after the bar.
+            steps: How many. (default: 1)
+        """
         if self._bar:
             self._bar.update(self._task, advance=steps, status=status)
 
-    def reach(self, done: int, status: str | None = None) -> None:
-        """So many steps are done in all."""
-        if self._bar:
-            said = {} if status is None else {"status": status}
-            self._bar.update(self._task, completed=done, **said)
+    def update(self, done: int, status: str | None = None) -> None:
+        """Set how many steps are done in all.
 
-    def say(self, text: str) -> None:
-        """A line beside the bar."""
+        Args:
+            done: How many.
+            status: Text to show after the bar. (default: None, the text stays)
+        """
+        if self._bar:
+            shown = {} if status is None else {"status": status}
+            self._bar.update(self._task, completed=done, **shown)
+
+    def print_line(self, text: str) -> None:
+        """Print a line above the bar."""
         if self._bar:
             self._bar.console.print(text)
         elif self.visible:
             sys.stderr.write(f"{text}\n")
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar:
             self._bar.stop()
             self._bar = None

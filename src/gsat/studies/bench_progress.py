@@ -63,7 +63,7 @@ class Watch:
     def end(self, name: str, status: str) -> None:
         """A run has ended."""
         self.ended.add(name)
-        self.bar.reach(round(self.spent()), status)
+        self.bar.update(round(self.spent()), status)
 
     def spent(self) -> float:
         """Of the seconds reckoned with, those that are done."""
@@ -76,4 +76,4 @@ class Watch:
 
     def _look_now_and_then(self) -> None:
         while not self._over.wait(_EVERY):
-            self.bar.reach(round(self.spent()))
+            self.bar.update(round(self.spent()))

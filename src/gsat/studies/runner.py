@@ -16,15 +16,14 @@ from typing import Any, Literal
 
 from gsat.datasets.load import check_here
 from gsat.errors import DiskError, GSATError
-from gsat.io.disk import check_writable
-from gsat.io.jsonl import check_appendable
-from gsat.launch.local import Outcome, train_each
+from gsat.launch.pool import PoolResult
 from gsat.launch.progress import Progress
 from gsat.studies.bench_progress import Watch
 from gsat.studies.cost import Costs, makespan
 from gsat.studies.curves import record_curves
 from gsat.studies.records import counts, graphs_key
 from gsat.studies.study import Experiment, Study
+from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, read_runs, record_once
 from gsat.training.run_directory import RunDirectory, environment, run_name
@@ -225,7 +224,7 @@ def run_plan(
     engine: Engine = "local",
     address: str | None = None,
     progress: bool = False,
-) -> Outcome:
+) -> PoolResult:
     """Train what is left, each run in a folder of its own, and record it: also if it failed.
 
     Args:
@@ -235,7 +234,7 @@ def run_plan(
         engine: worker processes here, or a Ray cluster at ``address``.
     """
     if not plan.left:
-        return Outcome()
+        return PoolResult()
     named = {run.name: run for run in plan.left}
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
@@ -263,16 +262,14 @@ def run_plan(
         watch.end(name, status)
 
     how: dict[str, Any] = {
-        "record": place.record, "done": done, "deadline": deadline, "pretrained_cache": place.pretrained_cache
-    }  # fmt: skip
+        "record": place.record,
+        "done": done,
+        "deadline": deadline,
+        "pretrained_cache": place.pretrained_cache,
+    }
     recipes = {name: run.recipe for name, run in named.items()}
     with watch:
-        if engine == "ray":
-            from gsat.launch.ray import train_on_ray
-
-            outcome = train_on_ray(recipes, place.runs, address=address, jobs=jobs, **how)
-        else:
-            outcome = train_each(recipes, place.runs, jobs=jobs or 1, **how)
+        outcome = train_each(recipes, place.runs, backend=engine, address=address, jobs=jobs, **how)
     for name in spoilt:
         outcome.results.pop(name, None)
     outcome.failures.update(spoilt)

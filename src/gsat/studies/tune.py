@@ -15,14 +15,13 @@ from typing import Any
 
 from gsat import metrics
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError, GSATError, RecipeError, RunError
-from gsat.io.jsonl import append_line
-from gsat.launch.local import train_each
+from gsat.errors import DataError, GSATError, Interrupted, RecipeError, RunError
+from gsat.io.files import append_line
 from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
 from gsat.studies.grids import grid_of
-from gsat.training.loop import Interrupted
+from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
@@ -138,10 +137,10 @@ def tune(
         )
     finally:
         bar.stop()
-    if new.left:
+    if new.unfinished:
         raise Interrupted(
-            f"another process is at {len(new.left)} of {len(runs)} runs in {folder}; the same "
-            f"command goes on when it has ended"
+            f"another process is at {len(new.unfinished)} of {len(runs)} runs in {folder}; the "
+            f"same command goes on when it has ended"
         )
     results |= new.results
     failures = new.failures

@@ -1,12 +1,14 @@
-"""Does what a caller brings fit what is to be trained, or what was?
+"""Checks that a caller's model and data fit what is to be trained, or what was trained.
 
-Everything here raises a one-line error that says what was needed and what came, or does nothing.
+Each check raises a one-line error that says what was needed and what came, or does nothing.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from gsat.datasets.load import Dataset, check_dataset
 from gsat.errors import DataError, GSATError, RecipeError, RunError
@@ -17,14 +19,24 @@ from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 
 
+def check_device(device: str) -> str:
+    """Return the device, or raise if it is unavailable."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise GSATError(f"the device '{device}' is unavailable: {reason}") from None
+    return device
+
+
 def check_shared(recipe: Recipe) -> None:
-    """Raise unless as many processes as there are can train this method."""
+    """Raise if there are several processes and the method can't be trained by several."""
     method = METHODS[recipe.method]
     if ProcessGroup().size > 1 and not method.data_parallel:
         known = ", ".join(name for name, other in METHODS.items() if other.data_parallel)
         raise GSATError(
-            f"{method.title} is trained by one process, not by {ProcessGroup().size} (that goes for "
-            f"{known}): gsat train {recipe.data.name} --method {recipe.method}"
+            f"{method.title} is trained by one process, not by {ProcessGroup().size}; start it "
+            f"without torchrun (several processes can train {known})"
         )
 
 
@@ -34,7 +46,7 @@ def check_processes(run: RunDirectory) -> None:
     if begun != here:
         raise RunError(
             f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
-            f"go on with it by: {resume_command(begun)} {run.path}"
+            f"resume it with: {resume_command(begun)} {run.path}"
         )
 
 
@@ -69,7 +81,14 @@ def describe(model: GSAT) -> dict[str, Any]:
 
 
 def check_setting(recipe: Recipe, key: str, value: Any, where: str) -> None:
-    """Raise unless a setting of the recipe, by its dotted name, is what it is said to be."""
+    """Raise unless a setting of the recipe has a value.
+
+    Args:
+        recipe: The recipe.
+        key: Dotted name of the setting.
+        value: The value it must have.
+        where: Where that value comes from, for the message.
+    """
     table: Any = recipe.tables()
     for part in key.split("."):
         table = table.get(part)

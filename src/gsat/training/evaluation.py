@@ -13,12 +13,13 @@ from torch import Tensor
 from gsat import metrics
 from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
 
 _EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
-_PAIRS = 1 << 24  # of a node and an edge, looked at in one piece
+_PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 
 Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
 
@@ -31,15 +32,22 @@ def evaluate(
     hops: int | None = None,
     explains: bool = True,
 ) -> dict[str, Any]:
-    """All metrics of a split, as fractions; None where one is undefined.
+    """Compute all metrics of a split.
 
     Args:
-        score: gives what the model says of a batch and the losses to average over batches.
-        hops: how far away an answer looks; needed at node level.
-        explains: whether its edge scores mean anything.
+        store: The graphs.
+        task: Their task.
+        score: Returns the model's output for a batch, and the losses to average over batches.
+        batch_size: Graphs per batch.
+        hops: How many layers a node's prediction depends on; needed at node level. (default: None)
+        explains: Whether the edge scores mean anything. (default: True)
+
+    Returns:
+        Metrics as fractions by name, None where one is undefined, and the losses.
 
     Raises:
-        FloatingPointError: the model says something that is not a finite number.
+        DataError: There are no graphs, or the labels do not fit the task.
+        FloatingPointError: A prediction, an edge score or a loss is not a finite number.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
@@ -47,9 +55,9 @@ def evaluate(
     task.check_labels(y)
     logits, weights, losses = [], [], []
     for batch in store.batches(batch_size):
-        said, parts = score(batch)
-        logits.append(said.logits.cpu())
-        weights.append(said.edge_weight.cpu())
+        output, parts = score(batch)
+        logits.append(output.logits.cpu())
+        weights.append(output.edge_weight.cpu())
         losses.append({name: float(value) for name, value in parts.items()})
     for name, found in (("predictions", logits), ("edge scores", weights)):
         if not all(bool(part.isfinite().all()) for part in found):
@@ -76,11 +84,19 @@ def evaluate(
 def node_explanation_metrics(
     store: GraphStore, scores: NDArray[Any], hops: int
 ) -> dict[str, float | None]:
-    """How well edge scores [E] (stored order) find the true edges, node by node.
+    """Measure how well edge scores find the true edges, node by node.
 
-    The protocol of GNNExplainer and PGExplainer: every node of a motif (``node_truth``) that the
-    view asks for is explained within its own computation graph; the edges of all these graphs are
-    pooled, so an edge counts once for each node that sees it.
+    The protocol of GNNExplainer and PGExplainer: every node of a motif (``node_truth``) that is
+    among the targets is explained within its own computation graph; the edges of all these graphs
+    are pooled, so an edge counts once for each node that sees it.
+
+    Args:
+        store: The graphs.
+        scores: Edge scores in stored order, ``[E]``.
+        hops: Radius of a computation graph.
+
+    Returns:
+        The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth") or not store.has("node_truth"):
         return dict.fromkeys(_EXPLANATION)
@@ -102,9 +118,16 @@ def node_explanation_metrics(
 
 
 def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
-    """How well edge scores [E] (stored order) find the true edges of a split.
+    """Measure how well edge scores find the true edges of a split.
 
-    Where graphs say whether they are ``annotated``, only those that are count.
+    Where the store marks graphs as ``annotated`` or not, only the annotated ones count.
+
+    Args:
+        store: The graphs.
+        scores: Edge scores in stored order, ``[E]``.
+
+    Returns:
+        The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth"):
         return dict.fromkeys(_EXPLANATION)
@@ -121,7 +144,7 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
 def _explanation(
     scores: NDArray[Any], truth: NDArray[Any], counts: NDArray[Any]
 ) -> dict[str, float | None]:
-    """The metrics of scores and truth [E], where what is explained has ``counts`` edges each."""
+    """The metrics of scores and truth, ``[E]``; each explanation has ``counts`` edges, ``[G]``."""
     ptr = np.concatenate([[0], np.cumsum(counts)])
     auc = metrics.explanation_auc(scores, truth)
     precision = metrics.precision_at_k(scores, truth, ptr, k=5) if truth.any() else None
@@ -132,12 +155,24 @@ def _explanation(
 def evaluate_model(
     model: InterpretableModel, store: GraphStore, batch_size: int = 256
 ) -> dict[str, Any]:
-    """Metrics of a trained model on a split, without losses of training."""
+    """Compute the metrics of a trained model on a split.
+
+    Args:
+        model: The model.
+        store: The graphs.
+        batch_size: Graphs per batch. (default: 256)
+
+    Returns:
+        Metrics as fractions by name, None where one is undefined, and the prediction ``loss``.
+
+    Raises:
+        DataError: The graphs do not fit the model, or a prediction is not a finite number.
+    """
 
     def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
-        said = model(batch)
+        output = model(batch)
         assert batch.y is not None
-        return said, {"loss": model.task.loss(said.logits, batch.y)}
+        return output, {"loss": model.task.loss(output.logits, batch.y)}
 
     model.check_fits(store)
     with model.evaluating():
@@ -145,15 +180,14 @@ def evaluate_model(
             hops, explains = hops_of(model), model.explains
             return evaluate(store, model.task, score, batch_size, hops, explains)
         except FloatingPointError as error:
-            raise DataError(f"the model's {error}; look for NaN in the features") from None
+            raise DataError(f"the model's {error}; check the features for NaN") from None
 
 
 def hops_of(model: InterpretableModel) -> int | None:
-    """How far away the answers look; None at graph level, where it is not asked."""
+    """How many layers a node's prediction depends on; None at graph level."""
     return model.backbone.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:
-    from gsat.graphs.build import ranges
-
+    """The stored edges of a view."""
     return ranges(store.arrays["edge_ptr"][store.index], store.edge_counts)

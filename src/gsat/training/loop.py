@@ -1,64 +1,63 @@
-"""The training loop. It owns order, randomness, selection, checkpoints, logs and progress; what a
-step does is the method's business."""
+"""The training loop: order, randomness, selection, checkpoints, logs and progress.
+
+What a step does is the method's business (:class:`gsat.methods.Method`).
+"""
 
 from __future__ import annotations
 
 import math
-import signal
 import textwrap
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat import metrics
 from gsat.datasets.load import Dataset
-from gsat.errors import CheckpointError, DataError, GSATError, RunError
+from gsat.errors import CheckpointError, DataError, Interrupted, RunError
 from gsat.graphs import GraphBatch
 from gsat.io.disk import disk_errors
+from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
 from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 from gsat.training import checkpoint
+from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluation import evaluate, hops_of
 from gsat.training.pretrained_cache import PretrainedEntry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
-
-
-class Interrupted(GSATError):
-    """The user asked to stop; everything up to here is saved."""
-
-    exit_code = 130
-
-
-@dataclass
-class Best:
-    """The epoch that stands as the best so far, and its metrics."""
-
-    epoch: int
-    valid: dict[str, Any]
-    test: dict[str, Any]
+from gsat.training.selection import Best, is_better, is_finished
 
 
 class Loop:
-    """Train a method on a data set, in a run directory or (``run=None``) in memory.
+    """Train a method on a data set, in a run directory or in memory.
 
     Args:
-        method: what is trained. data: on what. batch_size: graphs per step, of all processes
-            together. seed: of all draws. run: only the first process writes to it.
-        checkpoint_seconds: a checkpoint is written at the end of an epoch once this much time has
-            passed since the last one, and always at the end.
-        pretrained: where the first phase is taken from or, when it has been trained, kept.
+        method: What is trained.
+        data: The data set, with its split.
+        batch_size: Graphs per step, of all processes together.
+        seed: Of all random draws.
+        run: The run directory; only the first process writes to it. (default: None, nothing is
+            written)
+        device: Where batches are moved. (default: ``"cpu"``)
+        progress: The progress bar. (default: None, a silent one)
+        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
+            passed since the last one, and always at the end. (default: 30)
+        pretrained: Where the first phase is taken from or, when it has been trained, kept.
+            (default: None)
+
+    Raises:
+        DataError: A split is empty, or its labels do not fit the task.
+
+    Attributes:
+        done: How many epochs are done, over all phases.
+        best: The best epoch so far, if there is one.
+        best_weights: The model's weights after it.
+        spent: Seconds of training, in earlier sessions as well.
     """
 
     def __init__(
@@ -84,7 +83,11 @@ class Loop:
         self.best_weights: Tensors | None = None
         self.done = 0
         self.spent = run.read_seconds() if run else 0.0
-        self._stop = False
+        self._stop = StopRequest(
+            lambda: self.progress.print_line(
+                "stopping after this epoch; press Ctrl-C again to stop at once"
+            )
+        )
         # Views are made once; a split is read many times.
         self.splits = {name: data.split(name) for name in ("train", "valid", "test")}
         for name, store in self.splits.items():
@@ -95,10 +98,13 @@ class Loop:
     # -- the run --------------------------------------------------------------------------------
 
     def resume(self) -> list[str]:
-        """Go back to the last checkpoint of the run directory; :meth:`clean` has to follow.
+        """Restore the last checkpoint of the run directory; :meth:`clean` has to follow.
 
         Returns:
             What was wrong with newer checkpoints, if an older one had to be taken.
+
+        Raises:
+            CheckpointError: No checkpoint can be read, or it does not fit the model.
         """
         assert self.source is not None
         if not checkpoint.exists(self.source.checkpoints):
@@ -117,7 +123,7 @@ class Loop:
         return problems
 
     def clean(self) -> None:
-        """Take what is newer than the checkpoint out of the run directory."""
+        """Remove what is newer than the restored checkpoint from the run directory."""
         if self.run is None:
             return
         self.run.clear_partial_files()
@@ -129,17 +135,25 @@ class Loop:
         else:
             self.run.clear_best()
 
-    def keep_start(self) -> None:
+    def save_start(self) -> None:
         """Save the model as it was given: the recipe can't make these weights again."""
         self.method.begin(self.method.phases()[0].name)
         if self.run:
             self._save(0.0)
 
     def train(self) -> dict[str, Any]:
-        """Run all epochs that are left; returns the result.
+        """Run all epochs that are left.
+
+        The first Ctrl-C finishes the epoch, saves it and stops; a second one stops at once, and the
+        last checkpoint stands.
+
+        Returns:
+            The result: metrics of the reported epoch, its number, and the seconds spent.
 
         Raises:
-            Interrupted: after Ctrl-C, once the epoch is finished and saved.
+            Interrupted: Ctrl-C was pressed; the epoch is finished and saved.
+            RunError: A loss or a prediction is not a finite number.
+            DiskError: The run directory can't be written to.
         """
         keep_freed_memory()
         started = last_saved = time.monotonic()
@@ -147,34 +161,34 @@ class Loop:
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
         threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
-        with disk, threads, self._catch_interrupt(), self.group.watched():
+        with disk, threads, self._stop, self.group.report_lost_process():
             if self.done == 0:
-                self._take_first_phase()
+                self._load_first_phase()
             self.progress.start(total, self.done)
             try:
-                while not self._finished(self.done):
+                while not self._is_finished(self.done):
                     line = self._epoch(*self._place(self.done))
                     self.done += 1
                     now = time.monotonic()
                     self._keep_first_phase(self.spent + now - started)
                     due = now - last_saved >= self.checkpoint_seconds
-                    finished = self._finished(self.done)
-                    stopping = self.group.any(self._stop)
+                    finished = self._is_finished(self.done)
+                    stopping = self.group.any(self._stop.made)
                     if self.run and (due or stopping or finished):
                         self._save(self.spent + now - started)
                         last_saved = now
                     if stopping and not finished:
                         command = resume_command(self.group.size)
-                        where = f"; go on by: {command} {self.run.path}" if self.run else ""
-                        stopped = Interrupted(f"stopped after epoch {self.done} of {total}{where}")
-                        raise self.group.common(stopped)
+                        how = f"; resume with: {command} {self.run.path}" if self.run else ""
+                        stopped = Interrupted(f"stopped after epoch {self.done} of {total}{how}")
+                        raise self.group.common_error(stopped)
             finally:
                 self.progress.stop()
             self.spent += time.monotonic() - started
             return self._finish(line)
 
-    def _take_first_phase(self) -> None:
-        """Begin after the first phase if another run has trained it."""
+    def _load_first_phase(self) -> None:
+        """Skip the first phase if another run has trained it."""
         taken = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
         if taken is None:
             return
@@ -185,22 +199,16 @@ class Loop:
         self.done, self.spent = len(log), self.spent + seconds
 
     def _keep_first_phase(self, seconds: float) -> None:
-        """Leave the first phase to other runs if it has just ended."""
+        """Keep the first phase for other runs if it has just ended."""
         if self.pretrained and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
-            if len(log) == self.done:  # nobody has cut it
+            if len(log) == self.done:  # the log is whole
                 self.pretrained.store(self.method, log, seconds)
             self.method.first.weights = {}
 
-    def _finished(self, done: int) -> bool:
-        """Whether training is over after so many epochs: all are done, or none was better for as
-        long as the last phase has patience."""
-        phases = self.method.phases()
-        left, patience = sum(phase.epochs for phase in phases) - done, phases[-1].patience
-        if left <= 0 or patience is None or self.best is None:
-            return left <= 0
-        in_last = phases[-1].epochs - left
-        return min(in_last, done - 1 - self.best.epoch) >= patience
+    def _is_finished(self, epochs_done: int) -> bool:
+        """Whether training is over after so many epochs."""
+        return is_finished(self.method.phases(), epochs_done, self.best)
 
     def _place(self, epoch: int) -> tuple[Phase, int]:
         """The phase of an epoch, and the epoch's number within it."""
@@ -213,6 +221,7 @@ class Loop:
     # -- an epoch -------------------------------------------------------------------------------
 
     def _epoch(self, phase: Phase, epoch: int) -> dict[str, Any]:
+        """Train, evaluate, select and log; returns the line of the log."""
         if epoch == 0:
             self.method.begin(phase.name)
         draws = self.draws.child(phase.name, epoch)
@@ -225,12 +234,12 @@ class Loop:
         line: dict[str, Any] = {
             "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False
         }  # fmt: skip
-        if self._selects(phase, epoch, valid):
+        if self._is_selected(phase, epoch, valid):
             line["selected"] = True
             self._select(self.done, valid, context)
             assert self.best is not None
             line["test"] = self.best.test
-        if epoch == phase.epochs - 1 or self._finished(self.done + 1):
+        if epoch == phase.epochs - 1 or self._is_finished(self.done + 1):
             self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
             self.run.log(line)
@@ -238,12 +247,13 @@ class Loop:
         return line
 
     def _train_epoch(self, phase: Phase, epoch: int, draws: Draws) -> dict[str, float]:
+        """Step through the training set; returns the mean of each loss over the batches."""
         store = self.splits["train"]
         order = draws.child("order").permutation(len(store))
         for network in self.method.networks().values():
             network.train()
         sums: dict[str, Tensor] = {}
-        batches = self._in_batches(order, store.node_counts)
+        batches = cut_into_batches(order, self.batch_size, store.node_counts, self.group.parts)
         for step, rows in enumerate(batches):
             batch = store.batch(self.group.part(rows)).to(self.device)
             context = Context(phase.name, epoch, draws, step, len(batches), self.group)
@@ -252,33 +262,15 @@ class Loop:
                 sums[name] = sums.get(name, 0.0) + value.detach()
         self.group.synchronise_statistics(self.method.networks().values())
         means = {name: float(value) / len(batches) for name, value in sums.items()}
-        means = self.group.averaged(means)
+        means = self.group.average(means)
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
-            raise self.group.common(_breakdown(epoch, bad))
+            raise self.group.common_error(_breakdown(epoch, bad))
         return means
 
-    def _in_batches(
-        self, order: NDArray[np.int64], nodes: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
-        """Graphs in order, a batch at a time. A batch norm needs two nodes: a batch with fewer (a
-        last graph of one atom, say) goes with one beside it."""
-
-        def is_small(rows: NDArray[np.int64]) -> bool:
-            return min(int(nodes[part].sum()) for part in self.group.parts(rows)) < 2
-
-        batches: list[NDArray[np.int64]] = []
-        for start in range(0, len(order), self.batch_size):
-            rows = order[start : start + self.batch_size]
-            if batches and is_small(batches[-1]):
-                rows = np.concatenate([batches.pop(), rows])
-            batches.append(rows)
-        if len(batches) > 1 and is_small(batches[-1]):
-            batches[-2:] = [np.concatenate(batches[-2:])]
-        return batches
-
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
-        return self.group.by_main(lambda: self._measure(split, context))
+        """The metrics of a split; the first process measures them for all."""
+        return self.group.on_main(lambda: self._measure(split, context))
 
     def _measure(self, split: str, context: Context) -> dict[str, Any]:
         def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
@@ -297,17 +289,16 @@ class Loop:
 
     # -- selection ------------------------------------------------------------------------------
 
-    def _selects(self, phase: Phase, epoch: int, valid: dict[str, Any]) -> bool:
+    def _is_selected(self, phase: Phase, epoch: int, valid: dict[str, Any]) -> bool:
         if self.method.reports == "last" or phase.selectable_from is None:
             return False
         if epoch < phase.selectable_from:
             return False
-        merit = self.method.model.task.merit
-        best = self.best.valid if self.best else {}
-        return metrics.better(merit(valid), valid["loss"], merit(best), best.get("loss"))
+        return is_better(self.method.model.task, valid, self.best)
 
     def _select(self, epoch: int, valid: dict[str, Any], context: Context) -> None:
-        # The test set is looked at only now: the number reported is the same, the time is saved.
+        """Take the model as it is for the best so far."""
+        # The test set is evaluated only now: the number reported is the same, the time is saved.
         self.best = Best(epoch, valid, self._evaluate("test", context))
         state = self.method.model.state_dict()
         self.best_weights = {name: tensor.detach().clone() for name, tensor in state.items()}
@@ -315,9 +306,11 @@ class Loop:
             self.run.write_best(self.best_weights, self._config(), epoch)
 
     def _finish(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Load the weights of the reported epoch into the model; returns the result."""
         selected = "best"
         if self.best is None:
-            # No epoch could be chosen (too few for r to reach its final value), or the method reports the last.
+            # No epoch could be chosen (too few for r to reach its final value), or the method
+            # reports the last.
             selected = "last"
             phase, epoch = self._place(self.done - 1)
             context = Context(phase.name, epoch, self.draws.child(phase.name, epoch))
@@ -340,6 +333,7 @@ class Loop:
     # -- saving ---------------------------------------------------------------------------------
 
     def _save(self, seconds: float) -> None:
+        """Write a checkpoint."""
         assert self.run is not None
         tensors, values = checkpoint.capture(self.method)
         values["best"] = vars(self.best) if self.best else None
@@ -359,29 +353,10 @@ class Loop:
                 shown.append(f"{name.replace('_', ' ')} {value:.3f}")
         return "valid " + ", ".join(shown) if shown else ""
 
-    @contextmanager
-    def _catch_interrupt(self) -> Iterator[None]:
-        """First Ctrl-C: finish the epoch, save, stop. Second: stop at once (the last checkpoint
-        stands)."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(signum: int, frame: Any) -> None:
-            if self._stop:
-                raise KeyboardInterrupt
-            self._stop = True
-            self.progress.say("stopping after this epoch; press Ctrl-C again to stop at once")
-
-        before = signal.signal(signal.SIGINT, ask)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
 
 def _breakdown(epoch: int, what: str) -> RunError:
+    """The error of a loss or prediction that is not a finite number."""
     return RunError(
-        f"training broke down in epoch {epoch}: {what}; lower the learning rate "
-        f"(--set training.lr=…) or look for NaN in the features"
+        f"training broke down in epoch {epoch}: {what}; lower the learning rate (training.lr) or "
+        f"check the features for NaN"
     )

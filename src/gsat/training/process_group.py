@@ -1,13 +1,13 @@
-"""One training shared among several processes, on one machine or on several.
+"""Data-parallel training of one run by several processes, on one machine or on several.
 
 Every process has the whole data set and takes its part of each batch; DistributedDataParallel
 averages the gradients, so all have the same weights. The batch is the recipe's, the order and the
-random numbers are those of one process, and losses are weighed so that the gradient is that of the
+random numbers are those of one process, and losses are weighted so that the gradient is that of the
 whole batch. What differs is batch normalisation: each process normalises by its own part, and the
 running statistics are those of the first process.
 
-Only the first process evaluates, and it tells the others what it found, so that all decide alike;
-only the first writes and speaks.
+Only the first process evaluates, and it sends the others what it found, so that all decide alike;
+only the first writes files and prints.
 """
 
 from __future__ import annotations
@@ -36,11 +36,19 @@ _PATIENCE = timedelta(days=1)
 
 
 class ProcessGroup(GradientSync):
-    """The processes that train together: those of torch's process group where there is one, else
-    this process alone.
+    """The processes that train one run together.
+
+    They are those of torch's process group where there is one, else this process only; then every
+    method returns at once.
 
     Attributes:
-        rank: the number of this process. size: how many there are.
+        rank: The number of this process, from 0.
+        size: How many processes there are.
+
+    Example:
+        >>> group = ProcessGroup()
+        >>> group.rank, group.size, group.is_main
+        (0, 1, True)
     """
 
     def __init__(self) -> None:
@@ -57,7 +65,14 @@ class ProcessGroup(GradientSync):
     # -- a step ---------------------------------------------------------------------------------
 
     def part(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This process's part of a batch."""
+        """This process's part of a batch.
+
+        Args:
+            rows: The graphs of the batch, ``[B]``.
+
+        Returns:
+            Those of this process.
+        """
         return self.parts(rows)[self.rank]
 
     def parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -65,6 +80,12 @@ class ProcessGroup(GradientSync):
 
         A batch of fewer graphs than processes is taken whole by each: none may be idle, and the
         mean of equal gradients is the same gradient.
+
+        Args:
+            rows: The graphs of the batch, ``[B]``.
+
+        Returns:
+            One array per process.
         """
         return [rows] * self.size if len(rows) < self.size else np.array_split(rows, self.size)
 
@@ -78,8 +99,15 @@ class ProcessGroup(GradientSync):
         return self._wrapped
 
     def mean(self, value: Tensor, over: Tensor) -> Tensor:
-        """``value``, a mean over the entries of ``over`` that are not NaN, weighed so that its mean
-        over all processes is the mean over the entries of all of them."""
+        """Weight a mean so that its mean over all processes is the mean over all entries.
+
+        Args:
+            value: Mean of this process over its entries that are not NaN.
+            over: The entries; NaN where a label is missing.
+
+        Returns:
+            The weighted value.
+        """
         if self.size == 1:
             return value
         count = (~over.isnan()).sum().to(torch.float64)
@@ -89,7 +117,7 @@ class ProcessGroup(GradientSync):
 
     # -- an epoch -------------------------------------------------------------------------------
 
-    def averaged(self, values: dict[str, float]) -> dict[str, float]:
+    def average(self, values: dict[str, float]) -> dict[str, float]:
         """The mean of each value over all processes."""
         if self.size == 1:
             return values
@@ -98,48 +126,66 @@ class ProcessGroup(GradientSync):
         return dict(zip(values, (sums / self.size).tolist(), strict=True))
 
     def synchronise_statistics(self, networks: Iterable[nn.Module]) -> None:
-        """Give all processes the buffers of the first: its last step has changed them."""
+        """Copy the buffers of the first process to all: its last step has changed them."""
         if self.size > 1:
             for network in networks:
                 for buffer in network.buffers():
                     dist.broadcast(buffer, src=0)
 
     def any(self, here: bool) -> bool:
-        """Whether it holds in any process."""
+        """Whether a condition holds in any process."""
         return here if self.size == 1 else any(self._gather(here))
 
-    def by_main(self, make: Callable[[], T]) -> T:
-        """What the first process makes, as plain values for JSON; its errors are errors of all."""
+    def on_main(self, make: Callable[[], T]) -> T:
+        """Call a function in the first process and return its value in all of them.
+
+        Args:
+            make: Returns plain values that JSON can hold.
+
+        Returns:
+            What it returned in the first process.
+
+        Raises:
+            GSATError: What it raised there; an :class:`~gsat.errors.OtherProcessError` in the others.
+        """
         if self.size == 1:
             return make()
-        said: list[Any] = []
+        message: list[Any] = []  # the value, or the text and exit code of an error
         error: GSATError | None = None
         if self.is_main:
             try:
-                said = [make()]
+                message = [make()]
             except GSATError as caught:
-                error, said = caught, [str(caught), caught.exit_code]
-        said = self._gather(said)[0]
+                error, message = caught, [str(caught), caught.exit_code]
+        message = self._gather(message)[0]
         if error is not None:
             raise error
-        if len(said) > 1:
-            raise OtherProcessError(*said)
-        return said[0]
+        if len(message) > 1:
+            raise OtherProcessError(*message)
+        return message[0]
 
     def release(self) -> None:
-        """Take the hooks off the network."""
+        """Remove the hooks from the network."""
         self._wrapped = None
 
     # -- errors ---------------------------------------------------------------------------------
 
-    def common(self, error: GSATError) -> GSATError:
-        """An error that all processes meet at the same time: the first tells it."""
+    def common_error(self, error: GSATError) -> GSATError:
+        """The error to raise where all processes meet the same one: only the first reports it."""
         return error if self.is_main else OtherProcessError(str(error), error.exit_code)
 
     def check_same(self, what: str, value: Any) -> None:
-        """Raise in all processes unless they have the same value; plain values for JSON."""
-        if self.size > 1 and any(other != value for other in self._gather(value)):
-            raise self.common(
+        """Raise in all processes unless they have the same value.
+
+        Args:
+            what: What it is, for the message.
+            value: Plain values that JSON can hold.
+
+        Raises:
+            RunError: The values differ.
+        """
+        if self.size > 1 and any(found != value for found in self._gather(value)):
+            raise self.common_error(
                 RunError(
                     f"the processes of this training do not see the same: {what} differs; give all "
                     "of them the same files"
@@ -147,10 +193,10 @@ class ProcessGroup(GradientSync):
             )
 
     @contextmanager
-    def agreed(self) -> Iterator[None]:
-        """An error in one process is one in all; the first process that has one tells it.
+    def share_errors(self) -> Iterator[None]:
+        """Make an error within a ``with`` block, in any process, an error in all of them.
 
-        Inside, no process may wait for another.
+        The first process that has one reports it. In the block no process may wait for another.
         """
         error: GSATError | OSError | None = None
         try:
@@ -161,31 +207,31 @@ class ProcessGroup(GradientSync):
             error = caught
         if self.size == 1:
             return
-        said = self._gather((str(error) or type(error).__name__) if error else "")
-        if not any(said):
+        messages = self._gather((str(error) or type(error).__name__) if error else "")
+        if not any(messages):
             return
-        first = next(rank for rank, message in enumerate(said) if message)
+        first = next(rank for rank, message in enumerate(messages) if message)
         if error is not None and first == self.rank:
             raise error
-        raise OtherProcessError(f"process {first} of this training said: {said[first]}")
+        raise OtherProcessError(f"process {first} of this training failed: {messages[first]}")
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """The end of another process becomes one clear line."""
+    def report_lost_process(self) -> Iterator[None]:
+        """Turn the end of another process, within a ``with`` block, into a one-line error."""
         try:
             yield
         except RuntimeError as error:
             # Gloo has no error type of its own.
             if self.size == 1 or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
                 raise
-            said = "another process of this training has ended; what was saved stands"
-            raise self.common(RunError(said)) from error
+            message = "another process of this training has ended; what was saved stands"
+            raise self.common_error(RunError(message)) from error
         finally:
             self.release()
 
-    def _gather(self, said: Any) -> list[Any]:
-        """What every process says, by rank. As JSON: torch's own way would pickle it."""
-        content = torch.frombuffer(bytearray(json.dumps(said).encode()), dtype=torch.uint8)
+    def _gather(self, value: Any) -> list[Any]:
+        """The values of all processes, by rank; sent as JSON, for torch's own way pickles them."""
+        content = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.size)]
         dist.all_gather(sizes, torch.tensor([len(content)]))
         longest = int(max(sizes))
@@ -197,44 +243,46 @@ class ProcessGroup(GradientSync):
         return [json.loads(text.numpy().tobytes()) for text in texts]
 
 
-def launched() -> int:
-    """How many processes torchrun has started for this training; 1 without it."""
+def process_count() -> int:
+    """How many processes torchrun has started for this training; 1 without torchrun."""
     by_torchrun = dist.is_available() and dist.is_torchelastic_launched()
     return int(os.environ["WORLD_SIZE"]) if by_torchrun else 1
 
 
 @contextmanager
-def group() -> Iterator[ProcessGroup]:
-    """Join the processes that torchrun has started, if it has; leave them at the end."""
-    if launched() == 1:
+def join_processes() -> Iterator[ProcessGroup]:
+    """Join the processes that torchrun has started, if any; leave them at the end of the block."""
+    if process_count() == 1:
         yield ProcessGroup()
         return
     # Both, so that numbers can be exchanged wherever they are.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=_PATIENCE)
-    team = ProcessGroup()
+    group = ProcessGroup()
     try:
-        with team.watched():
-            yield team
+        with group.report_lost_process():
+            yield group
     except OtherProcessError:
-        # torchrun ends all processes when one has ended: the one that tells must come first. It
-        # never answers this; its end is the answer.
+        # torchrun ends all processes when one has ended: the one that reports the error must come
+        # first. It never answers this; its end is the answer.
         with suppress(RuntimeError):
-            team.any(True)
+            group.any(True)
         raise
-    # Not after an error: the others would take that for the end of this process.
+    # Not after an error: to the others this would be the loss of a process.
     dist.destroy_process_group()
 
 
 def resume_command(processes: int) -> str:
-    """What a user types before the name of a run to go on with it."""
+    """The command that resumes a run of so many processes; the path of the run follows it."""
     return "gsat resume" if processes == 1 else "torchrun … -m gsat resume"
 
 
-def own_device(device: str) -> str:
-    """The device of this process: of several on a machine, each has a GPU of its own."""
+def device_of_process(device: str) -> str:
+    """The device of this process: of several on a machine, each uses another GPU."""
     if ProcessGroup().size == 1 or not device.startswith("cuda"):
         return device
     if device != "cuda":
-        raise GSATError(f"several processes use one GPU each; give --device cuda, not {device}")
+        raise GSATError(
+            f"several processes use one GPU each; choose the device 'cuda', not '{device}'"
+        )
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"

@@ -1,20 +1,16 @@
-"""What users call: `train` a recipe, `fit` a model, `resume` a run, `load` its model."""
+"""Train a recipe, fit a model, resume a run, load the model of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import GSATError, RecipeError
+from gsat.errors import RecipeError
 from gsat.gsat import GSAT
 from gsat.io.atomic import write_json
-from gsat.launch.progress import Progress
 from gsat.methods import METHODS, Method
 from gsat.methods.gsat import GSATMethod
 from gsat.models import BACKBONES, InterpretableModel
@@ -23,15 +19,16 @@ from gsat.models.wrapping.wrap import WrappedSettings, own_module
 from gsat.training.checks import (
     check_config,
     check_data,
+    check_device,
     check_given,
     check_processes,
     check_setting,
     check_shared,
     describe,
 )
-from gsat.training.loop import Loop
+from gsat.training.open_loop import open_loop
 from gsat.training.pretrained_cache import PretrainedCache
-from gsat.training.process_group import ProcessGroup, own_device
+from gsat.training.process_group import ProcessGroup, device_of_process
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.run_directory import RunDirectory, environment
 
@@ -44,8 +41,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        model: the model of the reported epoch. recipe: how it was trained.
-        result: what ``result.json`` holds. path: the run directory, if there is one.
+        model: The model of the reported epoch, in evaluation mode.
+        recipe: How it was trained.
+        result: What ``result.json`` holds.
+        path: The run directory, if there is one.
     """
 
     model: InterpretableModel
@@ -78,19 +77,45 @@ def train(
     checkpoint_seconds: float = 30.0,
     pretrained_cache: str | Path | None = None,
 ) -> Run:
-    """Train a recipe, in the run directory ``out`` if one is given.
+    """Train a recipe.
 
     Args:
-        pretrained_cache: a folder in which backbones trained alone are kept: runs of GSAT* and of the post-hoc
-            explainers that begin with the same one train it once. The results are the same.
+        recipe: What to train, on which data, how and with which seed; see
+            :func:`gsat.training.recipe.make_recipe`.
+        out: Run directory to create; it must be empty or absent. (default: None, nothing is
+            written)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
+            passed since the last one, and always at the end. (default: 30)
+        pretrained_cache: Folder in which pre-trained backbones are kept: runs of GSAT* and of the
+            post-hoc explainers that begin with the same one train it once. The results are the
+            same. (default: None)
+
+    Returns:
+        The finished run.
+
+    Raises:
+        RunError: ``out`` can't be used, or training broke down.
+        DataError: The data is missing, or does not fit the recipe.
+        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
+
+    Example:
+        >>> from gsat.training.recipe import make_recipe
+        >>> recipe = make_recipe(
+        ...     "ba2motifs", settings={"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
+        ... )
+        >>> run = train(recipe)
+        >>> run.result["best_epoch"], 0 <= run.test["accuracy"] <= 1
+        (0, True)
     """
-    with ProcessGroup().agreed():
+    with ProcessGroup().share_errors():
         check_shared(recipe)
-        device = check_device(own_device(device))
+        device = check_device(device_of_process(device))
         data = load_data(recipe)
         recipe = complete_recipe(recipe, data)
         method = make_method(recipe, data).to_device(device)
-    with ProcessGroup().agreed():  # only now: what one process can't do, none begins
+    with ProcessGroup().share_errors():  # only now: what one process can't do, none begins
         run = _create(out, recipe)
     return _run(
         method,
@@ -98,9 +123,9 @@ def train(
         recipe,
         run,
         device,
-        progress,
-        checkpoint_seconds,
-        pretrained_cache=pretrained_cache,
+        pretrained_cache,
+        progress=progress,
+        checkpoint_seconds=checkpoint_seconds,
     )
 
 
@@ -115,14 +140,37 @@ def fit(
     checkpoint_seconds: float = 30.0,
     **settings: Any,
 ) -> Run:
-    """Train a GSAT model as it stands (nothing is initialised again).
+    """Train a GSAT model as it is; nothing is initialised again.
 
     Args:
-        model: a :class:`gsat.GSAT`. data: from :func:`gsat.load_dataset`, split by its own seed.
-        seed: decides the order of batches and all draws.
-        out: run directory; without it, nothing is written.
-        settings: any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
+        model: The model; it is trained in place.
+        data: From :func:`gsat.load_dataset`, split by its own seed.
+        seed: Decides the order of batches and all random draws. (default: 0)
+        out: Run directory to create; it must be empty or absent. (default: None, nothing is
+            written)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
+            passed since the last one, and always at the end. (default: 30)
+        **settings: Any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
             ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        DataError: The model does not fit the data.
+        RecipeError: A setting is unknown, or contradicts the model or the data.
+        RunError: ``out`` can't be used, or training broke down.
+        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=60)
+        >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+        >>> run = gsat.fit(model, data, epochs=1)
+        >>> run.model is model, run.result["best_epoch"]
+        (True, 0)
     """
     check_given(model, data)
     described = {
@@ -140,12 +188,21 @@ def fit(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
             f"{recipe.split_seed}"
         )
-    with ProcessGroup().agreed():
-        device = check_device(own_device(device))
+    with ProcessGroup().share_errors():
+        device = check_device(device_of_process(device))
         method = GSATMethod(model, recipe.settings, recipe.training).to_device(device)
-    with ProcessGroup().agreed():
+    with ProcessGroup().share_errors():
         run = _create(out, recipe)
-    return _run(method, data, recipe, run, device, progress, checkpoint_seconds, given=True)
+    return _run(
+        method,
+        data,
+        recipe,
+        run,
+        device,
+        progress=progress,
+        checkpoint_seconds=checkpoint_seconds,
+        save_start=True,
+    )
 
 
 def resume(
@@ -159,16 +216,31 @@ def resume(
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Run:
-    """Go on with a run exactly where its last checkpoint stands; a finished run is just read.
+    """Resume a run exactly at its last checkpoint; a finished run is only read.
 
     Args:
-        model: the model that was given to :func:`fit`, made again, where its backbone is a network
+        path: The run directory.
+        model: The model that was given to :func:`fit`, built again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
-        data: the data that was given to :func:`fit`, loaded again, where it is at no path.
-        pretrained_cache: as for :func:`train`.
-        warn: called with a line for each damaged checkpoint that had to be passed over.
+            (default: None, built from the recipe)
+        data: The data that was given to :func:`fit`, loaded again, where it was not loaded from a
+            path. (default: None, loaded by the recipe)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: As for :func:`train`. (default: 30)
+        pretrained_cache: As for :func:`train`. (default: None)
+        warn: Called with a line for each damaged checkpoint that was skipped. (default: None)
+
+    Returns:
+        The finished run.
+
+    Raises:
+        RunError: ``path`` is not a run, or another process is training it.
+        RecipeError: The model or the data is not that of the run.
+        CheckpointError: No checkpoint can be read.
+        Interrupted: Ctrl-C was pressed; the epoch is saved.
     """
-    with ProcessGroup().agreed():
+    with ProcessGroup().share_errors():
         run = RunDirectory.open(path)
         recipe = run.recipe
         if model is not None:
@@ -182,7 +254,7 @@ def resume(
         if run.result_path.is_file():
             return Run(load(path, model), recipe, run.result, run.path)
         check_processes(run)
-        device = check_device(own_device(device))
+        device = check_device(device_of_process(device))
         data = load_data(recipe) if data is None else data
         if model is None:
             method = make_method(recipe, data)
@@ -195,20 +267,29 @@ def resume(
         recipe,
         run,
         device,
-        progress,
-        checkpoint_seconds,
-        pretrained_cache=pretrained_cache,
+        pretrained_cache,
+        progress=progress,
+        checkpoint_seconds=checkpoint_seconds,
         resuming=True,
         warn=warn,
     )
 
 
 def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
-    """The model of a run's best epoch, ready to predict and explain.
+    """Load the model of a run's best epoch, ready to predict and explain.
 
     Args:
-        model: the model that was given to :func:`fit`, made again, where its backbone is a network
+        path: The run directory.
+        model: The model that was given to :func:`fit`, built again, where its backbone is a network
             of your own (:func:`gsat.wrap`); it gets the weights of the run and is returned.
+            (default: None, built from what the run holds)
+
+    Returns:
+        The model, in evaluation mode.
+
+    Raises:
+        RunError: ``path`` is not a run, or has no best epoch yet, or the model does not fit it.
+        CheckpointError: The weights do not fit the model.
     """
     if model is None:
         return load_model(path)
@@ -218,70 +299,28 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
     return fill(model, weights, path)
 
 
-def check_device(device: str) -> str:
-    """The device, or an error when it is not there."""
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise GSATError(f"the device '{device}' can't be used here: {reason}") from None
-    return device
-
-
 def _run(
     method: Method,
     data: Dataset,
     recipe: Recipe,
     run: RunDirectory | None,
     device: str,
-    progress: bool,
-    checkpoint_seconds: float,
     pretrained_cache: str | Path | None = None,
-    resuming: bool = False,
-    given: bool = False,
-    warn: Callable[[str], None] | None = None,
+    **how: Any,
 ) -> Run:
-    group, problems, pretrained = ProcessGroup(), [], None
-    with ExitStack() as locks:
-        with group.agreed():
-            quiet = not (progress and group.is_main)
-            # What is begun on one device may be resumed on another: only the CPU's is shared.
-            if (
-                pretrained_cache is not None
-                and run is not None
-                and group.size == 1
-                and device == "cpu"
-            ):
-                version = {"results_version": RESULTS_VERSION}
-                pretrained = PretrainedCache(pretrained_cache).entry(
-                    run, recipe, method, data.hash, **version
-                )
-            loop = Loop(
-                method,
-                data,
-                batch_size=recipe.training.batch_size,
-                seed=recipe.seed,
-                run=run,
-                device=device,
-                progress=Progress(f"{recipe.data.label} seed {recipe.seed}", quiet),
-                checkpoint_seconds=checkpoint_seconds,
-                pretrained=pretrained,
+    """Train in the run directory, if there is one, and write the result there.
+
+    Args:
+        **how: As for :func:`~gsat.training.open_loop.open_loop`.
+    """
+    pretrained = None
+    with ProcessGroup().share_errors():
+        # What is begun on one device may be resumed on another: only the CPU's is shared.
+        if pretrained_cache and run and ProcessGroup().size == 1 and device == "cpu":
+            pretrained = PretrainedCache(pretrained_cache).entry(
+                run, recipe, method, data.hash, results_version=RESULTS_VERSION
             )
-            if loop.run:
-                locks.enter_context(loop.run.locked())
-            if resuming:
-                problems = loop.resume()
-            elif given and run is not None:
-                loop.keep_start()
-        group.check_same(
-            "the recipe, the data or the checkpoint", [recipe.hash(), data.hash, loop.done]
-        )
-        if resuming:  # now that all processes have read it
-            for problem in problems:
-                if warn and group.is_main:
-                    warn(f"{problem}; going on from the checkpoint before it")
-            with group.agreed():
-                loop.clean()
+    with open_loop(method, data, recipe, run, device=device, pretrained=pretrained, **how) as loop:
         result = {
             "dataset": recipe.data.name,
             "method": recipe.method,
@@ -312,10 +351,10 @@ def load_data(recipe: Recipe) -> Dataset:
 
 
 def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
-    """The recipe with what was told from data of the user's own: its hash, task, classes, split."""
-    told = {**recipe.data.model_dump(exclude_none=True), **data.options}
+    """The recipe with what was inferred from users' own data: its hash, task, classes, split."""
+    inferred = {**recipe.data.model_dump(exclude_none=True), **data.options}
     tables = recipe.tables()
-    return recipe if told == tables["data"] else from_tables({**tables, "data": told})
+    return recipe if inferred == tables["data"] else from_tables({**tables, "data": inferred})
 
 
 def make_method(recipe: Recipe, data: Dataset) -> Method:

@@ -1,35 +1,30 @@
 """Superpixels of small grey images: SLIC, in worker processes, chunk by chunk.
 
-What a chunk gives is kept in a file, so that work that was cut short goes on where it stopped.
-This module imports no torch: it is also what a worker runs (``python -m``). Workers are processes
-of their own and not ``multiprocessing``'s, which would run a caller's unguarded script again.
+The superpixels of a chunk are kept in a file, so that work that was cut short continues where it
+stopped. This module imports no torch: workers import it, and are to start quickly.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import json
 import os
-import queue
-import signal
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
-from gsat.errors import DataError, GSATError
-from gsat.io.atomic import atomic_write
+from gsat.errors import DataError
+from gsat.io.atomic import write_bytes
+from gsat.launch.jobs import Job, Outcome
+from gsat.launch.pool import WorkerPool
+from gsat.launch.progress import Progress
 
 ASKED: Final = 95  # segments asked for at first; lowered by one until at most MOST are returned
 MOST: Final = 75
@@ -37,12 +32,12 @@ COMPACTNESS: Final = 0.25
 
 
 class Superpixels(NamedTuple):
-    """The superpixels of G images, image after image, N in all.
+    """The superpixels of ``G`` images, image after image, ``N`` in all.
 
     Attributes:
-        counts: [G] int64, superpixels of each image.
-        intensity: [N] float32, the mean of each over its pixels, 0 to 1.
-        centre: [N, 2] float32, its centre of mass, row and column in pixels.
+        counts: Superpixels of each image, ``[G]``, int64.
+        intensity: Mean of each over its pixels, from 0 to 1, ``[N]``, float32.
+        centre: Centre of mass of each, row and column in pixels, ``[N, 2]``, float32.
     """
 
     counts: NDArray[np.int64]
@@ -51,8 +46,14 @@ class Superpixels(NamedTuple):
 
 
 def segment(image: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The superpixel of each pixel, numbered from 0 [H, W]: SLIC, asked for fewer segments until
-    it returns at most 75."""
+    """Cut an image into at most 75 superpixels: SLIC, asked for fewer until there are no more.
+
+    Args:
+        image: The pixels, ``[H, W]``.
+
+    Returns:
+        The superpixel of each pixel, numbered from 0, ``[H, W]``.
+    """
     from skimage.segmentation import slic
 
     grey = (image / 255).astype(np.float32)
@@ -80,10 +81,15 @@ def _worth_asking(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def measure(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Superpixels:
-    """Mean intensity and centre of mass of every superpixel.
+    """Compute the mean intensity and the centre of mass of every superpixel.
 
     Args:
-        images: [G, H, W]. labels: [G, H, W], numbered from 0 without gaps in each image.
+        images: The pixels, ``[G, H, W]``.
+        labels: The superpixel of each pixel, numbered from 0 without gaps in each image,
+            ``[G, H, W]``.
+
+    Returns:
+        The superpixels of all images.
     """
     counts = labels.max(axis=(1, 2)).astype(np.int64) + 1
     owner = (labels + (np.cumsum(counts) - counts)[:, None, None]).ravel()
@@ -97,7 +103,17 @@ def measure(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Superpixels
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """A gzipped idx file of unsigned bytes, the format of MNIST."""
+    """Read a gzipped idx file of unsigned bytes, the format of MNIST.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its array.
+
+    Raises:
+        DataError: The file is damaged, or is of another kind.
+    """
     try:
         data = gzip.decompress(Path(path).read_bytes())
         rank = data[3]
@@ -116,8 +132,14 @@ def _images(path: str) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some images of an idx file (``first`` to ``last``, which is left out) and the file for what
-    comes of them."""
+    """Some images of an idx file, and the file for their superpixels.
+
+    Attributes:
+        images: Path of the idx file.
+        first: Number of the first image.
+        last: Number after that of the last image.
+        out: Path of the file for the superpixels.
+    """
 
     images: str
     first: int
@@ -131,9 +153,8 @@ class Chunk:
         out = Path(self.out)
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(out) as partial:
-                save_file(found._asdict(), partial)
-        except (OSError, SafetensorError) as error:
+            write_bytes(out, save(found._asdict()))
+        except OSError as error:
             raise DataError(
                 f"superpixels are kept in {out.parent}, where nothing can be written ({error}): "
                 f"make room, or set GSAT_CACHE to another folder"
@@ -147,34 +168,67 @@ class Chunk:
             return None
 
 
-def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
-    """The superpixels of every chunk, in order; only what is missing is computed.
+def make_chunk(chunk: dict[str, Any]) -> None:
+    """Make a chunk in a worker.
 
-    A terminal shows the time left.
+    Args:
+        chunk: The fields of a :class:`Chunk`.
     """
-    from rich.console import Console
-    from rich.progress import track
+    Chunk(**chunk).make()
 
+
+def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
+    """Compute the superpixels of every chunk; what is there already is only read.
+
+    Several worker processes share the work (``GSAT_JOBS``). A terminal shows the time left.
+
+    Args:
+        chunks: Which images, and where their superpixels are kept.
+
+    Yields:
+        The superpixels of each chunk, in order.
+
+    Raises:
+        DataError: The images can't be read, the superpixels can't be kept, or a worker died.
+    """
     missing = [chunk for chunk in chunks if chunk.load() is None]
     if missing:
-        # A worker takes a second to start: it has to be worth it.
-        team = max(1, min(jobs(), len(missing) // 2))
-        steps = _in_processes(missing, team) if team > 1 else map(Chunk.make, missing)
-        for _ in track(
-            steps,
-            "superpixels",
-            total=len(missing),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        ):
-            pass
+        bar = Progress("superpixels", counted=False)
+        bar.start(len(missing))
+        try:
+            _make_all(missing, bar)
+        finally:
+            bar.stop()
         _images.cache_clear()
     for chunk in chunks:
         found = chunk.load()
         if found is None:
-            raise DataError(f"{chunk.out} has gone while it was needed; run the same again")
+            raise DataError(f"{chunk.out} disappeared while it was needed; run the same again")
         yield found
+
+
+def _make_all(chunks: Sequence[Chunk], bar: Progress) -> None:
+    """Make chunks here or, where it is worth it, in worker processes."""
+    workers = min(jobs(), len(chunks) // 2)  # a worker takes a second to start
+    if workers <= 1:
+        for chunk in chunks:
+            chunk.make()
+            bar.advance()
+        return
+
+    def on_done(name: str, outcome: Outcome) -> None:
+        if outcome.status == "died":
+            raise DataError(
+                "a process that computes superpixels ended early; run the same again to continue "
+                "where it stopped (GSAT_JOBS=1 needs the least memory)"
+            )
+        if outcome.status != "done":
+            raise DataError(outcome.value)
+        bar.advance()
+
+    function = f"gsat.datasets.sources.superpixels.{make_chunk.__name__}"
+    with WorkerPool(workers) as pool:
+        pool.run({chunk.out: Job(function, asdict(chunk)) for chunk in chunks}, on_done=on_done)
 
 
 def jobs() -> int:
@@ -186,86 +240,3 @@ def jobs() -> int:
     if not given.isdecimal() or int(given) < 1:
         raise DataError(f"GSAT_JOBS is how many worker processes to use, 1 or more, not {given!r}")
     return int(given)
-
-
-class _Worker:
-    """A process that makes one chunk after another, as they come through a pipe."""
-
-    def __init__(self) -> None:
-        own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gsat.datasets.sources.superpixels"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **own},
-            text=True,
-        )
-
-    def make(self, chunk: Chunk) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(asdict(chunk)) + "\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except (BrokenPipeError, ConnectionResetError):
-            answer = ""
-        if not answer:
-            raise DataError(
-                "a process that computes superpixels ended before its time; the same command goes "
-                "on where it stopped (GSAT_JOBS=1 needs the least memory)"
-            )
-        if said := json.loads(answer):
-            raise DataError(said)
-
-    def dismiss(self) -> None:
-        """Wait for the chunk in its hands, which is kept."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def _in_processes(chunks: Sequence[Chunk], team: int) -> Iterator[None]:
-    """Make the chunks in ``team`` worker processes; yields after each."""
-    workers = [_Worker() for _ in range(team)]
-    free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-    for worker in workers:
-        free.put(worker)
-
-    def make(chunk: Chunk) -> None:
-        worker = free.get()
-        try:
-            worker.make(chunk)
-        finally:
-            free.put(worker)
-
-    pool = ThreadPoolExecutor(team)
-    try:
-        for done in as_completed([pool.submit(make, chunk) for chunk in chunks]):
-            done.result()
-            yield
-    finally:
-        pool.shutdown(cancel_futures=True)
-        for worker in workers:
-            worker.dismiss()
-
-
-def _serve() -> None:
-    """The life of a worker: it ends when its pipe does, that is, with the caller."""
-    # Ctrl-C is the caller's; what is in hand is finished and kept.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for line in sys.stdin:
-        said = ""
-        try:
-            Chunk(**json.loads(line)).make()
-        except GSATError as error:
-            said = str(error)
-        sys.stdout.write(json.dumps(said) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    _serve()
