@@ -10,7 +10,7 @@ import pytest
 
 from gsat.launch.progress import Progress
 from gsat.studies import bench_progress as module
-from gsat.studies.bench_progress import Watch
+from gsat.studies.bench_progress import BenchProgress
 from gsat.training.run_directory import RunDirectory
 
 
@@ -49,21 +49,21 @@ def wait_for(bar: Shown, what: Any) -> None:
 def test_time_spent_by_runs_under_way_counts_up_to_what_was_reckoned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_EVERY", 0.01)
+    monkeypatch.setattr(module, "_INTERVAL", 0.01)
     spends(tmp_path, "resumed", 40.0)
     bar = Shown()
     expected = {"resumed": 60.0, "new": 120.0, "quick": 20.0}
-    with Watch(bar, tmp_path, expected, jobs=2) as watch:
+    with BenchProgress(bar, tmp_path, expected, jobs=2) as bench:
         assert bar.seen[0] == (200, 40)
         assert bar.seen[1] == ("about 2 min in all", 0)
         spends(tmp_path, "new", 30.0)
         wait_for(bar, (70, None))
         spends(tmp_path, "resumed", 500.0)  # it takes longer than was thought
         wait_for(bar, (87, None))  # 57 of 60: it has not ended
-        watch.end("quick", "1 of 3: quick")
+        bench.end("quick", "1 of 3: quick")
         assert (107, "1 of 3: quick") in bar.seen
-        watch.end("resumed", "2 of 3: resumed")
-        watch.end("new", "3 of 3: new")
+        bench.end("resumed", "2 of 3: resumed")
+        bench.end("new", "3 of 3: new")
         assert (200, "3 of 3: new") in bar.seen
     assert bar.over
     last = len(bar.seen)
@@ -72,16 +72,19 @@ def test_time_spent_by_runs_under_way_counts_up_to_what_was_reckoned(
 
 
 def test_where_nothing_is_shown_nobody_looks(tmp_path: Path) -> None:
-    with Watch(Shown(visible=False), tmp_path, {"run": 1.0}, jobs=1) as watch:
-        assert not watch._thread.is_alive()
+    with BenchProgress(Shown(visible=False), tmp_path, {"run": 1.0}, jobs=1) as bench:
+        assert not bench._thread.is_alive()
 
 
 def test_it_ends_with_an_error(tmp_path: Path) -> None:
     bar = Shown()
-    with pytest.raises(KeyboardInterrupt), Watch(bar, tmp_path, {"run": 1.0}, jobs=1) as watch:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        BenchProgress(bar, tmp_path, {"run": 1.0}, jobs=1) as bench,
+    ):
         raise KeyboardInterrupt
     assert bar.over
-    assert not watch._thread.is_alive()
+    assert not bench._thread.is_alive()
 
 
 def test_the_real_bar_knows_the_time_left_between_tellings_half_a_minute_apart(

@@ -47,13 +47,13 @@ def test_of_several_graphs_the_latest_count_whatever_was_run() -> None:
 
 def test_lines_of_other_files_are_known_by_recipe_graphs_and_numerics() -> None:
     records = Records([line(MUTAG, 0, data_hash="old"), line(MUTAG, 0, data_hash="new")])
-    assert records.knows(line(MUTAG, 5, data_hash="new"))
+    assert records.matches(line(MUTAG, 5, data_hash="new"))
     for stranger in (
         line(MUTAG, 0, data_hash="old"),
         line(MUTAG, 0, data_hash="new", results_version=RESULTS_VERSION - 1),
         line(Experiment("mutag", "dir"), 0, data_hash="new"),
     ):
-        assert not records.knows(stranger)
+        assert not records.matches(stranger)
 
 
 def test_a_failure_is_a_seed_that_was_tried() -> None:

@@ -13,7 +13,7 @@ from study_harness import failure, line
 import gsat
 from gsat.draw import draw_curves
 from gsat.errors import GSATError, RunError
-from gsat.studies.figures import examples, posthoc_curves, regulariser_curves
+from gsat.studies.figures import draw_run_examples, posthoc_curves, regulariser_curves
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
@@ -155,7 +155,7 @@ def offsets(axes: Any) -> Any:
 
 
 def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
-    figure = examples(runs[:2], tmp_path / "e.png", graphs=[2, 0, 1], truth=True)
+    figure = draw_run_examples(runs[:2], tmp_path / "e.png", graphs=[2, 0, 1], truth=True)
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
     assert len(figure.axes) == 9
     for column in range(3):
@@ -182,12 +182,12 @@ def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
 
 def test_a_flat_explanation_says_so(monkeypatch: pytest.MonkeyPatch, runs: list[Path]) -> None:
     monkeypatch.setattr("gsat.explanation.AT_R", 2.0)
-    said = words(examples(runs[:1], graphs=[0, 1]))
+    said = words(draw_run_examples(runs[:1], graphs=[0, 1]))
     assert sum(word.endswith(", no edge stands out") for word in said) == 2
 
 
 def test_without_numbers_each_class_has_its_turn(runs: list[Path]) -> None:
-    figure = examples(runs[:1], count=4, columns=2)
+    figure = draw_run_examples(runs[:1], count=4, columns=2)
     classes = gsat.load_dataset("ba2motifs", seed=0, graphs=60).store.meta["classes"]
     titles = [word for word in words(figure) if word in classes]
     assert sorted(titles) == sorted([*classes, *classes])
@@ -196,6 +196,6 @@ def test_without_numbers_each_class_has_its_turn(runs: list[Path]) -> None:
 
 def test_examples_are_of_one_split(runs: list[Path]) -> None:
     with pytest.raises(RunError, match="other data, or another split"):
-        examples([runs[0], runs[2]])
+        draw_run_examples([runs[0], runs[2]])
     with pytest.raises(GSATError, match="no run to take examples from"):
-        examples([])
+        draw_run_examples([])

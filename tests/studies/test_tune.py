@@ -16,8 +16,8 @@ from gsat.io import files
 from gsat.launch import local
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
-from gsat.studies.grids import GRIDS, grid_of
-from gsat.studies.tune import Tuned, parse_grid, tune
+from gsat.studies.grids import GRIDS, default_grid, parse_grid
+from gsat.studies.tune import Tuned, tune
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
@@ -44,15 +44,15 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
 
 
 def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelves = []
+    caches = []
 
     def fake(runs: Runs, folder: Path, **how: Any) -> Any:
-        shelves.append(how["pretrained_cache"].relative_to(folder))
+        caches.append(how["pretrained_cache"].relative_to(folder))
         return local.Outcome({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
 
     monkeypatch.setattr(module, "train_each", fake)
     irm(tmp_path)
-    assert shelves == [Path("pretrained")]
+    assert caches == [Path("pretrained")]
 
 
 def ended(accuracy: float | None, loss: float = 1.0, test: float = 0.5, **more: Any) -> Outcome:
@@ -115,6 +115,22 @@ def test_ties_losses_and_failures(
     assert [point.failed for point in tuned.points] == why
 
 
+def test_ties_and_points_without_a_difference_are_reported(planted: Any, tmp_path: Path) -> None:
+    ends = [ended(0.4, 2.0), ended(0.5, 3.0), ended(0.5, 1.0), ended(0.4, 2.0), ended(0.4, 1.0)]
+    planted(lambda recipe: ends[int(recipe.settings.penalty) - 1])
+    tuned = irm(tmp_path, grid={"penalty": [1, 2, 3, 4, 5]})
+    by_penalty = {point.settings["method.irm.penalty"]: point for point in tuned.points}
+    assert tuned.chosen is by_penalty[3.0]
+    assert tuned.ties == [by_penalty[2.0]]
+    assert tuned.identical == [[by_penalty[1.0], by_penalty[4.0]]]
+    assert "ties" not in tuned.record  # the file of tunings has the same format as before
+    planted(lambda recipe: ended(recipe.settings.penalty / 10))
+    clear = irm(tmp_path, grid={"penalty": [1, 2, 3]})
+    assert (clear.ties, clear.identical, clear.duplicates) == ([], [], {})
+    planted(lambda recipe: ended(0.5) if recipe.settings.penalty == 1 else "broke down")
+    assert irm(tmp_path, grid={"penalty": [1, 2, 3]}).identical == []  # failures are no results
+
+
 def test_a_point_of_which_one_seed_failed_is_not_chosen(planted: Any, tmp_path: Path) -> None:
     planted(lambda r: "broke down" if (r.seed, r.settings.penalty) == (1, 2.0) else ended(
         r.settings.penalty / 10))  # fmt: skip
@@ -151,13 +167,18 @@ def test_gnnexplainer_s_metric_holds_for_its_own_grid_alone(
 
 
 @pytest.mark.parametrize("key", GRIDS, ids=str)
-def test_a_method_s_grid_names_its_settings(key: Any, planted: Any, tmp_path: Path) -> None:
+def test_the_default_grid_of_a_method_names_its_settings(
+    key: Any, planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every data set by the recipe alone: some small graphs stand in for the raw files."""
     method, dataset = (key, "spmotif-0.5") if isinstance(key, str) else key
-    grid = grid_of(method, dataset)
+    grid = default_grid(method, dataset)
     assert grid is GRIDS[key]
     planted(lambda _: ended(0.5, explanation_auc=0.5))
-    settings = {"train_per_class": 9} if dataset.startswith("spmotif") else {}
-    tuned = tune(dataset, method, settings=settings, out=tmp_path)
+    data = dataclasses.replace(gsat.load_dataset("ba2motifs", graphs=30), options={})
+    monkeypatch.setattr(module, "load_data", lambda recipe: data)
+    tuned = tune(dataset, method, out=tmp_path)
+    assert tuned.record["dataset"] == dataset
     count = 1
     for values in grid.values.values():
         count *= len(values)
@@ -181,11 +202,13 @@ def test_a_grid_is_written_as_settings_are() -> None:
         parse_grid(["lr=1", "lr=2"])
 
 
-def test_equal_points_are_trained_once(planted: Any, tmp_path: Path) -> None:
+def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) -> None:
     planted(lambda _: ended(0.5))
     tuned = irm(tmp_path, grid={"penalty": [1, 1.0, 2], "lr": [0.1]})
     assert tuned.record["grid"] == {"method.irm.penalty": [1.0, 2.0], "training.lr": [0.1]}
     assert len(tuned.points) == 2
+    assert tuned.duplicates == {"method.irm.penalty": [1.0]}
+    assert irm(tmp_path, grid={"penalty": [1, 2]}).duplicates == {}
 
 
 @pytest.mark.parametrize(
@@ -198,10 +221,10 @@ def test_equal_points_are_trained_once(planted: Any, tmp_path: Path) -> None:
         ({"grid": {}}, "at least one setting"),
         ({"grid": {"penalti": [1]}}, "did you mean 'penalty'"),
         ({"grid": {"penalty": [1, -1]}}, "'penalty': .*greater than or equal to 0"),
-        ({"method": "erm"}, "there is no grid for erm; give one with --grid"),
+        ({"method": "erm"}, "there is no default grid for erm: give the values to try, as grid"),
         ({"metric": "roc_auc"}, "there is no metric 'roc_auc' on ba2motifs"),
-        ({"metric": "explanation_auc"}, "IRM explains nothing"),
-        ({"settings": {"seed": 4}}, "seed 0 is to be tuned with; set no other seed"),
+        ({"metric": "explanation_auc"}, "IRM gives no explanations"),
+        ({"settings": {"seed": 4}}, "tuning uses seed 0, but the recipe sets seed 4"),
     ],
 )
 def test_what_can_not_be_tuned_is_said_before_training(
@@ -220,9 +243,13 @@ def test_data_without_true_explanations_can_not_be_tuned_by_them(
     data = gsat.load_dataset("ba2motifs", graphs=30)
     del data.store.arrays["edge_truth"]
     monkeypatch.setattr(module, "load_data", lambda recipe: data)
-    with pytest.raises(GSATError, match="no true explanations to tune by; choose --metric acc"):
+    with pytest.raises(
+        GSATError, match="no true explanations to tune by; choose another metric, such as acc"
+    ):
         tune("ba2motifs", metric="precision_at_5", settings=SMALL, out=tmp_path)
-    with pytest.raises(GSATError, match="no true explanations by which alone an explainer can be"):
+    with pytest.raises(
+        GSATError, match="no true explanations which an explainer needs to be tuned"
+    ):
         explainers(tmp_path)
 
 
@@ -247,7 +274,7 @@ def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
 
     monkeypatch.setattr(module, "train_each", some)
     record = tmp_path / "tuning.jsonl"
-    with pytest.raises(Interrupted, match="another process is at 1 of 5 runs"):
+    with pytest.raises(Interrupted, match="another process is training 1 of 5 runs"):
         irm(tmp_path, record=record)
     assert not record.exists()
 
@@ -302,7 +329,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return begun
 
 
-def test_a_stopped_tuning_goes_on_and_a_larger_grid_trains_what_is_new(
+def test_a_stopped_tuning_resumes_and_a_larger_grid_trains_only_what_is_new(
     trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grid = {"penalty": [0.1, 1.0, 10.0]}
@@ -327,10 +354,10 @@ def test_a_stopped_tuning_goes_on_and_a_larger_grid_trains_what_is_new(
     assert len(trained) == 2  # the one that was cut short, and the one not begun
     assert first.stat().st_mtime_ns == written
 
-    def told(tuned: Tuned) -> list[Any]:
+    def without_times(tuned: Tuned) -> list[Any]:
         return [{**vars(point), "seconds": 0} for point in tuned.points]
 
-    assert told(again) == told(whole)
+    assert without_times(again) == without_times(whole)
     trained.clear()
     larger = irm(tmp_path, grid={"penalty": [0.01, 0.1, 1.0, 10.0]}, seeds=(0, 1))
     assert len(trained) == 5

@@ -281,7 +281,10 @@ def _say_stability(experiments: list[Experiment], place: BenchFolders) -> None:
 def results(
     file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
     page: Annotated[
-        str, typer.Option(help="results: tables; reproduction: cell by cell; claims: in prose.")
+        str,
+        typer.Option(
+            help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims."
+        ),
     ] = "results",
     write: Annotated[
         Path | None, typer.Option(help="Put it between the result marks of this file.")
