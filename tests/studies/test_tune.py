@@ -1,4 +1,4 @@
-"""Tuning: the best on validation data is chosen, and what is finished is not trained again."""
+"""Tuning: the point that is best on validation data is chosen."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tuning_harness import SMALL, irm
 
 import gsat
-from gsat.errors import GSATError, RecipeError, RunError
-from gsat.io import files
+from gsat.errors import GSATError, RunError
 from gsat.launch import local
-from gsat.launch.progress import Progress
 from gsat.studies import tune as module
-from gsat.studies.grids import GRIDS, default_grid, parse_grid
+from gsat.studies.grids import GRIDS, default_grid
 from gsat.studies.tune import Tuned, tune
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 from reference import one_thread  # noqa: F401
 
-SMALL = {"graphs": 30, "epochs": 3, "hidden": 8, "layers": 1}
 Runs = Mapping[str, Recipe]
 Outcome = dict[str, Any] | str
 
@@ -58,10 +56,6 @@ def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.M
 def ended(accuracy: float | None, loss: float = 1.0, test: float = 0.5, **more: Any) -> Outcome:
     valid = {"accuracy": accuracy, "loss": loss, "explanation_auc": None, **more}
     return {"valid": valid, "test": {"accuracy": test, "loss": test}}
-
-
-def irm(tmp_path: Path, **how: Any) -> Tuned:
-    return tune("ba2motifs", "irm", settings=SMALL, **{"out": tmp_path / "runs", **how})
 
 
 def penalty(tuned: Tuned) -> float:
@@ -186,22 +180,6 @@ def test_the_default_grid_of_a_method_names_its_settings(
     assert [tuple(v) for v in tuned.record["grid"].values()] == list(grid.values.values())
 
 
-def test_a_grid_is_written_as_settings_are() -> None:
-    texts = ["lr=1e-3, 0.1", "attention=edge,node", "r_interval=1,2", 'aggregators=["sum"],["std"]']
-    assert parse_grid(texts) == {
-        "lr": [1e-3, 0.1],
-        "attention": ["edge", "node"],
-        "r_interval": [1, 2],
-        "aggregators": [["sum"], ["std"]],
-    }
-    assert parse_grid(["environments=base"]) == {"environments": ["base"]}
-    for wrong in ("lr", "lr=", "=1,2"):
-        with pytest.raises(RecipeError, match="a grid is written KEY=V1,V2,…"):
-            parse_grid([wrong])
-    with pytest.raises(RecipeError, match="'lr' twice"):
-        parse_grid(["lr=1", "lr=2"])
-
-
 def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) -> None:
     planted(lambda _: ended(0.5))
     tuned = irm(tmp_path, grid={"penalty": [1, 1.0, 2], "lr": [0.1]})
@@ -304,86 +282,3 @@ def test_a_tuning_is_recorded_once_and_the_choice_becomes_a_recipe(
     assert line["chosen"] == {"method.irm.penalty": 0.2, "training.lr": 0.01}
     irm(tmp_path, grid=grid, record=record, seeds=(1,))
     assert [line["seeds"] for line in read_records(record, needs=())] == [[0], [1]]
-
-
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Runs trained in this process, one after the other; the names of those that were begun."""
-    begun: list[str] = []
-
-    def here(runs: Runs, folder: Path, **how: Any) -> Any:
-        results = {}
-        for name, recipe in runs.items():
-            begun.append(name)
-            there = (folder / name / "recipe.toml").exists()
-            run = (
-                gsat.resume(folder / name)
-                if there
-                else gsat.train(recipe, folder / name, checkpoint_seconds=0)
-            )
-            results[name] = run.result
-        return local.Outcome(results)
-
-    monkeypatch.setattr(module, "train_each", here)
-    monkeypatch.setattr(files.os, "fsync", lambda handle: None)
-    return begun
-
-
-def test_a_stopped_tuning_resumes_and_a_larger_grid_trains_only_what_is_new(
-    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grid = {"penalty": [0.1, 1.0, 10.0]}
-    whole = irm(tmp_path / "whole", grid=grid)
-    assert len(trained) == len(set(trained)) == 3
-    epochs = 0
-
-    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
-        nonlocal epochs
-        epochs += 1
-        if epochs == 5:  # in the second run
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "advance", advance)
-        with pytest.raises(KeyboardInterrupt):
-            irm(tmp_path, grid=grid)
-    first = tmp_path / "runs" / trained[0] / "result.json"
-    written = first.stat().st_mtime_ns
-    trained.clear()
-    again = irm(tmp_path, grid=grid)
-    assert len(trained) == 2  # the one that was cut short, and the one not begun
-    assert first.stat().st_mtime_ns == written
-
-    def without_times(tuned: Tuned) -> list[Any]:
-        return [{**vars(point), "seconds": 0} for point in tuned.points]
-
-    assert without_times(again) == without_times(whole)
-    trained.clear()
-    larger = irm(tmp_path, grid={"penalty": [0.01, 0.1, 1.0, 10.0]}, seeds=(0, 1))
-    assert len(trained) == 5
-    assert [point.values[0] for point in larger.points[1:]] == [p.mean for p in whole.points]
-
-
-def test_other_graphs_under_the_same_name_are_trained_anew(
-    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    irm(tmp_path, grid={"penalty": [1.0]})
-    data = dataclasses.replace(gsat.load_dataset("ba2motifs", graphs=30), hash="other")
-    monkeypatch.setattr(module, "load_data", lambda recipe: data)
-    irm(tmp_path, grid={"penalty": [1.0]})
-    assert len(set(trained)) == 2
-
-
-def test_graphs_of_the_user_s_own_are_tuned_by_their_path(
-    trained: list[str], tmp_path: Path
-) -> None:
-    gsat.load_dataset("ba2motifs", graphs=30).store.save(tmp_path / "graphs")
-    settings = {name: value for name, value in SMALL.items() if name != "graphs"}
-    grid = {"info_coef": [0.1, 1.0]}
-    found = [
-        tune(str(tmp_path / "graphs"), grid=grid, settings=settings, seeds=(0, 1), out=tmp_path)
-        for _ in range(2)
-    ]
-    assert len(trained) == 4  # nothing again
-    assert found[0].points == found[1].points
-    assert found[0].record["data_hash"] == found[0].record["recipe"]["data"]["content"]
