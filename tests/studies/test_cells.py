@@ -52,7 +52,7 @@ def test_the_papers_first_table_is_marked_as_printed() -> None:
     ]
 
 
-def test_the_papers_other_tables_are_marked_as_printed_but_for_its_slips() -> None:
+def test_the_papers_other_tables_are_marked_as_printed_except_for_its_slips() -> None:
     """69.72 ± 1.93 and 67.31 ± 1.86 are bold in the paper's second table, though less than one
     deviation above 68.15 and 66.35; 73.61 above 73.52 is not bold in the third."""
     assert emphasised("table2") == [
@@ -78,7 +78,7 @@ def test_no_rule_is_applied_before_its_cells_have_runs() -> None:
     assert emphasise(second, [None, *column[1:]])[6] == Emphasis("bold")
 
 
-def test_of_one_run_no_deviation_is_believed() -> None:
+def test_a_single_run_has_no_deviation() -> None:
     records = Records(
         [
             *(line for row in TABLE1.parts[0].rows if row.method not in ("gsat", "gsat-star")

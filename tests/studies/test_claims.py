@@ -28,7 +28,7 @@ def judge(claim: Any, runs: list[dict[str, Any]], curves: Any = ()) -> str:
     return str(claim.judge(Records(runs), curves).verdict)
 
 
-def test_without_runs_nothing_is_said() -> None:
+def test_without_runs_there_is_no_verdict() -> None:
     for claim in CLAIMS:
         judged = claim.judge(Records([]), [])
         assert (judged.verdict, judged.evidence) == ("no run yet", [])
@@ -38,14 +38,14 @@ def test_without_runs_nothing_is_said() -> None:
             assert name in STUDIES
 
 
-def test_a_verdict_says_of_how_many_cases_it_is() -> None:
+def test_a_verdict_comes_with_the_number_of_cases() -> None:
     whole, without = SUM_PAIRS[0]
     found = SUM.judge(Records(thrice(whole, 0.9) + thrice(without, 0.7)), [])
     assert str(found) == f"**holds** (1 of {len(SUM_PAIRS)})"
     assert str(SUM.judge(Records([]), [])) == f"**no run yet** (0 of {len(SUM_PAIRS)})"
 
 
-def test_seeds_that_might_say_otherwise_leave_a_case_open() -> None:
+def test_missing_or_failed_seeds_leave_a_case_open() -> None:
     whole, without = SUM_PAIRS[0]
     good, low = thrice(whole, 0.9), thrice(without, 0.7)
     for more in (
@@ -62,7 +62,7 @@ def test_seeds_that_might_say_otherwise_leave_a_case_open() -> None:
 
 
 @pytest.mark.parametrize(("best", "verdict"), [(0.7, "holds"), (0.2, "does not hold")])
-def test_the_best_r_decides_and_a_half_done_sweep_says_nothing(best: float, verdict: str) -> None:
+def test_the_best_r_decides_and_half_a_sweep_is_not_judged(best: float, verdict: str) -> None:
     sweep = [Experiment("spmotif-0.5", "gsat", settings=(("r_final", r),)) for r in R_SWEEP]
     aucs = [0.8 if r == best else 0.75 for r in R_SWEEP]
     runs = [run for e, auc in zip(sweep, aucs, strict=True) for run in thrice(e, auc)]
@@ -70,7 +70,7 @@ def test_the_best_r_decides_and_a_half_done_sweep_says_nothing(best: float, verd
     assert judge(ROBUST, runs[1:]) == "no run yet"
 
 
-def test_every_second_r_will_do() -> None:
+def test_every_second_r_is_enough() -> None:
     sweep = {
         r: thrice(Experiment("spmotif-0.5", "gsat", settings=s), r) for r, s in R_SWEEP.items()
     }
@@ -178,7 +178,7 @@ def test_one_r_for_all_may_cost_two_points() -> None:
     assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.90)[1:]) == "no run yet"
 
 
-def test_the_docs_say_what_was_recorded(tmp_path: Path) -> None:
+def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     curves = read_records(ROOT / "results" / "curves.jsonl")
     assert_page(ROOT / "docs" / "claims.md", claims_page(records, curves), tmp_path)

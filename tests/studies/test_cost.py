@@ -17,7 +17,7 @@ def test_time_with_several_jobs_is_that_of_the_last_to_end() -> None:
     assert makespan([1.0, 2.0, 3.0], 2) == 4  # 1 and 3 one after the other, 2 beside
 
 
-def test_time_is_estimated_from_the_same_recipe_or_similar_ones_or_by_rule_of_thumb() -> None:
+def test_time_is_estimated_from_the_same_recipe_or_similar_ones_or_by_rule_of_by_rule() -> None:
     recipe = Experiment("mutag", "gsat").recipe(0)
     half = Experiment("mutag", "gsat", settings=(("epochs", 50),)).recipe(0)
 
@@ -31,11 +31,11 @@ def test_time_is_estimated_from_the_same_recipe_or_similar_ones_or_by_rule_of_th
     costs = CostEstimates([line(recipe, s) for s in (90.0, 100.0, 900.0)])
     assert costs.seconds(recipe) == 100.0
     assert costs.seconds(half) == 50.0
-    thumb = CostEstimates([{"failed": "no time in it"}])
-    assert thumb.seconds(recipe) == pytest.approx(2 * thumb.seconds(half))
-    assert 20 < thumb.seconds(recipe) < 500  # some 90 seconds on one core
+    by_rule = CostEstimates([{"failed": "no time in it"}])
+    assert by_rule.seconds(recipe) == pytest.approx(2 * by_rule.seconds(half))
+    assert 20 < by_rule.seconds(recipe) < 500  # some 90 seconds on one core
     pna = Experiment("spmotif-0.9", "gsat", "pna").recipe(0)
-    assert thumb.seconds(pna) > thumb.seconds(Experiment("spmotif-0.9", "gsat").recipe(0))
+    assert by_rule.seconds(pna) > by_rule.seconds(Experiment("spmotif-0.9", "gsat").recipe(0))
 
 
 @pytest.mark.parametrize(

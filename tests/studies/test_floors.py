@@ -88,12 +88,12 @@ def test_floors_are_no_baselines() -> None:
     baselines = [row for row in part.rows if row.method not in ("gsat", "gsat-star")]
     runs = [line for row in baselines for line in run("mutag", row.method, 0.5)]
     runs += run("mutag", "gsat", 0.6)
-    (alone,) = measure(TABLE1, Records(runs))
-    (beside,) = measure(TABLE1, Records([*runs, *run("mutag", "degree", 0.9)]))
-    assert beside.emphasis == alone.emphasis
-    assert beside.emphasis[5, "mutag"] == Emphasis("bold")
-    assert beside.cells.keys() == alone.cells.keys()
-    assert common_seeds([beside]) == 2
+    (without,) = measure(TABLE1, Records(runs))
+    (with_floor,) = measure(TABLE1, Records([*runs, *run("mutag", "degree", 0.9)]))
+    assert with_floor.emphasis == without.emphasis
+    assert with_floor.emphasis[5, "mutag"] == Emphasis("bold")
+    assert with_floor.cells.keys() == without.cells.keys()
+    assert common_seeds([with_floor]) == 2
     records = [Records(runs), Records([*runs, *run("mutag", "degree", 0.9)])]
     assert claims_page(records[0], []) == claims_page(records[1], [])
     assert reproduction_page(records[0]) == reproduction_page(records[1])

@@ -8,7 +8,7 @@ from gsat.errors import RecipeError
 from gsat.studies.grids import parse_grid
 
 
-def test_a_grid_is_written_as_settings_are() -> None:
+def test_a_grid_is_read_from_texts() -> None:
     texts = ["lr=1e-3, 0.1", "attention=edge,node", "r_interval=1,2", 'aggregators=["sum"],["std"]']
     assert parse_grid(texts) == {
         "lr": [1e-3, 0.1],

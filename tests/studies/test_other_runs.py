@@ -75,7 +75,7 @@ def test_a_regression_has_other_numbers() -> None:
     assert row[3] == "R² 85.00 ± 5.00, MAE 0.50 ± 0.25"
 
 
-def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
+def test_other_recipes_are_other_rows_that_name_what_differs() -> None:
     settings = (("data.undirected", True), ("epochs", 30), ("r_final", 0.5))
     changed = Experiment("spmotif-0.5", "gsat", settings=settings)
     plain, undirected = rows([run(0, 0.7), line(changed, 0, matches_paper="different")])
@@ -86,7 +86,7 @@ def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
     assert undirected[4] == undirected[6] == "–"
 
 
-def test_an_explainer_has_no_before() -> None:
+def test_an_explainer_has_no_value_before_fine_tuning() -> None:
     explainer = Experiment("spmotif-0.5", "graphmask", settings=(("hidden", 32),))
     (row,) = rows([line(explainer, 0, pretrained={"test": {"accuracy": 0.5}})])
     # Nor has a single run a deviation.

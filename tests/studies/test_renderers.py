@@ -71,7 +71,7 @@ def parse(page: str) -> Cells:
     return cells
 
 
-def test_markdown_is_read_as_it_was_meant() -> None:
+def test_markdown_is_parsed_as_intended() -> None:
     text = RENDERERS["markdown"]([TABLE])
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<h3>table0: Figures of 100 % &amp; more</h3>" in html
@@ -91,7 +91,7 @@ def test_markdown_is_read_as_it_was_meant() -> None:
     assert text.endswith("First note_. R² & ° † ‡.\n")
 
 
-def test_a_page_is_whole_and_needs_nothing_else() -> None:
+def test_an_html_page_is_complete_and_loads_no_other_files() -> None:
     page = RENDERERS["html"]([TABLE, TABLE])
     cells = parse(page)
     assert page.startswith("<!DOCTYPE html>")
@@ -156,9 +156,7 @@ def test_text_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_table_too_wide_is_cut_between_columns(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wide_table_is_cut_between_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column that is cut, or lines that drift apart, would be read wrongly."""
     monkeypatch.setenv("COLUMNS", str(width))
     table = STUDIES["table1"]

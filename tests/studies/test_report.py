@@ -43,7 +43,7 @@ def test_nothing_that_went_wrong_is_hidden() -> None:
     assert cell(lines(GSAT, {0: 0.9, 1: None})).startswith("undefined")
 
 
-def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
+def test_seeds_are_given_where_they_are_not_the_common_number() -> None:
     records = [
         *lines(GSAT, {0: 0.9, 1: 0.8}),
         *lines(DIR, {0: 0.9, 1: 0.8}),
@@ -66,7 +66,7 @@ def test_other_data_is_marked_and_the_marks_are_explained() -> None:
     assert "†" not in plain
 
 
-def test_figures_stand_out_by_the_rule_of_the_table() -> None:
+def test_numbers_are_emphasised_by_the_rule_of_the_table() -> None:
     baselines = [
         record
         for row in TABLE1.parts[0].rows[:5]
@@ -88,11 +88,11 @@ def test_parts_have_headings_and_metrics_of_their_own() -> None:
     assert table_rows(below)["GIN + GSAT"][0].startswith("40.00")
 
 
-@pytest.mark.parametrize("style", RENDERERS)
-def test_every_table_can_be_had_in_every_style(style: str) -> None:
+@pytest.mark.parametrize("format_name", RENDERERS)
+def test_every_table_is_rendered_in_every_format(format_name: str) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     for name in ("table1", "table5"):
-        text = render([STUDIES[name]], records, style, statistics=True)
+        text = render([STUDIES[name]], records, format_name, statistics=True)
         title = STUDIES[name].title
         assert title in text
         assert "no run" in text
@@ -100,7 +100,7 @@ def test_every_table_can_be_had_in_every_style(style: str) -> None:
         render([TABLE1], records, "pdf")
 
 
-def test_statistics_follow_if_asked_for() -> None:
+def test_paired_comparisons_follow_if_requested() -> None:
     ours, star = [0.9, 0.95, 0.85, 0.97, 0.9, 0.94], [0.8, 0.96, 0.8, 0.97, 0.7, 0.9]
     theirs = [0.7, 0.9, 0.86, 0.5, 0.6, 0.55]
     records = [*lines(GSAT, dict(enumerate(ours))), *lines(STAR, dict(enumerate(star))),

@@ -72,12 +72,12 @@ def test_a_reason_is_not_given_for_an_ablation_or_where_nothing_is_compared() ->
     assert table6.endswith("| not compared |  |")
 
 
-def test_failures_and_gaps_are_said() -> None:
+def test_failures_and_gaps_are_shown() -> None:
     page = reproduction_page(Records([line(GSAT, 0), line(GSAT, 2), failure(GSAT, 3)]))
     assert "| 70.0 (only seeds 0, 2, 1 failed) |" in page
 
 
-def test_reasons_are_about_cells_that_there_are() -> None:
+def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
     tables = [study for study in STUDIES.values() if isinstance(study, TableStudy)]
     known = {
         *METHODS,
@@ -88,7 +88,7 @@ def test_reasons_are_about_cells_that_there_are() -> None:
     assert {name for key in REASONS for name in key} <= known
 
 
-def test_the_docs_say_what_was_recorded(tmp_path: Path) -> None:
+def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     stable = read_records(ROOT / "results" / "stability.jsonl", needs=("recipe_hash",))
     assert_page(ROOT / "docs" / "reproduction.md", reproduction_page(records, stable), tmp_path)

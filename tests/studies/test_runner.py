@@ -44,7 +44,7 @@ def test_explainers_of_the_same_network_train_it_once(
     assert trained == ["pgexplainer-0", "gnnexplainer-0"]
 
 
-def test_only_what_is_not_recorded_is_run(trained: list[str], folders: BenchFolders) -> None:
+def test_only_unrecorded_runs_are_trained(trained: list[str], folders: BenchFolders) -> None:
     first = make_plan([RunRequest(GSAT, 1)], folders)
     assert (len(first.to_run), first.recorded) == (1, [])
     run_plan(first, folders)

@@ -71,7 +71,7 @@ def test_spearman_is_scipys_with_ties_and_without() -> None:
                 assert spearman(one, two) == pytest.approx(stats.spearmanr(one, two).statistic)
 
 
-def test_nothing_but_ties_has_no_correlation() -> None:
+def test_constant_scores_have_no_correlation() -> None:
     assert spearman([1.0, 1.0], [1.0, 2.0]) is None
     assert spearman([1.0], [1.0]) is None
     assert spearman([], []) is None
@@ -93,7 +93,7 @@ def test_explanations_of_the_same_graphs_are_compared(runs: list[Path]) -> None:
     assert json.loads(json.dumps(found)) == stability(runs[::-1])
 
 
-def test_graphs_that_no_run_has_seen_are_taken_where_there_are_enough(
+def test_graphs_in_no_training_set_are_used_if_there_are_enough(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [gsat.load_dataset("ba2motifs", seed=seed, graphs=100) for seed in (0, 1)]
@@ -144,7 +144,7 @@ def test_what_can_not_be_compared_is_refused(runs: list[Path], tmp_path: Path) -
         stability([tmp_path / "erm-0", tmp_path / "erm-1"])
 
 
-def test_runs_on_graphs_that_are_gone_are_refused(runs: list[Path], tmp_path: Path) -> None:
+def test_runs_on_other_graphs_than_today_are_refused(runs: list[Path], tmp_path: Path) -> None:
     for path in runs[:2]:
         copy = shutil.copytree(path, tmp_path / path.name)
         result = json.loads((copy / "result.json").read_text(encoding="utf-8"))
@@ -177,7 +177,7 @@ def test_flat_explanations_are_left_out_and_counted(
     assert -1 <= found["mean"] <= 1
 
 
-def test_graphs_are_from_the_test_set_and_from_all_over_it() -> None:
+def test_graphs_are_spread_evenly_over_the_test_set() -> None:
     """A store sorted by class and split: the first so many would be one class, of another split."""
 
     def split(train: range, test: range) -> Any:

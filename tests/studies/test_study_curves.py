@@ -69,7 +69,7 @@ def test_a_run_in_one_line(tmp_path: Path) -> None:
     }
 
 
-def test_all_that_gsat_minimises_is_its_loss(tmp_path: Path) -> None:
+def test_the_loss_of_gsat_is_the_total_it_minimises(tmp_path: Path) -> None:
     lines = [epoch("train", 0.5, 0.9, info=0.25, total=0.75)]
     assert read_curves(finished(tmp_path / "run", lines))["phases"]["train"]["loss"] == [0.75]
 

@@ -10,7 +10,7 @@ from gsat.studies.study import PREDICTION, Experiment, TableStudy, parse_rows
 from gsat.studies.tables import L1_SWEEP, R_SWEEP, STUDIES, find_paper_number, find_study
 
 
-def test_the_papers_tables_are_whole() -> None:
+def test_the_papers_tables_are_complete() -> None:
     """Rows times columns, counted by hand in the paper; table 5's top repeats its bottom's runs."""
     cells = {
         s.name: sum(1 for _ in s.cells()) for s in STUDIES.values() if isinstance(s, TableStudy)
@@ -74,7 +74,7 @@ def test_the_sweeps_are_the_papers() -> None:
     assert len(STUDIES["fig-regulariser"].experiments) == 3 * (9 + 6)
 
 
-def test_wrong_names_are_said() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(GSATError, match="no study 'table9': available: table1, "):
         find_study("table9")
     with pytest.raises(GSATError, match="no variant 'x'"):

@@ -41,7 +41,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
     return plant
 
 
-def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_share_the_cache_of_pretrained_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caches = []
 
     def fake(runs: Runs, folder: Path, **how: Any) -> Any:
@@ -143,7 +145,7 @@ def test_a_grid_in_which_nothing_can_be_chosen_is_an_error(planted: Any, tmp_pat
     assert not recipe.exists()
 
 
-def test_gnnexplainer_s_metric_holds_for_its_own_grid_alone(
+def test_the_metric_of_a_default_grid_applies_to_that_grid_only(
     planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With GSAT in its place, for a grid that asks for explanations."""
@@ -190,7 +192,7 @@ def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("options", "message"),
     [
         ({"grid": {"seed": [0, 1]}}, "'seed' can't be tuned"),
         ({"grid": {"graphs": [20, 30]}}, "'data.graphs' can't be tuned"),
@@ -205,12 +207,12 @@ def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) 
         ({"settings": {"seed": 4}}, "tuning uses seed 0, but the recipe sets seed 4"),
     ],
 )
-def test_what_can_not_be_tuned_is_said_before_training(
-    how: dict[str, Any], said: str, planted: Any, tmp_path: Path
+def test_what_can_not_be_tuned_is_refused_before_training(
+    options: dict[str, Any], message: str, planted: Any, tmp_path: Path
 ) -> None:
     planted(lambda _: pytest.fail("nothing may be trained"))
-    with pytest.raises(GSATError, match=said) as caught:
-        tune("ba2motifs", **{"method": "irm", "settings": SMALL, "out": tmp_path, **how})
+    with pytest.raises(GSATError, match=message) as caught:
+        tune("ba2motifs", **{"method": "irm", "settings": SMALL, "out": tmp_path, **options})
     assert "\n" not in str(caught.value)
 
 
@@ -243,7 +245,7 @@ def test_explainers_are_chosen_by_their_explanations(planted: Any, tmp_path: Pat
     assert tuned.chosen.settings == {"method.pgexplainer.size": 1.0}
 
 
-def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
+def test_nothing_is_chosen_while_another_process_trains_some_of_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def some(runs: Runs, folder: Path, **how: Any) -> Any:
@@ -275,7 +277,7 @@ def test_a_tuning_is_recorded_once_and_the_choice_becomes_a_recipe(
     )
     used = make_recipe("ba2motifs", method="irm", file=recipe, settings=SMALL)
     assert used.hash() == tuned.chosen.recipe_hash
-    assert make_recipe("ba2motifs", file=recipe).training.lr != 0.01  # chosen for IRM alone
+    assert make_recipe("ba2motifs", file=recipe).training.lr != 0.01  # chosen for IRM only
     (line,) = read_records(record, needs=())
     assert line == json.loads(json.dumps(tuned.record))
     assert line["grid"] == {"method.irm.penalty": [0.1, 0.2], "training.lr": [0.02, 0.01]}

@@ -89,7 +89,7 @@ def test_a_stopped_tuning_resumes_and_a_larger_grid_trains_only_what_is_new(
     written = first.stat().st_mtime_ns
     trained.clear()
     again = irm(tmp_path, grid=GRID)
-    assert len(trained) == 2  # the one that was cut short, and the one not begun
+    assert len(trained) == 2  # the interrupted run, and the one not started
     assert first.stat().st_mtime_ns == written
 
     assert without_times(again) == without_times(whole)
@@ -99,7 +99,7 @@ def test_a_stopped_tuning_resumes_and_a_larger_grid_trains_only_what_is_new(
     assert [point.values[0] for point in larger.points[1:]] == [p.mean for p in whole.points]
 
 
-def test_other_graphs_under_the_same_name_are_trained_anew(
+def test_other_graphs_under_the_same_name_are_trained_again(
     trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     irm(tmp_path, grid={"penalty": [1.0]})

@@ -51,7 +51,7 @@ def test_a_recorded_run_is_trained_again_and_compared(recorded: Path, tmp_path: 
         verify(record | {"recipe_hash": "0" * 16}, tmp_path / "fourth")
 
 
-def test_as_many_threads_are_taken_as_the_run_had(
+def test_a_run_is_verified_with_its_recorded_number_of_threads(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record: dict[str, Any] = verifiable(recorded)[0]

@@ -1,6 +1,6 @@
 """The paper's claims in prose, and what recorded runs show about each.
 
-A claim is judged by recorded runs alone, by a rule that is printed beside it. Where runs are
+A claim is judged by recorded runs only, by a rule that is printed beside it. Where runs are
 missing, there is no verdict.
 """
 

@@ -20,7 +20,7 @@ def format_method(method: str, backbone: str) -> str:
 
 
 def format_mean_std(mean: float, std: float | None, count: int = 2) -> str:
-    """Mean and standard deviation; a single run, or an unknown deviation, has the mean alone.
+    """Mean and standard deviation; a single run, or an unknown deviation, has the mean only.
 
     Example:
         >>> format_mean_std(98.434, 1.19), format_mean_std(98.434, 0.0, count=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from gsat.errors import GSATError
@@ -66,14 +66,19 @@ class Experiment:
             settings={**_PAPER_SETTINGS.get(self.dataset, {}), **own},
         )
 
-    @cached_property
+    @property
     def hash(self) -> str:
         """Hash of the recipe without its seed, by which recorded runs are found."""
-        return self.recipe(0).hash()
+        return _recipe_hash(self)
 
     def __str__(self) -> str:
         changed = "".join(f" {key}={value}" for key, value in self.settings)
         return f"{self.dataset} {self.backbone} {self.method}{changed}"
+
+
+@cache  # rows make their experiments again and again
+def _recipe_hash(experiment: Experiment) -> str:
+    return experiment.recipe(0).hash()
 
 
 @dataclass(frozen=True)

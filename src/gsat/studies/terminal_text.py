@@ -62,8 +62,8 @@ def _ours(cell: PrintedCell) -> str:
 
 def _lines(row: Sequence[PrintedCell]) -> list[list[str]]:
     """The lines of each cell: ours and, where any cell has them, the paper's and the difference."""
-    first, *others = row
-    cells = [[_ours(cell), cell.paper, cell.difference] for cell in others]
+    first, *rest = row
+    cells = [[_ours(cell), cell.paper, cell.difference] for cell in rest]
     used = max((n for cell in cells for n, part in enumerate(cell) if part), default=0)
     label = [_ours(first), "  paper", "  difference"]
     return [label[: used + 1], *(cell[: used + 1] for cell in cells)]
