@@ -54,7 +54,8 @@ bench: $(DEV)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 results: $(DEV)
-	$(BIN)/gsat results --write README.md
+	$(BIN)/gsat results --page results --write docs/results.md
+	$(BIN)/gsat results --page headlines --write README.md
 	$(BIN)/gsat results --page claims --write docs/claims.md
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
 

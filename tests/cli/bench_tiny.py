@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from gsat.studies import study, tables
-from gsat.studies.study import Figure, Part, Row, Table, Variant
+from gsat.studies.study import FigureStudy, TablePart, TableRow, TableStudy, Variant
 
 SMALL = {"graphs": 40, "hidden": 8, "layers": 1, "batch_size": 16, "r_interval": 1}
 VARIANTS = {"short": 13, "long": 60}
@@ -15,10 +15,10 @@ def add() -> None:
     """Put the studies ``tiny`` and ``tiny-curves`` among those of the paper."""
     for name, epochs in VARIANTS.items():
         study.VARIANTS[name] = Variant(f"-{name}", {**SMALL, "epochs": epochs})  # type: ignore[index]
-    rows = tuple(Row("gsat", "gin", name, {"houses": (80.0, 2.0)}) for name in VARIANTS)
-    part = Part("explanation_auc", rows)
-    table = Table("tiny", "A tiny table", ("houses",), (part,))
-    curves = Figure("tiny-curves", "Tiny curves", table.experiments, needs="curves")
+    rows = tuple(TableRow("gsat", "gin", name, {"houses": (80.0, 2.0)}) for name in VARIANTS)
+    part = TablePart("explanation_auc", rows)
+    table = TableStudy("tiny", "A tiny table", ("houses",), (part,))
+    curves = FigureStudy("tiny-curves", "Tiny curves", table.experiments, needs="curves")
     for made in (table, curves):
         tables.STUDIES[made.name] = made  # type: ignore[index]
 

@@ -17,9 +17,8 @@ import pytest
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.bench import parse_time
-from gsat.errors import GSATError, Interrupted
-from gsat.launch.pool import PoolResult
-from gsat.studies import runner
+from gsat.errors import GSATError
+from gsat.studies import plan, runner
 from gsat.studies import verify as verifying
 from gsat.studies.tables import STUDIES
 from gsat.training.results import read_records
@@ -109,15 +108,15 @@ def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.Monkey
 def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float | None] = []
 
-    def slow(*args: Any, **how: Any) -> runner.Plan:
+    def slow(*args: Any, **how: Any) -> plan.RunPlan:
         time.sleep(0.3)
-        return runner.Plan()
+        return plan.RunPlan()
 
     def ask(*args: Any, budget: float | None, **how: Any) -> PoolResult:
         asked.append(budget)
         return PoolResult()
 
-    monkeypatch.setattr(runner, "make_plan", slow)
+    monkeypatch.setattr(plan, "make_plan", slow)
     monkeypatch.setattr(runner, "run_plan", ask)
     succeed("bench", "tiny", "--budget", "60s", "--quiet")
     assert asked[0] is not None
@@ -232,7 +231,7 @@ def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
 def test_wrong_wishes_are_refused_in_one_line() -> None:
     for wish, said in (
         (("table9",), "there is no study 'table9'"),
-        (("table1", "--only", "dataset=x"), "--only dataset=x: there is none in this study"),
+        (("table1", "--only", "dataset=x"), "there is no dataset 'x' in this study"),
         (("table1", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m, not 'soon'"),
         (("table1", "--html", "--latex"), "--html and --latex can't both be had"),
         (("table1", "--engine", "slurm"), "--engine is local or ray, not 'slurm'"),
@@ -312,15 +311,16 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
 
 @pytest.mark.usefixtures("_tiny")
 def test_explanations_of_seeds_are_compared_where_their_runs_are(tmp_path: Path) -> None:
-    from gsat.studies.runner import Place, Wanted, make_plan
+    from gsat.studies.bench_folders import BenchFolders
+    from gsat.studies.plan import RunRequest, make_plan
     from gsat.training.train import train
 
     command = ("bench", "tiny", "--show", "--stability")
     refusal = gsat(*command)
     assert refusal.code == 2
     assert "no two finished runs of one recipe in runs/bench to compare" in refusal.err
-    place = Place(tmp_path / "runs" / "bench", tmp_path / "results" / "runs.jsonl")
-    for run in make_plan([Wanted(STUDIES["tiny"].experiments[0], 2)], place).left:
+    place = BenchFolders(tmp_path / "runs" / "bench", tmp_path / "results" / "runs.jsonl")
+    for run in make_plan([RunRequest(STUDIES["tiny"].experiments[0], 2)], place).to_run:
         train(run.recipe, place.runs / run.name)
     for _ in range(2):
         said = succeed(*command).lines[-1]

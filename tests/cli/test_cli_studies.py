@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_harness import finish, gsat, refuse, start, succeed
+from cli_harness import gsat, refuse, succeed
 
 from gsat.launch.pool import PoolResult
 from gsat.methods import METHODS
@@ -83,28 +81,13 @@ def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
     assert "line 1, is not JSON" in refuse(*TUNE, "--record", record)
 
 
-@pytest.mark.medium
-def test_a_killed_tuning_goes_on(tmp_path: Path) -> None:
-    """Killed when its first point is finished: that one is kept, the others are trained."""
-    out, record = tmp_path / "runs", tmp_path / "tuning.jsonl"
-    command = (
-        *TUNE, "--grid", "penalty=0.1,1,10", "--epochs", 40, "--out", out, "--record", record
-    )  # fmt: skip
-    process = start(*command)
-    deadline = time.monotonic() + 120
-    while not (done := list(out.rglob("result.json"))):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert finish(process).code == -signal.SIGKILL
-    assert not record.exists()
-    written = {file: file.stat().st_mtime_ns for file in done}
-    said = finish(start(*command, "--json"))
-    assert (said.code, said.err) == (0, "")
-    assert {file: file.stat().st_mtime_ns for file in done} == written
-    line = json.loads(said.out)
+@pytest.mark.usefixtures("_planted")
+def test_a_tuning_is_printed_as_it_is_recorded(tmp_path: Path) -> None:
+    """That a killed one resumes is tested in tests/studies/test_tune_resume.py."""
+    record = tmp_path / "tuning.jsonl"
+    command = (*TUNE, "--grid", "penalty=0.1,1,10", "--out", tmp_path / "runs", "--record", record)
+    line = json.loads(succeed(*command, "--json").out)
     assert line == json.loads(record.read_text())
     values = {point["settings"]["method.irm.penalty"]: point["mean"] for point in line["points"]}
-    assert list(values) == [0.1, 1.0, 10.0]
-    assert values[line["chosen"]["method.irm.penalty"]] == max(values.values())
+    assert values == {0.1: 0.025, 1.0: 0.25, 10.0: None}
+    assert line["chosen"] == {"method.irm.penalty": 1.0}

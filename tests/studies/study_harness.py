@@ -1,4 +1,4 @@
-"""Lines as recorded runs write them, with made-up figures."""
+"""Records as runs write them, with made-up numbers, and small trained runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsat.studies.report import write_between_marks
+from gsat.studies.pages import write_between_marks
 from gsat.studies.study import Experiment
 from gsat.training.train import RESULTS_VERSION
+
+# Small enough to be trained in a test.
+SMALL = (("graphs", 30), ("epochs", 2), ("hidden", 8), ("layers", 1))
+GSAT = Experiment("houses", "gsat", settings=SMALL)
+ERM = Experiment("houses", "erm", settings=SMALL)
 
 
 def line(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any]:
@@ -30,7 +35,7 @@ def line(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any
 
 
 def failure(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any]:
-    """A run that failed: it has no figures, and does not know what data it would have had."""
+    """The record of a run that failed: it has no metrics."""
     failed = line(experiment, seed, failed="it broke", **changed)
     del failed["test"], failed["matches_paper"]
     return failed
@@ -50,3 +55,13 @@ def assert_page(page: Path, generated: str, scratch: Path) -> None:
     copy.write_text(shown, encoding="utf-8")
     write_between_marks(copy, generated)
     assert copy.read_text(encoding="utf-8") == shown, "run: make results"
+
+
+def table_rows(text: str) -> dict[str, list[str]]:
+    """The first table of a Markdown text, by the first cell of each line."""
+    found: dict[str, list[str]] = {}
+    for row in text.splitlines():
+        if row.startswith("|"):
+            name, *cells = (cell.strip() for cell in row.strip("|").split(" | "))
+            found.setdefault(name, cells)
+    return found

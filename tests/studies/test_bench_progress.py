@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.progress
 
 from gsat.launch.progress import Progress
 from gsat.studies import bench_progress as module
-from gsat.studies.bench_progress import Watch
+from gsat.studies.bench_progress import BenchProgress
 from gsat.training.run_directory import RunDirectory
 
 
@@ -46,55 +48,57 @@ def wait_for(bar: Shown, what: Any) -> None:
         time.sleep(0.01)
 
 
-def test_time_spent_by_runs_under_way_counts_up_to_what_was_reckoned(
+def test_running_runs_count_the_time_they_spent_up_to_what_was_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_EVERY", 0.01)
+    monkeypatch.setattr(module, "_INTERVAL", 0.01)
     spends(tmp_path, "resumed", 40.0)
     bar = Shown()
     expected = {"resumed": 60.0, "new": 120.0, "quick": 20.0}
-    with Watch(bar, tmp_path, expected, jobs=2) as watch:
+    with BenchProgress(bar, tmp_path, expected, jobs=2) as bench:
         assert bar.seen[0] == (200, 40)
         assert bar.seen[1] == ("about 2 min in all", 0)
         spends(tmp_path, "new", 30.0)
         wait_for(bar, (70, None))
         spends(tmp_path, "resumed", 500.0)  # it takes longer than was thought
         wait_for(bar, (87, None))  # 57 of 60: it has not ended
-        watch.end("quick", "1 of 3: quick")
+        bench.end("quick", "1 of 3: quick")
         assert (107, "1 of 3: quick") in bar.seen
-        watch.end("resumed", "2 of 3: resumed")
-        watch.end("new", "3 of 3: new")
+        bench.end("resumed", "2 of 3: resumed")
+        bench.end("new", "3 of 3: new")
         assert (200, "3 of 3: new") in bar.seen
     assert bar.over
     last = len(bar.seen)
     time.sleep(0.05)
-    assert len(bar.seen) == last  # nobody looks any more
+    assert len(bar.seen) == last  # the thread has ended
 
 
-def test_where_nothing_is_shown_nobody_looks(tmp_path: Path) -> None:
-    with Watch(Shown(visible=False), tmp_path, {"run": 1.0}, jobs=1) as watch:
-        assert not watch._thread.is_alive()
+def test_a_hidden_bar_starts_no_thread(tmp_path: Path) -> None:
+    with BenchProgress(Shown(visible=False), tmp_path, {"run": 1.0}, jobs=1) as bench:
+        assert not bench._thread.is_alive()
 
 
-def test_it_ends_with_an_error(tmp_path: Path) -> None:
+def test_the_bar_is_removed_after_an_error(tmp_path: Path) -> None:
     bar = Shown()
-    with pytest.raises(KeyboardInterrupt), Watch(bar, tmp_path, {"run": 1.0}, jobs=1) as watch:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        BenchProgress(bar, tmp_path, {"run": 1.0}, jobs=1) as bench,
+    ):
         raise KeyboardInterrupt
     assert bar.over
-    assert not watch._thread.is_alive()
+    assert not bench._thread.is_alive()
 
 
-def test_the_real_bar_knows_the_time_left_between_tellings_half_a_minute_apart(
+def test_the_time_left_is_known_between_updates_half_a_minute_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Steps of unlike size come seldom; rich would have forgotten them by then."""
+    """Large steps are rare; by default, rich would have forgotten the last one by then."""
     now = [0.0]
+    with_clock = functools.partial(rich.progress.Progress, get_time=lambda: now[0])
+    monkeypatch.setattr(rich.progress, "Progress", with_clock)
     bar = Progress("runs", counted=False)
     bar.visible = True
     bar.start(100)
-    monkeypatch.setattr(bar._bar, "get_time", lambda: now[0])
-    monkeypatch.setattr(bar._bar.tasks[0], "_get_time", lambda: now[0])
-    bar._bar.reset(bar._task, total=100, completed=0, status="")
     try:
         for done in (10, 20, 30):
             now[0] += 35.0

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from study_harness import failure, line, lines
 
-from gsat.studies.cells import FAR, Emphasis, common_seeds, measure, row_name, stand_out
+from gsat.studies.cells import (
+    FAR_ABOVE,
+    Emphasis,
+    common_seeds,
+    emphasise,
+    measure,
+    row_name,
+)
 from gsat.studies.records import Records
-from gsat.studies.study import Experiment, Table
+from gsat.studies.study import Experiment, TableStudy
 from gsat.studies.tables import STUDIES
 
 TABLE1 = STUDIES["table1"]
@@ -21,11 +28,11 @@ def emphasised(name: str) -> list[str]:
     """The paper's own numbers of a table with one part, by our rules: a letter per cell; b is bold,
     d bold with a dagger, u underlined."""
     table = STUDIES[name]
-    assert isinstance(table, Table)
+    assert isinstance(table, TableStudy)
     (part,) = table.parts
-    letters = {("", ""): ".", ("underline", ""): "u", ("bold", ""): "b", ("bold", FAR): "d"}
+    letters = {("", ""): ".", ("underline", ""): "u", ("bold", ""): "b", ("bold", FAR_ABOVE): "d"}
     columns = [
-        [letters[e.how, e.sign] for e in stand_out(part, [row.paper[c] for row in part.rows])]
+        [letters[e.style, e.sign] for e in emphasise(part, [row.paper[c] for row in part.rows])]
         for c in table.columns
     ]
     return ["".join(row) for row in zip(*columns, strict=True)]
@@ -45,7 +52,7 @@ def test_the_papers_first_table_is_marked_as_printed() -> None:
     ]
 
 
-def test_the_papers_other_tables_are_marked_as_printed_but_for_its_slips() -> None:
+def test_the_papers_other_tables_are_marked_as_printed_except_for_its_slips() -> None:
     """69.72 ± 1.93 and 67.31 ± 1.86 are bold in the paper's second table, though less than one
     deviation above 68.15 and 66.35; 73.61 above 73.52 is not bold in the third."""
     assert emphasised("table2") == [
@@ -60,18 +67,18 @@ def test_the_papers_other_tables_are_marked_as_printed_but_for_its_slips() -> No
 def test_no_rule_is_applied_before_its_cells_have_runs() -> None:
     (part,) = TABLE1.parts
     column = [row.paper["mutag"] for row in part.rows]
-    assert stand_out(part, column)[5] == Emphasis("bold", FAR)
+    assert emphasise(part, column)[5] == Emphasis("bold", FAR_ABOVE)
     without = [None, *column[1:]]
-    assert stand_out(part, without) == [Emphasis()] * 9
+    assert emphasise(part, without) == [Emphasis()] * 9
     (second,) = STUDIES["table2"].parts
     column = [row.paper["mnist75sp"] for row in second.rows]
-    assert stand_out(second, column)[3] == Emphasis("bold")
-    assert stand_out(second, [None, *column[1:]])[3] == Emphasis()
+    assert emphasise(second, column)[3] == Emphasis("bold")
+    assert emphasise(second, [None, *column[1:]])[3] == Emphasis()
     # The other network has its own line to be compared with.
-    assert stand_out(second, [None, *column[1:]])[6] == Emphasis("bold")
+    assert emphasise(second, [None, *column[1:]])[6] == Emphasis("bold")
 
 
-def test_of_one_run_no_deviation_is_believed() -> None:
+def test_a_single_run_has_no_deviation() -> None:
     records = Records(
         [
             *(line for row in TABLE1.parts[0].rows if row.method not in ("gsat", "gsat-star")
@@ -79,15 +86,15 @@ def test_of_one_run_no_deviation_is_believed() -> None:
             *lines(GSAT, {0: 0.99}),
         ]
     )  # fmt: skip
-    (sheet,) = measure(TABLE1, records)
-    assert sheet.emphasis[5, "mutag"] == Emphasis("bold")
-    assert sheet.cells[5, "mutag"].difference is None
+    (part,) = measure(TABLE1, records)
+    assert part.emphasis[5, "mutag"] == Emphasis("bold")
+    assert part.cells[5, "mutag"].difference is None
 
 
 def test_the_difference_is_in_standard_errors_of_both() -> None:
     aucs = [0.97, 0.99, 0.995]
-    (sheet,) = measure(TABLE1, Records(lines(GSAT, dict(enumerate(aucs)))))
-    cell = sheet.cells[5, "mutag"]
+    (part,) = measure(TABLE1, Records(lines(GSAT, dict(enumerate(aucs)))))
+    cell = part.cells[5, "mutag"]
     assert cell.ours == pytest.approx((100 * np.mean(aucs), 100 * np.std(aucs)))
     # The paper's deviation is of the population of its ten seeds.
     papers = 0.51 * math.sqrt(10 / 9) / math.sqrt(10)
@@ -98,9 +105,9 @@ def test_the_difference_is_in_standard_errors_of_both() -> None:
 
 
 def test_the_paper_has_five_seeds_of_ib_subgraph() -> None:
-    (sheet,) = measure(TABLE1, Records([]))
-    seeds = {row.method: sheet.cells[i, "mutag"].papers_seeds
-             for i, row in enumerate(sheet.part.rows)}  # fmt: skip
+    (part,) = measure(TABLE1, Records([]))
+    seeds = {row.method: part.cells[i, "mutag"].paper_seeds
+             for i, row in enumerate(part.part.rows)}  # fmt: skip
     assert {method for method, count in seeds.items() if count == 5} == {"ib-subgraph"}
     assert {count for method, count in seeds.items() if method != "ib-subgraph"} == {10}
 
@@ -108,22 +115,22 @@ def test_the_paper_has_five_seeds_of_ib_subgraph() -> None:
 def test_no_difference_without_a_published_deviation() -> None:
     table = STUDIES["table6"]
     explainer = Experiment("mutag", "gnnexplainer")
-    (sheet,) = measure(table, Records(lines(explainer, {0: 0.7, 1: 0.8})))
-    assert sheet.cells[0, "mutag"].ours == pytest.approx((75.0, 5.0))
-    assert sheet.cells[0, "mutag"].difference is None
+    (part,) = measure(table, Records(lines(explainer, {0: 0.7, 1: 0.8})))
+    assert part.cells[0, "mutag"].ours == pytest.approx((75.0, 5.0))
+    assert part.cells[0, "mutag"].difference is None
 
 
 def test_an_undefined_seed_makes_the_cell_undefined() -> None:
-    (sheet,) = measure(TABLE1, Records(lines(GSAT, {0: 0.9, 1: None})))
-    assert sheet.cells[5, "mutag"].ours is None
+    (part,) = measure(TABLE1, Records(lines(GSAT, {0: 0.9, 1: None})))
+    assert part.cells[5, "mutag"].ours is None
 
 
 def test_data_other_than_the_papers_is_marked() -> None:
     for matches, mark in (("yes", ""), ("rebuilt", "°"), ("different", "†")):
-        (sheet,) = measure(TABLE1, Records([line(GSAT, 0, matches_paper=matches)]))
-        assert sheet.cells[5, "mutag"].mark == mark
-    (sheet,) = measure(TABLE1, Records([failure(GSAT, 0)]))
-    assert sheet.cells[5, "mutag"].mark == ""
+        (part,) = measure(TABLE1, Records([line(GSAT, 0, matches_paper=matches)]))
+        assert part.cells[5, "mutag"].data_mark == mark
+    (part,) = measure(TABLE1, Records([failure(GSAT, 0)]))
+    assert part.cells[5, "mutag"].data_mark == ""
 
 
 def test_the_common_number_of_seeds_is_that_of_most_cells() -> None:

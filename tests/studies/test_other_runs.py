@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from study_harness import failure, line
 
-from gsat.studies.other_runs import COLUMNS, other_runs
+from gsat.studies.other_runs import COLUMNS, other_runs_table
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
@@ -19,8 +19,8 @@ SHORT = Experiment("spmotif-0.5", "gsat", settings=(("epochs", 30),))
 
 def rows(records: list[dict[str, Any]]) -> list[list[str]]:
     """The texts of the table."""
-    grid = other_runs(Records(records))
-    return [] if grid is None else [[cell.main for cell in row] for row in grid.rows]
+    table = other_runs_table(Records(records))
+    return [] if table is None else [[cell.main for cell in row] for row in table.rows]
 
 
 def run(seed: int, auc: float | None, accuracy: float = 0.5, **changed: Any) -> dict[str, Any]:
@@ -45,10 +45,10 @@ def test_a_row_holds_mean_and_population_deviation_beside_the_paper() -> None:
 
 
 def test_what_a_study_shows_is_not_shown_again() -> None:
-    assert other_runs(Records([line(Experiment("spmotif-0.5", "gsat"), 0)])) is None
+    assert other_runs_table(Records([line(Experiment("spmotif-0.5", "gsat"), 0)])) is None
     # Also not what only a figure shows.
     swept = Experiment("spmotif-0.5", "gsat", settings=(("r_final", 0.3),))
-    assert other_runs(Records([line(swept, 0)])) is None
+    assert other_runs_table(Records([line(swept, 0)])) is None
 
 
 def test_fine_tuning_is_shown_beside_what_it_started_from() -> None:
@@ -75,7 +75,7 @@ def test_a_regression_has_other_numbers() -> None:
     assert row[3] == "R² 85.00 ± 5.00, MAE 0.50 ± 0.25"
 
 
-def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
+def test_other_recipes_are_other_rows_that_name_what_differs() -> None:
     settings = (("data.undirected", True), ("epochs", 30), ("r_final", 0.5))
     changed = Experiment("spmotif-0.5", "gsat", settings=settings)
     plain, undirected = rows([run(0, 0.7), line(changed, 0, matches_paper="different")])
@@ -86,7 +86,7 @@ def test_other_recipes_are_other_rows_and_say_what_differs() -> None:
     assert undirected[4] == undirected[6] == "–"
 
 
-def test_an_explainer_has_no_before() -> None:
+def test_an_explainer_has_no_value_before_fine_tuning() -> None:
     explainer = Experiment("spmotif-0.5", "graphmask", settings=(("hidden", 32),))
     (row,) = rows([line(explainer, 0, pretrained={"test": {"accuracy": 0.5}})])
     # Nor has a single run a deviation.
@@ -110,8 +110,8 @@ def test_a_seed_recorded_twice_counts_once() -> None:
 
 
 def test_data_at_a_path_is_shown_by_its_file_and_split() -> None:
-    told = {"task": "binary", "content": "0123", "split": "kfold", "fold": 3}
-    recipe = make_recipe("/data/toy.jsonl", settings=told)
+    inferred = {"task": "binary", "content": "0123", "split": "kfold", "fold": 3}
+    recipe = make_recipe("/data/toy.jsonl", settings=inferred)
     own = run(0, 0.7, dataset="/data/toy.jsonl", recipe=recipe.tables(), recipe_hash=recipe.hash())
     (row,) = rows([own | {"matches_paper": "different"}])
     assert row[0].startswith("toy.jsonl (split=kfold, fold=3)")

@@ -23,14 +23,14 @@ def test_runs_are_found_by_seed() -> None:
     assert {recipe for recipe, _ in records.items()} == {MUTAG.hash, other.hash}
 
 
-def test_stale_lines_and_trainings_over_several_processes_are_left_out() -> None:
+def test_records_of_other_versions_or_of_several_processes_are_left_out() -> None:
     stale = line(MUTAG, 0, results_version=RESULTS_VERSION - 1)
     shared = line(MUTAG, 1, processes=2)
     assert Records([stale, shared]).of(MUTAG).seeds == []
     assert Records([line(MUTAG, 0, processes=1)]).of(MUTAG).seeds == [0]
 
 
-def test_of_several_graphs_the_latest_count_whatever_was_run() -> None:
+def test_where_graphs_changed_only_runs_on_the_latest_count() -> None:
     other = Experiment("mutag", "dir")
     old = [line(MUTAG, seed, data_hash="old") for seed in (0, 1, 2)]
     new = line(MUTAG, 0, data_hash="new")
@@ -45,15 +45,15 @@ def test_of_several_graphs_the_latest_count_whatever_was_run() -> None:
     assert Records([*old, line(split, 0, data_hash="new")]).of(MUTAG).seeds == []
 
 
-def test_lines_of_other_files_are_known_by_recipe_graphs_and_numerics() -> None:
+def test_records_of_other_files_match_by_recipe_graphs_and_version() -> None:
     records = Records([line(MUTAG, 0, data_hash="old"), line(MUTAG, 0, data_hash="new")])
-    assert records.knows(line(MUTAG, 5, data_hash="new"))
+    assert records.matches(line(MUTAG, 5, data_hash="new"))
     for stranger in (
         line(MUTAG, 0, data_hash="old"),
         line(MUTAG, 0, data_hash="new", results_version=RESULTS_VERSION - 1),
         line(Experiment("mutag", "dir"), 0, data_hash="new"),
     ):
-        assert not records.knows(stranger)
+        assert not records.matches(stranger)
 
 
 def test_a_failure_is_a_seed_that_was_tried() -> None:
@@ -64,12 +64,12 @@ def test_a_failure_is_a_seed_that_was_tried() -> None:
     assert list(runs.values("accuracy")) == [0]
 
 
-def test_a_success_takes_the_place_of_a_failure_before_it() -> None:
+def test_a_success_replaces_an_earlier_failure() -> None:
     runs = Records([failure(MUTAG, 0), line(MUTAG, 0), failure(MUTAG, 1)]).of(MUTAG)
     assert (sorted(runs.done), sorted(runs.failed)) == ([0], [1])
 
 
-def test_a_failure_is_of_its_graphs_too() -> None:
+def test_a_failure_belongs_to_its_graphs() -> None:
     failed = failure(MUTAG, 0, data_hash="new")
     runs = Records([line(MUTAG, 0, data_hash="old"), failed]).of(MUTAG)
     assert (list(runs.done), list(runs.failed), runs.data_hash) == ([], [0], "new")

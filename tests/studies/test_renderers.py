@@ -1,4 +1,4 @@
-"""Every style says the same, and says it well-formed."""
+"""Every render_one says the same, and says it well-formed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ import pytest
 from markdown_it import MarkdownIt
 from study_harness import lines
 
+from gsat.studies.printed import PrintedCell, PrintedTable
 from gsat.studies.records import Records
-from gsat.studies.renderers import STYLES, Grid, Shown
+from gsat.studies.renderers import RENDERERS
 from gsat.studies.report import render
-from gsat.studies.study import Experiment, Table
+from gsat.studies.study import Experiment, TableStudy
 from gsat.studies.tables import STUDIES
 
-GRID = Grid(
+TABLE = PrintedTable(
     "Figures of 100 % & more",
     ("", "a_b", "c<d"),
     (
         "Upper part",
-        (Shown("GIN + GSAT*"),
-         Shown("98.43", "bold", "‡", " ± 1.19° (3)", "98.74 ± 0.55", "−0.7 se"),
-         Shown("no run", "none", paper="67.35 ± 3.29")),
+        (PrintedCell("GIN + GSAT*"),
+         PrintedCell("98.43", "bold", "‡", " ± 1.19° (3)", "98.74 ± 0.55", "−0.7 se"),
+         PrintedCell("no run", "missing", paper="67.35 ± 3.29")),
         "Lower part",
-        (Shown("β=0"), Shown("92.00", "underline", "", " ± 0.10†", "93.00"), Shown("x|y")),
+        (PrintedCell("β=0"),
+         PrintedCell("92.00", "underline", "", " ± 0.10†", "93.00"),
+         PrintedCell("x|y")),
     ),
     ("First note_.", "R² & ° † ‡."),
     "table0",
@@ -68,8 +71,8 @@ def parse(page: str) -> Cells:
     return cells
 
 
-def test_markdown_is_read_as_it_was_meant() -> None:
-    text = STYLES["markdown"]([GRID])
+def test_markdown_is_parsed_as_intended() -> None:
+    text = RENDERERS["markdown"]([TABLE])
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<h3>table0: Figures of 100 % &amp; more</h3>" in html
     assert "<strong>98.43</strong>‡ ± 1.19° (3)" in html
@@ -88,8 +91,8 @@ def test_markdown_is_read_as_it_was_meant() -> None:
     assert text.endswith("First note_. R² & ° † ‡.\n")
 
 
-def test_a_page_is_whole_and_needs_nothing_else() -> None:
-    page = STYLES["html"]([GRID, GRID])
+def test_an_html_page_is_complete_and_loads_no_other_files() -> None:
+    page = RENDERERS["html"]([TABLE, TABLE])
     cells = parse(page)
     assert page.startswith("<!DOCTYPE html>")
     assert cells.links == []
@@ -114,7 +117,7 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_latex_is_balanced_and_escaped() -> None:
-    tex = STYLES["latex"]([GRID])
+    tex = RENDERERS["latex"]([TABLE])
     assert tex.isascii()
     body = re.sub(r"(?m)^%.*\n", "", tex)
     environments: list[str] = []
@@ -143,7 +146,7 @@ def test_latex_is_balanced_and_escaped() -> None:
 
 def test_text_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    text = STYLES["text"]([GRID])
+    text = RENDERERS["text"]([TABLE])
     lines = [[part.strip() for part in line.split("│")[1:-1]] for line in text.splitlines()]
     assert ["GIN + GSAT*", "*98.43*‡ ± 1.19° (3)", "no run"] in lines
     assert ["paper", "98.74 ± 0.55", "67.35 ± 3.29"] in lines
@@ -153,13 +156,11 @@ def test_text_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_table_too_wide_is_cut_between_columns(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wide_table_is_cut_between_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column that is cut, or lines that drift apart, would be read wrongly."""
     monkeypatch.setenv("COLUMNS", str(width))
     table = STUDIES["table1"]
-    assert isinstance(table, Table)
+    assert isinstance(table, TableStudy)
     runs = [
         line for column in table.columns for line in lines(Experiment(column, "gsat"), {0: 0.987})
     ]
@@ -182,7 +183,11 @@ def test_a_table_too_wide_is_cut_between_columns(
 
 
 def test_a_plain_table_has_no_second_lines() -> None:
-    plain = Grid("T", ("", "p"), ((Shown("a"), Shown("1")), (Shown("b"), Shown("2"))))
-    assert "paper" not in "".join(style([plain]) for style in STYLES.values())
-    assert STYLES["markdown"]([plain]) == "### T\n\n|  | p |\n| --- | --- |\n| a | 1 |\n| b | 2 |\n"
-    assert "Bold" not in STYLES["text"]([plain])
+    plain = PrintedTable(
+        "T", ("", "p"), ((PrintedCell("a"), PrintedCell("1")), (PrintedCell("b"), PrintedCell("2")))
+    )
+    assert "paper" not in "".join(render_one([plain]) for render_one in RENDERERS.values())
+    assert (
+        RENDERERS["markdown"]([plain]) == "### T\n\n|  | p |\n| --- | --- |\n| a | 1 |\n| b | 2 |\n"
+    )
+    assert "Bold" not in RENDERERS["text"]([plain])

@@ -1,4 +1,4 @@
-"""A study's table from recorded runs, and that the README shows what was recorded."""
+"""The paper's tables with recorded runs beside the paper's numbers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from study_harness import assert_page, failure, line, lines
+from study_harness import failure, line, lines, table_rows
 
 from gsat.errors import GSATError
 from gsat.studies.records import Records
-from gsat.studies.renderers import STYLES
-from gsat.studies.report import render, results_section, write_between_marks
+from gsat.studies.renderers import RENDERERS
+from gsat.studies.report import render
 from gsat.studies.study import Experiment
 from gsat.studies.tables import STUDIES
 
@@ -21,16 +21,6 @@ ROOT = Path(__file__).parents[2]
 TABLE1 = STUDIES["table1"]
 GSAT, STAR = Experiment("mutag", "gsat"), Experiment("mutag", "gsat-star")
 DIR = Experiment("mutag", "dir")
-
-
-def table_rows(text: str) -> dict[str, list[str]]:
-    """The first table of a Markdown text, by the first cell of each line."""
-    found: dict[str, list[str]] = {}
-    for row in text.splitlines():
-        if row.startswith("|"):
-            name, *cells = (cell.strip() for cell in row.strip("|").split(" | "))
-            found.setdefault(name, cells)
-    return found
 
 
 def cell(records: list[dict[str, Any]], row: str = "GIN + GSAT") -> str:
@@ -53,7 +43,7 @@ def test_nothing_that_went_wrong_is_hidden() -> None:
     assert cell(lines(GSAT, {0: 0.9, 1: None})).startswith("undefined")
 
 
-def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
+def test_seeds_are_given_where_they_are_not_the_common_number() -> None:
     records = [
         *lines(GSAT, {0: 0.9, 1: 0.8}),
         *lines(DIR, {0: 0.9, 1: 0.8}),
@@ -61,7 +51,7 @@ def test_seeds_are_said_where_they_are_not_the_common_number() -> None:
     ]
     assert cell(records).startswith("85.00 ± 5.00<br>")
     assert cell(records, "GIN + GSAT*").startswith("90.00 (1)<br>")
-    assert "Seeds 0 to 1 unless" in render([TABLE1], Records(records), "markdown")
+    assert "Seeds 0 to 1, unless" in render([TABLE1], Records(records), "markdown")
 
 
 def test_other_data_is_marked_and_the_marks_are_explained() -> None:
@@ -69,14 +59,14 @@ def test_other_data_is_marked_and_the_marks_are_explained() -> None:
     text = render([TABLE1], Records(records), "markdown")
     assert cell(records).startswith("70.00°<br>")
     assert cell(records, "GIN + DIR").startswith("70.00†<br>")
-    assert "° the graphs are made again" in text
-    assert "† not the paper's data" in text
+    assert "° graphs generated again" in text
+    assert "† other data, or another split" in text
     plain = render([TABLE1], Records([line(GSAT, 0)]), "markdown")
     assert "°" not in plain
     assert "†" not in plain
 
 
-def test_figures_stand_out_by_the_rule_of_the_table() -> None:
+def test_numbers_are_emphasised_by_the_rule_of_the_table() -> None:
     baselines = [
         record
         for row in TABLE1.parts[0].rows[:5]
@@ -98,19 +88,19 @@ def test_parts_have_headings_and_metrics_of_their_own() -> None:
     assert table_rows(below)["GIN + GSAT"][0].startswith("40.00")
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_every_table_can_be_had_in_every_style(style: str) -> None:
+@pytest.mark.parametrize("format_name", RENDERERS)
+def test_every_table_is_rendered_in_every_format(format_name: str) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     for name in ("table1", "table5"):
-        text = render([STUDIES[name]], records, style, statistics=True)
+        text = render([STUDIES[name]], records, format_name, statistics=True)
         title = STUDIES[name].title
         assert title in text
         assert "no run" in text
-    with pytest.raises(GSATError, match="no style 'pdf': there are text, markdown, html, latex"):
+    with pytest.raises(GSATError, match="no format 'pdf': available: text, markdown, html, latex"):
         render([TABLE1], records, "pdf")
 
 
-def test_statistics_follow_if_asked_for() -> None:
+def test_paired_comparisons_follow_if_requested() -> None:
     ours, star = [0.9, 0.95, 0.85, 0.97, 0.9, 0.94], [0.8, 0.96, 0.8, 0.97, 0.7, 0.9]
     theirs = [0.7, 0.9, 0.86, 0.5, 0.6, 0.55]
     records = [*lines(GSAT, dict(enumerate(ours))), *lines(STAR, dict(enumerate(star))),
@@ -151,42 +141,3 @@ def test_ablations_are_compared_with_gsat() -> None:
     assert "| *spmotif-0.5, Prediction* |" in text
     assert "GIN + GSAT against GIN + GSAT-β=0" in text
     assert "against GIN + GSAT-NoStoch" not in text
-
-
-def test_the_section_has_every_table_with_a_run_then_the_others() -> None:
-    short = Experiment("mutag", "gsat", settings=(("epochs", 5),))
-    section = results_section(Records([*lines(GSAT, {0: 0.9}), *lines(short, {0: 0.8})]))
-    headings = [row for row in section.splitlines() if row.startswith("### ")]
-    assert [heading.split(":")[0] for heading in headings] == [
-        "### table1", "### table6", "### Other recorded runs"
-    ]  # fmt: skip
-    # What has no run at all is named, not shown.
-    assert table_rows(section)[""] == ["mutag"]
-    assert "GIN + DIR" not in table_rows(section)
-    assert "No run yet: ba2motifs, mnist75sp, " in section
-    assert "GIN + DIR, " in section
-    assert section.count("° the graphs are made again") == 1
-    assert results_section(Records([])) == "Nothing has been recorded yet.\n"
-
-
-def test_a_table_of_failures_alone_is_in_the_section() -> None:
-    section = results_section(Records([failure(GSAT, 0)]))
-    assert table_rows(section)["GIN + GSAT"] == ["1 failed<br><sub>paper 99.60 ± 0.51</sub>"]
-
-
-def test_the_table_goes_between_the_marks(tmp_path: Path) -> None:
-    file = tmp_path / "page.md"
-    file.write_text("a\n<!-- results:begin -->\nold\n<!-- results:end -->\nb\n", encoding="utf-8")
-    write_between_marks(file, "new\n")
-    write_between_marks(file, "new\n")
-    assert file.read_text(encoding="utf-8") == (
-        "a\n<!-- results:begin -->\n\nnew\n\n<!-- results:end -->\nb\n"
-    )
-    (tmp_path / "bare.md").write_text("nothing", encoding="utf-8")
-    with pytest.raises(GSATError, match="marks"):
-        write_between_marks(tmp_path / "bare.md", "new\n")
-
-
-def test_the_readme_shows_what_was_recorded(tmp_path: Path) -> None:
-    section = results_section(Records.read(ROOT / "results" / "runs.jsonl"))
-    assert_page(ROOT / "README.md", section, tmp_path)

@@ -1,4 +1,4 @@
-"""What is said of a cell beside the paper's."""
+"""What is verdicts of a cell beside the paper's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from study_harness import assert_page, failure, line, lines
 
 from gsat.methods import METHODS
-from gsat.studies.cells import NETWORKS, measure
+from gsat.studies.cells import measure
+from gsat.studies.formatting import BACKBONE_TITLES
 from gsat.studies.records import Records
-from gsat.studies.reproduction import WHY, reproduction_page, verdict, why
-from gsat.studies.study import Experiment, Row, Table
+from gsat.studies.reproduction import REASONS, find_reason, reproduction_page, verdict
+from gsat.studies.study import Experiment, TableRow, TableStudy
 from gsat.studies.tables import STUDIES
 from gsat.training.results import read_records
 from gsat.training.train import RESULTS_VERSION
@@ -21,17 +22,17 @@ GSAT = Experiment("mutag", "gsat")  # the paper: 99.60 ± 0.51
 
 
 def test_a_cell_is_judged_by_welchs_test() -> None:
-    def said(aucs: dict[int, float]) -> str:
-        (sheet,) = measure(STUDIES["table1"], Records(lines(GSAT, aucs)))
-        (cell,) = [c for c in sheet.cells.values() if c.values]
+    def verdicts(aucs: dict[int, float]) -> str:
+        (part,) = measure(STUDIES["table1"], Records(lines(GSAT, aucs)))
+        (cell,) = [c for c in part.cells.values() if c.values]
         return verdict(cell)
 
-    assert said({0: 0.994, 1: 0.998}) == "reproduced"
-    assert said({0: 0.90, 1: 0.91, 2: 0.92}) == "worse"
-    assert said({0: 0.90, 1: 0.96}) == "unclear"  # two seeds far apart say little
-    assert said({0: 1.0, 1: 0.9999}) == "better"
-    assert said({0: 0.99}) == "in range"
-    assert said({0: 0.90}) == "below"
+    assert verdicts({0: 0.994, 1: 0.998}) == "reproduced"
+    assert verdicts({0: 0.90, 1: 0.91, 2: 0.92}) == "worse"
+    assert verdicts({0: 0.90, 1: 0.96}) == "unclear"  # two seeds far apart say little
+    assert verdicts({0: 1.0, 1: 0.9999}) == "better"
+    assert verdicts({0: 0.99}) == "in range"
+    assert verdicts({0: 0.90}) == "below"
     page = reproduction_page(Records(lines(GSAT, {0: 0.90})))
     assert "| mutag | GIN + GSAT | explanation auc | 90.0 (1) | 99.6 | -9.6 | below |" in page
 
@@ -56,38 +57,38 @@ def test_of_several_comparisons_of_seeds_the_largest_is_shown() -> None:
 def test_a_reason_is_given_for_the_metric_that_it_explains() -> None:
     page = reproduction_page(Records(lines(Experiment("spmotif-0.9", "gsat"), {0: 0.1, 1: 0.11})))
     rows = [row for row in page.splitlines() if row.startswith("| spmotif-0.9 | GIN + GSAT |")]
-    said = {row.split(" | ")[2]: row.split(" | ")[-1] for row in rows if "| worse |" in row}
-    assert "test graphs are 3.5 times as large" in said["prediction"]
-    assert "test graphs" not in said["explanation auc"]
+    verdicts = {row.split(" | ")[2]: row.split(" | ")[-1] for row in rows if "| worse |" in row}
+    assert "test graphs are 3.5 times as large" in verdicts["prediction"]
+    assert "test graphs" not in verdicts["explanation auc"]
 
 
 def test_a_reason_is_not_given_for_an_ablation_or_where_nothing_is_compared() -> None:
-    plain, ablation = Row("gsat", "gin"), Row("gsat", "gin", "beta0")
-    assert why(plain, "spmotif-0.9", "prediction")
-    assert not why(ablation, "spmotif-0.9", "prediction")
+    plain, ablation = TableRow("gsat", "gin"), TableRow("gsat", "gin", "beta0")
+    assert find_reason(plain, "spmotif-0.9", "prediction")
+    assert not find_reason(ablation, "spmotif-0.9", "prediction")
     page = reproduction_page(Records(lines(Experiment("mutag", "pgexplainer"), {0: 0.9, 1: 0.91})))
     table1, table6 = (row for row in page.splitlines() if row.startswith("| mutag | GIN + PGE"))
     assert "| better | 100 epochs" in table1
     assert table6.endswith("| not compared |  |")
 
 
-def test_failures_and_gaps_are_said() -> None:
+def test_failures_and_gaps_are_shown() -> None:
     page = reproduction_page(Records([line(GSAT, 0), line(GSAT, 2), failure(GSAT, 3)]))
     assert "| 70.0 (only seeds 0, 2, 1 failed) |" in page
 
 
-def test_reasons_are_about_cells_that_there_are() -> None:
-    tables = [study for study in STUDIES.values() if isinstance(study, Table)]
+def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
+    tables = [study for study in STUDIES.values() if isinstance(study, TableStudy)]
     known = {
         *METHODS,
-        *NETWORKS,
+        *BACKBONE_TITLES,
         *(dataset for table in tables for dataset in table.columns),
         *(part.metric for table in tables for part in table.parts),
     }
-    assert {name for key in WHY for name in key} <= known
+    assert {name for key in REASONS for name in key} <= known
 
 
-def test_the_docs_say_what_was_recorded(tmp_path: Path) -> None:
+def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     stable = read_records(ROOT / "results" / "stability.jsonl", needs=("recipe_hash",))
     assert_page(ROOT / "docs" / "reproduction.md", reproduction_page(records, stable), tmp_path)

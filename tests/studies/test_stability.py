@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import json
 import math
@@ -19,7 +18,6 @@ from scipy import stats
 import gsat
 from gsat.errors import GSATError
 from gsat.studies import stability as module
-from gsat.studies import statistics
 from gsat.studies.stability import _same_graphs, spearman, stability
 from gsat.training.recipe import make_recipe
 
@@ -62,11 +60,6 @@ def expected(runs: list[Path], graphs: gsat.GraphStore) -> list[float]:
     return pairs
 
 
-def test_doctests() -> None:
-    assert doctest.testmod(module).failed == 0
-    assert doctest.testmod(statistics).failed == 0
-
-
 def test_spearman_is_scipys_with_ties_and_without() -> None:
     draw = np.random.default_rng(0)
     for size, levels in itertools.product((2, 5, 40), (3, 1000)):
@@ -78,7 +71,7 @@ def test_spearman_is_scipys_with_ties_and_without() -> None:
                 assert spearman(one, two) == pytest.approx(stats.spearmanr(one, two).statistic)
 
 
-def test_nothing_but_ties_has_no_correlation() -> None:
+def test_constant_scores_have_no_correlation() -> None:
     assert spearman([1.0, 1.0], [1.0, 2.0]) is None
     assert spearman([1.0], [1.0]) is None
     assert spearman([], []) is None
@@ -100,14 +93,14 @@ def test_explanations_of_the_same_graphs_are_compared(runs: list[Path]) -> None:
     assert json.loads(json.dumps(found)) == stability(runs[::-1])
 
 
-def test_graphs_that_no_run_has_seen_are_taken_where_there_are_enough(
+def test_graphs_in_no_training_set_are_used_if_there_are_enough(
     runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [gsat.load_dataset("ba2motifs", seed=seed, graphs=100) for seed in (0, 1)]
     seen = {int(row) for loaded in data for row in loaded.splits["train"]}
     unseen = [row for row in range(100) if row not in seen]
     assert len(unseen) > 1
-    monkeypatch.setattr(module, "ENOUGH", len(unseen))
+    monkeypatch.setattr(module, "MIN_GRAPHS", len(unseen))
     found = stability(runs[:2])
     assert (found["graphs"], found["explained"]) == (len(unseen), "graphs in no training set")
     assert found["mean"] == pytest.approx(
@@ -115,7 +108,7 @@ def test_graphs_that_no_run_has_seen_are_taken_where_there_are_enough(
     )
     assert found["std"] is None
     assert stability(runs[:2], limit=1)["graphs"] == 1
-    monkeypatch.setattr(module, "ENOUGH", len(unseen) + 1)
+    monkeypatch.setattr(module, "MIN_GRAPHS", len(unseen) + 1)
     assert stability(runs[:2])["explained"] == "test graphs of seed 0"
     assert stability(runs[:2], limit=3)["graphs"] == 3
 
@@ -126,7 +119,7 @@ def test_directed_graphs_count_every_edge() -> None:
     store = gsat.GraphStore.from_arrays(
         node_ptr=[0, 3, 6], edge_ptr=[0, 6, 8], edge_index=np.hstack([both, [[2, 1], [1, 0]]])
     )
-    first, second = module._once(store)
+    first, second = module._single_direction(store)
     assert len(first) == 3
     assert {frozenset(pair) for pair in np.array(both)[:, first].T.tolist()} == {
         frozenset(pair) for pair in ((0, 1), (1, 2), (0, 2))
@@ -135,21 +128,23 @@ def test_directed_graphs_count_every_edge() -> None:
 
 
 def test_what_can_not_be_compared_is_refused(runs: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match="two runs or more were needed to compare, not 1"):
+    with pytest.raises(GSATError, match="a comparison needs at least two runs, not 1"):
         stability(runs[:1])
-    with pytest.raises(GSATError, match=r"runs of different seeds were needed, not of \[0, 0\]"):
+    with pytest.raises(
+        GSATError, match=r"a comparison needs runs of different seeds, not \[0, 0\]"
+    ):
         stability([runs[0], runs[0]])
     gsat.train(make_recipe("ba2motifs", seed=1, settings={**SMALL, "lr": 0.1}), tmp_path / "other")
-    with pytest.raises(GSATError, match="by their seed alone"):
+    with pytest.raises(GSATError, match="by their seed only"):
         stability([runs[0], tmp_path / "other"])
     for seed in (0, 1):
         plain = make_recipe("ba2motifs", method="erm", seed=seed, settings=SMALL)
         gsat.train(plain, tmp_path / f"erm-{seed}")
-    with pytest.raises(GSATError, match="explains nothing"):
+    with pytest.raises(GSATError, match="gives no explanations"):
         stability([tmp_path / "erm-0", tmp_path / "erm-1"])
 
 
-def test_runs_on_graphs_that_are_gone_are_refused(runs: list[Path], tmp_path: Path) -> None:
+def test_runs_on_other_graphs_than_today_are_refused(runs: list[Path], tmp_path: Path) -> None:
     for path in runs[:2]:
         copy = shutil.copytree(path, tmp_path / path.name)
         result = json.loads((copy / "result.json").read_text(encoding="utf-8"))
@@ -182,7 +177,7 @@ def test_flat_explanations_are_left_out_and_counted(
     assert -1 <= found["mean"] <= 1
 
 
-def test_graphs_are_from_the_test_set_and_from_all_over_it() -> None:
+def test_graphs_are_spread_evenly_over_the_test_set() -> None:
     """A store sorted by class and split: the first so many would be one class, of another split."""
 
     def split(train: range, test: range) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from gsat.studies.statistics import deviation_ratio, holm, paired
+from gsat.studies.statistics import compare_paired, deviation_ratio, holm
 
 
 def t_test(gaps: np.ndarray) -> float:
@@ -43,7 +43,7 @@ def values() -> tuple[dict[int, float], dict[int, float]]:
 def test_the_difference_over_seeds(values: tuple[dict[int, float], dict[int, float]]) -> None:
     first, second = values
     gaps = np.array([first[s] - second[s] for s in range(8)])
-    found = paired(first, second)
+    found = compare_paired(first, second)
     assert found is not None
     assert found.n == 8
     assert found.difference == pytest.approx(gaps.mean())
@@ -57,18 +57,18 @@ def test_only_seeds_that_both_have_are_compared(
 ) -> None:
     first, second = values
     few = {seed: second[seed] for seed in (1, 3, 4)}
-    found = paired(first, few | {99: 0.0})
+    found = compare_paired(first, few | {99: 0.0})
     assert found is not None
     assert found.n == 3
     assert found.difference == pytest.approx(np.mean([first[s] - second[s] for s in (1, 3, 4)]))
     assert found.wilcoxon is None
-    assert paired(first, {99: 0.0}) is None
+    assert compare_paired(first, {99: 0.0}) is None
 
 
 def test_wilcoxon_needs_six_seeds(values: tuple[dict[int, float], dict[int, float]]) -> None:
     first, second = values
-    six = paired(first, {s: second[s] for s in range(6)})
-    five = paired(first, {s: second[s] for s in range(5)})
+    six = compare_paired(first, {s: second[s] for s in range(6)})
+    five = compare_paired(first, {s: second[s] for s in range(5)})
     assert six is not None
     assert six.wilcoxon is not None
     assert five is not None
@@ -76,11 +76,11 @@ def test_wilcoxon_needs_six_seeds(values: tuple[dict[int, float], dict[int, floa
 
 
 def test_what_is_not_defined_is_none() -> None:
-    one = paired({0: 1.0}, {0: 0.5})
+    one = compare_paired({0: 1.0}, {0: 0.5})
     assert one is not None
     assert (one.n, one.difference) == (1, 0.5)
     assert one.error is one.p is one.wilcoxon is one.ratio is None
-    same = paired(dict.fromkeys(range(8), 1.0), dict.fromkeys(range(8), 1.0))
+    same = compare_paired(dict.fromkeys(range(8), 1.0), dict.fromkeys(range(8), 1.0))
     assert same is not None
     assert (same.difference, same.error) == (0.0, 0.0)
     assert same.p is same.wilcoxon is same.ratio is None

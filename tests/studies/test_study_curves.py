@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gsat.errors import RunError
-from gsat.studies.curves import compress, record_curves
+from gsat.studies.curves import read_curves, record_curves
 from gsat.training.recipe import make_recipe
 from gsat.training.results import IDENTITY, read_records
 from gsat.training.run_directory import RunDirectory
@@ -51,7 +51,7 @@ def test_a_run_in_one_line(tmp_path: Path) -> None:
         epoch("explain", 2.0, 0.98765432, explanation_auc=0.5),
         epoch("explain", 1e-9 / 3, None, explanation_auc=0.25),
     ]
-    found = compress(finished(tmp_path / "run", lines, "graphmask", seed=3))
+    found = read_curves(finished(tmp_path / "run", lines, "graphmask", seed=3))
     assert {key: found[key] for key in ("dataset", "method", "backbone", "seed")} == {
         "dataset": "ba2motifs",
         "method": "graphmask",
@@ -69,9 +69,9 @@ def test_a_run_in_one_line(tmp_path: Path) -> None:
     }
 
 
-def test_all_that_gsat_minimises_is_its_loss(tmp_path: Path) -> None:
+def test_the_loss_of_gsat_is_the_total_it_minimises(tmp_path: Path) -> None:
     lines = [epoch("train", 0.5, 0.9, info=0.25, total=0.75)]
-    assert compress(finished(tmp_path / "run", lines))["phases"]["train"]["loss"] == [0.75]
+    assert read_curves(finished(tmp_path / "run", lines))["phases"]["train"]["loss"] == [0.75]
 
 
 def test_a_run_is_written_once(tmp_path: Path) -> None:
@@ -83,11 +83,11 @@ def test_a_run_is_written_once(tmp_path: Path) -> None:
 
 def test_runs_that_have_no_curves(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run"):
-        compress(tmp_path)
+        read_curves(tmp_path)
     run = finished(tmp_path / "run", [epoch("train", 1, 0.5)])
     (run / "metrics.jsonl").write_text("{")
-    with pytest.raises(RunError, match="and train the run again"):
-        compress(run)
+    with pytest.raises(RunError, match="the run has to be made again"):
+        read_curves(run)
     (run / "result.json").unlink()
     with pytest.raises(RunError, match="is not finished"):
-        compress(run)
+        read_curves(run)

@@ -13,7 +13,7 @@ from study_harness import failure, line
 import gsat
 from gsat.draw import draw_curves
 from gsat.errors import GSATError, RunError
-from gsat.studies.figures import examples, posthoc_curves, regulariser_curves
+from gsat.studies.figures import draw_run_examples, posthoc_curves, regulariser_curves
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
@@ -155,7 +155,7 @@ def offsets(axes: Any) -> Any:
 
 
 def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
-    figure = examples(runs[:2], tmp_path / "e.png", graphs=[2, 0, 1], truth=True)
+    figure = draw_run_examples(runs[:2], tmp_path / "e.png", graphs=[2, 0, 1], truth=True)
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
     assert len(figure.axes) == 9
     for column in range(3):
@@ -163,9 +163,9 @@ def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
         assert (places[0] == places[1]).all()
         assert (places[0] == places[2]).all()
     data = gsat.load_dataset("ba2motifs", seed=0, graphs=60)
-    said = words(figure)
-    assert [w for w in said if w in ("truth", "GSAT")] == ["truth", "GSAT", "GSAT"]
-    captions = [w for w in said if w.startswith("AUC")]
+    texts = words(figure)
+    assert [w for w in texts if w in ("truth", "GSAT")] == ["truth", "GSAT", "GSAT"]
+    captions = [w for w in texts if w.startswith("AUC")]
     expected = []
     for run in runs[:2]:
         for e in gsat.load(run).explain(data.test.select([2, 0, 1])):
@@ -174,20 +174,22 @@ def test_runs_side_by_side(runs: list[Path], tmp_path: Path) -> None:
             expected.append(area + ", no edge stands out" * alike)
     assert captions == expected
     classes = data.store.meta["classes"]
-    assert said[:3] == [classes[int(data.test[i].y)] for i in (2, 0, 1)]
+    assert texts[:3] == [classes[int(data.test[i].y)] for i in (2, 0, 1)]
     # The row of the truth: what is true is dark, the rest faint.
     edges = next(c for c in figure.axes[0].collections if c.get_gid() == "edges")
     assert len(np.unique(edges.get_colors()[:, 3].round(6))) == 2
 
 
-def test_a_flat_explanation_says_so(monkeypatch: pytest.MonkeyPatch, runs: list[Path]) -> None:
+def test_a_flat_explanation_has_a_caption(
+    monkeypatch: pytest.MonkeyPatch, runs: list[Path]
+) -> None:
     monkeypatch.setattr("gsat.explanation.AT_R", 2.0)
-    said = words(examples(runs[:1], graphs=[0, 1]))
-    assert sum(word.endswith(", no edge stands out") for word in said) == 2
+    texts = words(draw_run_examples(runs[:1], graphs=[0, 1]))
+    assert sum(word.endswith(", no edge stands out") for word in texts) == 2
 
 
-def test_without_numbers_each_class_has_its_turn(runs: list[Path]) -> None:
-    figure = examples(runs[:1], count=4, columns=2)
+def test_by_default_the_first_graphs_of_each_class_are_drawn(runs: list[Path]) -> None:
+    figure = draw_run_examples(runs[:1], count=4, columns=2)
     classes = gsat.load_dataset("ba2motifs", seed=0, graphs=60).store.meta["classes"]
     titles = [word for word in words(figure) if word in classes]
     assert sorted(titles) == sorted([*classes, *classes])
@@ -196,6 +198,6 @@ def test_without_numbers_each_class_has_its_turn(runs: list[Path]) -> None:
 
 def test_examples_are_of_one_split(runs: list[Path]) -> None:
     with pytest.raises(RunError, match="other data, or another split"):
-        examples([runs[0], runs[2]])
+        draw_run_examples([runs[0], runs[2]])
     with pytest.raises(GSATError, match="no run to take examples from"):
-        examples([])
+        draw_run_examples([])

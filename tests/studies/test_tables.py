@@ -6,13 +6,15 @@ import pytest
 
 from gsat.datasets.registry import find_source
 from gsat.errors import GSATError
-from gsat.studies.study import PREDICTION, Experiment, Table, parse_rows
-from gsat.studies.tables import L1_SWEEP, R_SWEEP, STUDIES, find_study, papers_cell
+from gsat.studies.study import PREDICTION, Experiment, TableStudy, parse_rows
+from gsat.studies.tables import L1_SWEEP, R_SWEEP, STUDIES, find_paper_number, find_study
 
 
-def test_the_papers_tables_are_whole() -> None:
+def test_the_papers_tables_are_complete() -> None:
     """Rows times columns, counted by hand in the paper; table 5's top repeats its bottom's runs."""
-    cells = {s.name: sum(1 for _ in s.cells()) for s in STUDIES.values() if isinstance(s, Table)}
+    cells = {
+        s.name: sum(1 for _ in s.cells()) for s in STUDIES.values() if isinstance(s, TableStudy)
+    }
     assert cells == {
         "table1": 9 * 6, "table2": 8 * 6, "table3": 3 * 5, "table4": 6 * 3, "table5": 9 * 3,
         "table6": 4 * 2, "table7": 4 * 3, "table8": 9 * 3,
@@ -48,11 +50,11 @@ def test_studies_use_the_papers_own_graphs() -> None:
 
 
 def test_the_paper_is_quoted_by_method_network_data_and_metric() -> None:
-    assert papers_cell("gsat", "gin", "ba2motifs", "explanation_auc") == (98.74, 0.55)
-    assert papers_cell("gsat", "gin", "spmotif-0.5", "explanation_auc") == (78.45, 3.12)
-    assert papers_cell("gsat-star", "pna", "ogbg-molhiv", PREDICTION) == (80.67, 0.95)
-    assert papers_cell("gsat", "leconv", "spmotif-0.9", "precision_at_5") == (41.6, 8.1)
-    assert papers_cell("gsat", "leconv", "spmotif-0.9", "explanation_auc") is None
+    assert find_paper_number("gsat", "gin", "ba2motifs", "explanation_auc") == (98.74, 0.55)
+    assert find_paper_number("gsat", "gin", "spmotif-0.5", "explanation_auc") == (78.45, 3.12)
+    assert find_paper_number("gsat-star", "pna", "ogbg-molhiv", PREDICTION) == (80.67, 0.95)
+    assert find_paper_number("gsat", "leconv", "spmotif-0.9", "precision_at_5") == (41.6, 8.1)
+    assert find_paper_number("gsat", "leconv", "spmotif-0.9", "explanation_auc") is None
     assert find_study("table6").parts[0].rows[0].paper["mutag"] == (72.7, None)
 
 
@@ -72,8 +74,8 @@ def test_the_sweeps_are_the_papers() -> None:
     assert len(STUDIES["fig-regulariser"].experiments) == 3 * (9 + 6)
 
 
-def test_wrong_names_are_said() -> None:
-    with pytest.raises(GSATError, match="no study 'table9': there are table1, "):
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(GSATError, match="no study 'table9': available: table1, "):
         find_study("table9")
     with pytest.raises(GSATError, match="no variant 'x'"):
         parse_rows("mutag", "gsat/x gin 1.0±1.0")

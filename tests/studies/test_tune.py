@@ -1,28 +1,26 @@
-"""Tuning: the best on validation data is chosen, and what is finished is not trained again."""
+"""Tuning: the point that is best on validation data is chosen."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tuning_harness import SMALL, irm
 
 import gsat
-from gsat.errors import GSATError, Interrupted, RecipeError, RunError
+from gsat.errors import GSATError, Interrupted, RunError
 from gsat.launch.pool import PoolResult
-from gsat.launch.progress import Progress
 from gsat.studies import tune as module
-from gsat.studies.grids import GRIDS, grid_of
-from gsat.studies.tune import Tuned, parse_grid, tune
+from gsat.studies.grids import GRIDS, default_grid
+from gsat.studies.tune import Tuned, tune
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 from reference import one_thread  # noqa: F401
 
-SMALL = {"graphs": 30, "epochs": 3, "hidden": 8, "layers": 1}
 Runs = Mapping[str, Recipe]
 Outcome = dict[str, Any] | str
 
@@ -42,25 +40,23 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Out
     return plant
 
 
-def test_points_share_what_they_begin_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelves = []
+def test_points_share_the_cache_of_pretrained_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = []
 
     def fake(runs: Runs, folder: Path, **how: Any) -> Any:
-        shelves.append(how["pretrained_cache"].relative_to(folder))
+        caches.append(how["pretrained_cache"].relative_to(folder))
         return PoolResult({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
 
     monkeypatch.setattr(module, "train_each", fake)
     irm(tmp_path)
-    assert shelves == [Path("pretrained")]
+    assert caches == [Path("pretrained")]
 
 
 def ended(accuracy: float | None, loss: float = 1.0, test: float = 0.5, **more: Any) -> Outcome:
     valid = {"accuracy": accuracy, "loss": loss, "explanation_auc": None, **more}
     return {"valid": valid, "test": {"accuracy": test, "loss": test}}
-
-
-def irm(tmp_path: Path, **how: Any) -> Tuned:
-    return tune("ba2motifs", "irm", settings=SMALL, **{"out": tmp_path / "runs", **how})
 
 
 def penalty(tuned: Tuned) -> float:
@@ -114,6 +110,22 @@ def test_ties_losses_and_failures(
     assert [point.failed for point in tuned.points] == why
 
 
+def test_ties_and_points_without_a_difference_are_reported(planted: Any, tmp_path: Path) -> None:
+    ends = [ended(0.4, 2.0), ended(0.5, 3.0), ended(0.5, 1.0), ended(0.4, 2.0), ended(0.4, 1.0)]
+    planted(lambda recipe: ends[int(recipe.settings.penalty) - 1])
+    tuned = irm(tmp_path, grid={"penalty": [1, 2, 3, 4, 5]})
+    by_penalty = {point.settings["method.irm.penalty"]: point for point in tuned.points}
+    assert tuned.chosen is by_penalty[3.0]
+    assert tuned.ties == [by_penalty[2.0]]
+    assert tuned.identical == [[by_penalty[1.0], by_penalty[4.0]]]
+    assert "ties" not in tuned.record  # the file of tunings has the same format as before
+    planted(lambda recipe: ended(recipe.settings.penalty / 10))
+    clear = irm(tmp_path, grid={"penalty": [1, 2, 3]})
+    assert (clear.ties, clear.identical, clear.duplicates) == ([], [], {})
+    planted(lambda recipe: ended(0.5) if recipe.settings.penalty == 1 else "broke down")
+    assert irm(tmp_path, grid={"penalty": [1, 2, 3]}).identical == []  # failures are no results
+
+
 def test_a_point_of_which_one_seed_failed_is_not_chosen(planted: Any, tmp_path: Path) -> None:
     planted(lambda r: "broke down" if (r.seed, r.settings.penalty) == (1, 2.0) else ended(
         r.settings.penalty / 10))  # fmt: skip
@@ -132,7 +144,7 @@ def test_a_grid_in_which_nothing_can_be_chosen_is_an_error(planted: Any, tmp_pat
     assert not recipe.exists()
 
 
-def test_gnnexplainer_s_metric_holds_for_its_own_grid_alone(
+def test_the_metric_of_a_default_grid_applies_to_that_grid_only(
     planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With GSAT in its place, for a grid that asks for explanations."""
@@ -150,13 +162,18 @@ def test_gnnexplainer_s_metric_holds_for_its_own_grid_alone(
 
 
 @pytest.mark.parametrize("key", GRIDS, ids=str)
-def test_a_method_s_grid_names_its_settings(key: Any, planted: Any, tmp_path: Path) -> None:
+def test_the_default_grid_of_a_method_names_its_settings(
+    key: Any, planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every data set by the recipe alone: some small graphs stand in for the raw files."""
     method, dataset = (key, "spmotif-0.5") if isinstance(key, str) else key
-    grid = grid_of(method, dataset)
+    grid = default_grid(method, dataset)
     assert grid is GRIDS[key]
     planted(lambda _: ended(0.5, explanation_auc=0.5))
-    settings = {"train_per_class": 9} if dataset.startswith("spmotif") else {}
-    tuned = tune(dataset, method, settings=settings, out=tmp_path)
+    data = dataclasses.replace(gsat.load_dataset("ba2motifs", graphs=30), options={})
+    monkeypatch.setattr(module, "load_data", lambda recipe: data)
+    tuned = tune(dataset, method, out=tmp_path)
+    assert tuned.record["dataset"] == dataset
     count = 1
     for values in grid.values.values():
         count *= len(values)
@@ -164,31 +181,17 @@ def test_a_method_s_grid_names_its_settings(key: Any, planted: Any, tmp_path: Pa
     assert [tuple(v) for v in tuned.record["grid"].values()] == list(grid.values.values())
 
 
-def test_a_grid_is_written_as_settings_are() -> None:
-    texts = ["lr=1e-3, 0.1", "attention=edge,node", "r_interval=1,2", 'aggregators=["sum"],["std"]']
-    assert parse_grid(texts) == {
-        "lr": [1e-3, 0.1],
-        "attention": ["edge", "node"],
-        "r_interval": [1, 2],
-        "aggregators": [["sum"], ["std"]],
-    }
-    assert parse_grid(["environments=base"]) == {"environments": ["base"]}
-    for wrong in ("lr", "lr=", "=1,2"):
-        with pytest.raises(RecipeError, match="a grid is written KEY=V1,V2,…"):
-            parse_grid([wrong])
-    with pytest.raises(RecipeError, match="'lr' twice"):
-        parse_grid(["lr=1", "lr=2"])
-
-
-def test_equal_points_are_trained_once(planted: Any, tmp_path: Path) -> None:
+def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) -> None:
     planted(lambda _: ended(0.5))
     tuned = irm(tmp_path, grid={"penalty": [1, 1.0, 2], "lr": [0.1]})
     assert tuned.record["grid"] == {"method.irm.penalty": [1.0, 2.0], "training.lr": [0.1]}
     assert len(tuned.points) == 2
+    assert tuned.duplicates == {"method.irm.penalty": [1.0]}
+    assert irm(tmp_path, grid={"penalty": [1, 2]}).duplicates == {}
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("options", "message"),
     [
         ({"grid": {"seed": [0, 1]}}, "'seed' can't be tuned"),
         ({"grid": {"graphs": [20, 30]}}, "'data.graphs' can't be tuned"),
@@ -197,18 +200,18 @@ def test_equal_points_are_trained_once(planted: Any, tmp_path: Path) -> None:
         ({"grid": {}}, "at least one setting"),
         ({"grid": {"penalti": [1]}}, "did you mean 'penalty'"),
         ({"grid": {"penalty": [1, -1]}}, "'penalty': .*greater than or equal to 0"),
-        ({"method": "erm"}, "there is no grid for erm; give one with --grid"),
+        ({"method": "erm"}, "there is no default grid for erm: give the values to try, as grid"),
         ({"metric": "roc_auc"}, "there is no metric 'roc_auc' on ba2motifs"),
-        ({"metric": "explanation_auc"}, "IRM explains nothing"),
-        ({"settings": {"seed": 4}}, "seed 0 is to be tuned with; set no other seed"),
+        ({"metric": "explanation_auc"}, "IRM gives no explanations"),
+        ({"settings": {"seed": 4}}, "tuning uses seed 0, but the recipe sets seed 4"),
     ],
 )
-def test_what_can_not_be_tuned_is_said_before_training(
-    how: dict[str, Any], said: str, planted: Any, tmp_path: Path
+def test_what_can_not_be_tuned_is_refused_before_training(
+    options: dict[str, Any], message: str, planted: Any, tmp_path: Path
 ) -> None:
     planted(lambda _: pytest.fail("nothing may be trained"))
-    with pytest.raises(GSATError, match=said) as caught:
-        tune("ba2motifs", **{"method": "irm", "settings": SMALL, "out": tmp_path, **how})
+    with pytest.raises(GSATError, match=message) as caught:
+        tune("ba2motifs", **{"method": "irm", "settings": SMALL, "out": tmp_path, **options})
     assert "\n" not in str(caught.value)
 
 
@@ -219,9 +222,13 @@ def test_data_without_true_explanations_can_not_be_tuned_by_them(
     data = gsat.load_dataset("ba2motifs", graphs=30)
     del data.store.arrays["edge_truth"]
     monkeypatch.setattr(module, "load_data", lambda recipe: data)
-    with pytest.raises(GSATError, match="no true explanations to tune by; choose --metric acc"):
+    with pytest.raises(
+        GSATError, match="no true explanations to tune by; choose another metric, such as acc"
+    ):
         tune("ba2motifs", metric="precision_at_5", settings=SMALL, out=tmp_path)
-    with pytest.raises(GSATError, match="no true explanations by which alone an explainer can be"):
+    with pytest.raises(
+        GSATError, match="no true explanations which an explainer needs to be tuned"
+    ):
         explainers(tmp_path)
 
 
@@ -237,7 +244,7 @@ def test_explainers_are_chosen_by_their_explanations(planted: Any, tmp_path: Pat
     assert tuned.chosen.settings == {"method.pgexplainer.size": 1.0}
 
 
-def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
+def test_nothing_is_chosen_while_another_process_trains_some_of_the_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def some(runs: Runs, folder: Path, **how: Any) -> Any:
@@ -246,7 +253,7 @@ def test_nothing_is_chosen_while_another_process_is_at_some_of_the_runs(
 
     monkeypatch.setattr(module, "train_each", some)
     record = tmp_path / "tuning.jsonl"
-    with pytest.raises(Interrupted, match="another process is at 1 of 5 runs"):
+    with pytest.raises(Interrupted, match="another process is training 1 of 5 runs"):
         irm(tmp_path, record=record)
     assert not record.exists()
 
@@ -269,93 +276,10 @@ def test_a_tuning_is_recorded_once_and_the_choice_becomes_a_recipe(
     )
     used = make_recipe("ba2motifs", method="irm", file=recipe, settings=SMALL)
     assert used.hash() == tuned.chosen.recipe_hash
-    assert make_recipe("ba2motifs", file=recipe).training.lr != 0.01  # chosen for IRM alone
+    assert make_recipe("ba2motifs", file=recipe).training.lr != 0.01  # chosen for IRM only
     (line,) = read_records(record, needs=())
     assert line == json.loads(json.dumps(tuned.record))
     assert line["grid"] == {"method.irm.penalty": [0.1, 0.2], "training.lr": [0.02, 0.01]}
     assert line["chosen"] == {"method.irm.penalty": 0.2, "training.lr": 0.01}
     irm(tmp_path, grid=grid, record=record, seeds=(1,))
     assert [line["seeds"] for line in read_records(record, needs=())] == [[0], [1]]
-
-
-@pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Runs trained in this process, one after the other; the names of those that were begun."""
-    begun: list[str] = []
-
-    def here(runs: Runs, folder: Path, **how: Any) -> Any:
-        results = {}
-        for name, recipe in runs.items():
-            begun.append(name)
-            there = (folder / name / "recipe.toml").exists()
-            run = (
-                gsat.resume(folder / name)
-                if there
-                else gsat.train(recipe, folder / name, checkpoint_seconds=0)
-            )
-            results[name] = run.result
-        return PoolResult(results)
-
-    monkeypatch.setattr(module, "train_each", here)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    return begun
-
-
-def test_a_stopped_tuning_goes_on_and_a_larger_grid_trains_what_is_new(
-    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    grid = {"penalty": [0.1, 1.0, 10.0]}
-    whole = irm(tmp_path / "whole", grid=grid)
-    assert len(trained) == len(set(trained)) == 3
-    epochs = 0
-
-    def advance(self: Progress, status: str = "", steps: int = 1) -> None:
-        nonlocal epochs
-        epochs += 1
-        if epochs == 5:  # in the second run
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "advance", advance)
-        with pytest.raises(KeyboardInterrupt):
-            irm(tmp_path, grid=grid)
-    first = tmp_path / "runs" / trained[0] / "result.json"
-    written = first.stat().st_mtime_ns
-    trained.clear()
-    again = irm(tmp_path, grid=grid)
-    assert len(trained) == 2  # the one that was cut short, and the one not begun
-    assert first.stat().st_mtime_ns == written
-
-    def told(tuned: Tuned) -> list[Any]:
-        return [{**vars(point), "seconds": 0} for point in tuned.points]
-
-    assert told(again) == told(whole)
-    trained.clear()
-    larger = irm(tmp_path, grid={"penalty": [0.01, 0.1, 1.0, 10.0]}, seeds=(0, 1))
-    assert len(trained) == 5
-    assert [point.values[0] for point in larger.points[1:]] == [p.mean for p in whole.points]
-
-
-def test_other_graphs_under_the_same_name_are_trained_anew(
-    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    irm(tmp_path, grid={"penalty": [1.0]})
-    data = dataclasses.replace(gsat.load_dataset("ba2motifs", graphs=30), hash="other")
-    monkeypatch.setattr(module, "load_data", lambda recipe: data)
-    irm(tmp_path, grid={"penalty": [1.0]})
-    assert len(set(trained)) == 2
-
-
-def test_graphs_of_the_user_s_own_are_tuned_by_their_path(
-    trained: list[str], tmp_path: Path
-) -> None:
-    gsat.load_dataset("ba2motifs", graphs=30).store.save(tmp_path / "graphs")
-    settings = {name: value for name, value in SMALL.items() if name != "graphs"}
-    grid = {"info_coef": [0.1, 1.0]}
-    found = [
-        tune(str(tmp_path / "graphs"), grid=grid, settings=settings, seeds=(0, 1), out=tmp_path)
-        for _ in range(2)
-    ]
-    assert len(trained) == 4  # nothing again
-    assert found[0].points == found[1].points
-    assert found[0].record["data_hash"] == found[0].record["recipe"]["data"]["content"]

@@ -1,4 +1,4 @@
-"""Recorded runs trained again: equal, or it is said what is not."""
+"""Recorded runs trained again: equal to the last bit, or the differences are named."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from study_harness import SMALL
 
 import gsat
 from gsat.errors import GSATError
 from gsat.studies import verify as module
 from gsat.studies.study import Experiment
-from gsat.studies.verify import verifiable, verify
+from gsat.studies.verify import sample_runs, verifiable, verify, verify_runs
 from gsat.training.results import record_once
 from reference import one_thread  # noqa: F401
 
-SMALL = (("graphs", 30), ("epochs", 2), ("hidden", 8), ("layers", 1))
 
-
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with a run of GSAT and one of ERM."""
-    file = tmp_path / "runs.jsonl"
+    folder = tmp_path_factory.mktemp("verify")
     for method in ("gsat", "erm"):
         recipe = Experiment("houses", method, settings=SMALL).recipe(0)
-        record_once(file, gsat.train(recipe, tmp_path / method).record())
-    return file
+        record_once(folder / "runs.jsonl", gsat.train(recipe, folder / method).record())
+    return folder / "runs.jsonl"
 
 
 def test_a_recorded_run_is_trained_again_and_compared(recorded: Path, tmp_path: Path) -> None:
@@ -34,25 +33,25 @@ def test_a_recorded_run_is_trained_again_and_compared(recorded: Path, tmp_path: 
     assert [r["method"] for r in verifiable(recorded, "method=erm")] == ["erm"]
     assert len(verifiable(recorded, "method=erm,method=gsat")) == 2
     assert verifiable(recorded, budget=0.0) == []
-    with pytest.raises(GSATError, match="'mutag' is none"):
+    with pytest.raises(GSATError, match="not 'mutag'"):
         verifiable(recorded, "mutag")
     record = records[0]
     same = verify(record, tmp_path / "again")
-    assert (same.differing, same.elsewhere) == ({}, {})
+    assert (same.differing, same.environment) == ({}, {})
     better = record | {
         "test": record["test"] | {"accuracy": 2.0}, "versions": record["versions"] | {"torch": "1"}
     }  # fmt: skip
     found = verify(better, tmp_path / "more")
     assert list(found.differing) == ["test.accuracy"]
     assert found.differing["test.accuracy"] == (2.0, record["test"]["accuracy"])
-    assert list(found.elsewhere) == ["versions.torch"]
+    assert list(found.environment) == ["versions.torch"]
     with pytest.raises(GSATError, match="not the data of the recorded run"):
         verify(record | {"data_hash": "0" * 16}, tmp_path / "third")
     with pytest.raises(GSATError, match="other defaults now"):
         verify(record | {"recipe_hash": "0" * 16}, tmp_path / "fourth")
 
 
-def test_as_many_threads_are_taken_as_the_run_had(
+def test_a_run_is_verified_with_its_recorded_number_of_threads(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record: dict[str, Any] = verifiable(recorded)[0]
@@ -61,3 +60,28 @@ def test_as_many_threads_are_taken_as_the_run_had(
     verify(record | {"threads": 3}, tmp_path / "again")
     assert counts[0] == 3
     assert counts[-1] == 1
+
+
+def test_several_runs_are_verified_in_one_call(recorded: Path, tmp_path: Path) -> None:
+    good, other = verifiable(recorded)
+    bad = {**other, "test": {**other["test"], "accuracy": 2.0}}
+    found = list(verify_runs([good, bad], tmp_path))
+    assert [one.record for one in found] == [good, bad]
+    assert [one.is_same for one in found] == [True, False]
+    assert list(found[1].differing) == ["test.accuracy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
+def test_runs_are_drawn_of_as_many_kinds_as_there_are() -> None:
+    records = [
+        {"method": method, "backbone": backbone, "seed": seed}
+        for method, backbone in (("gsat", "gin"), ("gsat", "pna"), ("dir", "gin"))
+        for seed in range(10)
+    ]
+    for seed in range(20):
+        drawn = sample_runs(records, 3, seed=seed)
+        assert len({(record["method"], record["backbone"]) for record in drawn}) == 3
+        assert drawn == sample_runs(records, 3, seed=seed)
+    assert len({record["seed"] for seed in range(20) for record in sample_runs(records, 1)}) > 1
+    assert len(sample_runs(records, 100)) == 30
+    assert sample_runs([], 3) == []

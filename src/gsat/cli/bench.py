@@ -18,8 +18,8 @@ from gsat.cli.training import Quiet
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
-    from gsat.launch.pool import PoolResult
-    from gsat.studies.runner import Place, Plan
+    from gsat.studies.bench_folders import BenchFolders
+    from gsat.studies.plan import RunPlan
     from gsat.studies.study import Experiment, Study
 
 RECORD = Path("results/runs.jsonl")
@@ -104,24 +104,26 @@ def bench(
             )
         _verify(record, only, limit, quiet)
         return
-    from gsat.studies.runner import Place, make_plan, run_plan, wanted
-    from gsat.studies.study import Table
+    from gsat.studies.bench_folders import BenchFolders
+    from gsat.studies.plan import make_plan, request_runs
+    from gsat.studies.runner import run_plan
+    from gsat.studies.study import TableStudy
     from gsat.studies.tables import STUDIES, find_study
 
     known = [find_study(name) for name in names if name != "all"]
     studies = list(STUDIES.values()) if "all" in names else known
-    if style in ("html", "latex") and not any(isinstance(s, Table) for s in studies):
+    if style in ("html", "latex") and not any(isinstance(s, TableStudy) for s in studies):
         raise GSATError(f"--{style} shows tables, and {', '.join(names)} has none; leave it out")
-    wants = wanted(studies, seeds, only)
-    place = Place(out, record)
+    wants = request_runs(studies, seeds, only)
+    place = BenchFolders(out, record)
     outcome, code = None, 0
     if not show:
         if not dry_run:
             place.check()
         plan = make_plan(wants, place, load=not dry_run)
-        for name, why in plan.without_data.items():
+        for name, why in plan.unavailable.items():
             print_error(f"{name} is left out: {why}")
-            code = 1 if plan.left or plan.done else GSATError.exit_code
+            code = 1 if plan.to_run or plan.recorded else GSATError.exit_code
         if dry_run:
             _say_plan(plan, jobs or (1 if engine == "local" else None))
             raise typer.Exit(code)
@@ -170,18 +172,19 @@ def _list(records: list[dict[str, Any]]) -> None:
         )
 
 
-def _say_plan(plan: Plan, jobs: int | None) -> None:
-    from gsat.studies.cost import duration
+def _say_plan(plan: RunPlan, jobs: int | None) -> None:
+    from gsat.studies.cost import format_duration
 
     by_experiment: dict[Experiment, list[float]] = {}
-    for run in plan.left:
+    for run in plan.to_run:
         by_experiment.setdefault(run.experiment, []).append(run.seconds)
     for experiment, seconds in by_experiment.items():
-        each = f"about {duration(seconds[0])} each"
+        each = f"about {format_duration(seconds[0])} each"
         typer.echo(f"{len(seconds):>3} x {experiment}, {each}")
     typer.echo(
-        f"{_count(plan.left)} to do, {len(plan.done)} recorded; about "
-        f"{duration(plan.seconds(jobs or 1))} {f'with --jobs {jobs}' if jobs else 'of one CPU'}"
+        f"{_count(plan.to_run)} to do, {len(plan.recorded)} recorded; about "
+        f"{format_duration(plan.seconds(jobs or 1))} "
+        f"{f'with --jobs {jobs}' if jobs else 'of one CPU'}"
     )
 
 
@@ -202,18 +205,18 @@ def _say_outcome(outcome: PoolResult, budget: str | None) -> None:
 
 
 def _show(
-    studies: list[Study], chosen: set[str], place: Place, style: str, statistics: bool
+    studies: list[Study], chosen: set[str], place: BenchFolders, style: str, statistics: bool
 ) -> None:
     """Tables of the recipes that were chosen, and pictures, one after the other."""
     from gsat.studies.claims import claims_page
     from gsat.studies.figures import draw_figure
     from gsat.studies.records import Records
     from gsat.studies.report import render
-    from gsat.studies.study import Table
+    from gsat.studies.study import TableStudy
     from gsat.training.results import read_records
 
     records = Records.read(place.record)
-    tables = [s.restricted(chosen) for s in studies if isinstance(s, Table)]
+    tables = [s.restricted(chosen) for s in studies if isinstance(s, TableStudy)]
     tables = [table for table in tables if table.parts]
     # What is no table stays out of a page of HTML or LaTeX.
     apart = bool(tables) and style in ("html", "latex")
@@ -224,7 +227,7 @@ def _show(
         if study.name == "claims":
             typer.echo(claims_page(records, read_records(place.curves)), err=apart)
             shown = True
-        elif not isinstance(study, Table):
+        elif not isinstance(study, TableStudy):
             experiments = tuple(e for e in study.experiments if e.hash in chosen)
             if not experiments:
                 continue
@@ -242,7 +245,7 @@ def _show(
         print_error(line)
 
 
-def _say_stability(experiments: list[Experiment], place: Place) -> None:
+def _say_stability(experiments: list[Experiment], place: BenchFolders) -> None:
     """How alike the explanations of seeds are, where several finished runs are there."""
     from gsat.methods import METHODS
     from gsat.studies.records import Records
@@ -277,7 +280,10 @@ def _say_stability(experiments: list[Experiment], place: Place) -> None:
 def results(
     file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
     page: Annotated[
-        str, typer.Option(help="results: tables; reproduction: cell by cell; claims: in prose.")
+        str,
+        typer.Option(
+            help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims."
+        ),
     ] = "results",
     write: Annotated[
         Path | None, typer.Option(help="Put it between the result marks of this file.")
@@ -285,8 +291,8 @@ def results(
 ) -> None:
     """Print what was recorded, ours beside the paper's."""
     from gsat.studies.claims import claims_page
+    from gsat.studies.pages import headline_numbers, results_page, write_between_marks
     from gsat.studies.records import Records
-    from gsat.studies.report import results_section, write_between_marks
     from gsat.studies.reproduction import reproduction_page
     from gsat.training.results import read_records
 
@@ -296,7 +302,8 @@ def results(
         )
     records = Records.read(file)
     pages: dict[str, Callable[[], str]] = {
-        "results": lambda: results_section(records),
+        "results": lambda: results_page(records),
+        "headlines": lambda: headline_numbers(records),
         "reproduction": lambda: reproduction_page(
             records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
         ),
@@ -331,7 +338,7 @@ def _verify(record: Path, only: str, limit: float | None, quiet: bool) -> None:
             verified = verify(chosen, Path(folder) / "run", progress=not quiet)
         except Interrupted:
             raise Interrupted(f"stopped; {what} was not verified") from None
-    for name, (before, now) in verified.elsewhere.items():
+    for name, (before, now) in verified.environment.items():
         print_error(f"recorded elsewhere: {name} was {before}, is {now}")
     for name, (before, now) in verified.differing.items():
         print_error(f"{what}: {name} was {before}, is {now}")

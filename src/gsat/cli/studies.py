@@ -70,7 +70,7 @@ def tune(
 
     Trains every point of a grid; the same command goes on where it was stopped.
     """
-    from gsat.studies.tune import parse_grid
+    from gsat.studies.grids import parse_grid
     from gsat.studies.tune import tune as tune_settings
 
     if seed is not None and seeds is not None:

@@ -1,1 +1,1 @@
-"""What the paper reports, and our own recorded runs beside it."""
+"""The paper's tables and figures as data, the runs they need, and reports of recorded runs."""

@@ -1,8 +1,7 @@
-"""How far several runs have come, on a bar whose unit is a second that was reckoned with.
+"""A progress bar over several runs, measured in expected seconds.
 
-A run counts in full once it has ended; one that is under way by the seconds its folder says it has
-spent, up to nearly what was reckoned: none is done before it has ended. So the bar moves, and knows
-the time left, while long runs go on.
+A finished run counts in full. A running one counts the seconds that its directory says it has
+spent, up to nearly what was expected. So the bar moves, and shows the time left, during long runs.
 """
 
 from __future__ import annotations
@@ -14,20 +13,21 @@ from types import TracebackType
 from typing import Self
 
 from gsat.launch.progress import Progress
-from gsat.studies.cost import duration, makespan
+from gsat.studies.cost import format_duration, makespan
 from gsat.training.run_directory import RunDirectory
 
-_NEARLY = 0.95
-_EVERY = 5.0  # seconds between two looks; runs tell their time with each checkpoint
+_LARGEST_SHARE = 0.95  # of a run that has not ended
+_INTERVAL = 5.0  # seconds between updates; runs write their time with each checkpoint
 
 
-class Watch:
-    """Shows a bar from the start of a ``with`` block to its end.
+class BenchProgress:
+    """Show a progress bar over several runs for the length of a ``with`` block.
 
     Args:
-        bar: not yet started. folder: of the runs.
-        expected: seconds that were reckoned with, by the run's name.
-        jobs: how many runs there are at a time; None if that is not known.
+        bar: A bar that is not started yet.
+        folder: Folder of the run directories.
+        expected: Expected seconds by name of the run.
+        jobs: How many runs at a time; None if unknown.
     """
 
     def __init__(
@@ -35,16 +35,15 @@ class Watch:
     ) -> None:
         self.bar, self.folder, self.expected, self.jobs = bar, folder, expected, jobs
         self.ended: set[str] = set()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_now_and_then, daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._update, daemon=True)
 
     def __enter__(self) -> Self:
         total = sum(self.expected.values())
         self.bar.start(max(round(total), 1), round(self.spent()))
-        # The bar knows nothing of the time left until it has moved.
-        whole = duration(makespan(self.expected.values(), self.jobs or 1))
-        whole = f"{whole} {'in all' if self.jobs else 'of one CPU'}"
-        self.bar.advance(f"about {whole}", 0)
+        # The bar can't show the time left before it has moved.
+        whole = format_duration(makespan(self.expected.values(), self.jobs or 1))
+        self.bar.advance(f"about {whole} {'in all' if self.jobs else 'of one CPU'}", 0)
         if self.bar.visible:
             self._thread.start()
         return self
@@ -55,25 +54,31 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._over.set()
+        self._stopped.set()
         if self.bar.visible:
             self._thread.join()
         self.bar.stop()
 
     def end(self, name: str, status: str) -> None:
-        """A run has ended."""
+        """Count a run as ended.
+
+        Args:
+            name: Name of the run.
+            status: A text beside the bar.
+        """
         self.ended.add(name)
         self.bar.update(round(self.spent()), status)
 
     def spent(self) -> float:
-        """Of the seconds reckoned with, those that are done."""
+        """The expected seconds that are done."""
         return sum(
             seconds
             if name in self.ended
-            else min(RunDirectory(self.folder / name).read_seconds(), _NEARLY * seconds)
+            else min(RunDirectory(self.folder / name).read_seconds(), _LARGEST_SHARE * seconds)
             for name, seconds in self.expected.items()
         )
 
-    def _look_now_and_then(self) -> None:
-        while not self._over.wait(_EVERY):
+    def _update(self) -> None:
+        """Move the bar now and then, until the block ends."""
+        while not self._stopped.wait(_INTERVAL):
             self.bar.update(round(self.spent()))

@@ -1,4 +1,4 @@
-"""How long a run should take: as long as runs like it took, or by rule of thumb."""
+"""Estimates of how long runs take, from recorded runs or by rule of thumb."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from gsat.training.recipe import Recipe
 
-# An epoch's work: nodes of the training set in thousands, or where an epoch was seen to take much
-# longer or shorter (wide features, large test sets, one graph), as many as take that time.
+# The work of an epoch: nodes of the training set in thousands, or, where an epoch was measured to
+# be much slower or faster (wide features, large test sets, one graph), the number of equal time.
 _NODES = {
     "ba2motifs": 20, "houses": 30, "mutag": 71, "spmotif": 300, "mnist75sp": 2500,
     "graph-sst2": 3500, "ogbg-molhiv": 839, "ogbg-molbace": 80, "ogbg-molbbbp": 80,
@@ -19,49 +19,79 @@ _NODES = {
 }  # fmt: skip
 # Seconds of one core for GSAT, per epoch and thousand nodes, by backbone.
 _SECONDS = {"gin": 0.013, "pna": 0.08, "leconv": 0.009}
-# Other methods in terms of GSAT.
-_TIMES = {
+# Time of the methods relative to GSAT.
+_RELATIVE = {
     "erm": 0.5, "irm": 0.6, "vrex": 0.6, "gsat": 1.0, "gsat-star": 1.7, "dir": 2.0,
     "ib-subgraph": 0.7, "gnnexplainer": 1.2, "pgexplainer": 1.1, "graphmask": 1.0,
+    "random": 0.5, "degree": 0.5,
 }  # fmt: skip
 
 
-class Costs:
-    """Expected seconds of runs, learnt from recorded ones."""
+class CostEstimates:
+    """Expected seconds of runs, from the times of recorded ones.
+
+    Args:
+        records: Recorded runs; those without ``seconds`` are left out.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        self._same: dict[str, list[float]] = {}
-        self._alike: dict[tuple[str, ...], list[float]] = {}
+        self._by_recipe: dict[str, list[float]] = {}
+        self._per_epoch: dict[tuple[str, ...], list[float]] = {}
         for record in records:
             if "seconds" in record:
-                self._same.setdefault(record["recipe_hash"], []).append(record["seconds"])
+                self._by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
                 epochs = record["recipe"]["training"]["epochs"]
                 key = (record["dataset"], record["backbone"], record["method"])
-                self._alike.setdefault(key, []).append(record["seconds"] / epochs)
+                self._per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
 
     def seconds(self, recipe: Recipe) -> float:
-        """Of one core: the median of the same recipe's runs; else that of the same method, network
-        and data for each epoch; else by rule of thumb, which may be off by two or three times."""
-        if recipe.hash() in self._same:
-            return median(self._same[recipe.hash()])
-        name, network, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
-        alike = self._alike.get((name, network, recipe.method))
-        if alike:
-            return median(alike) * epochs
+        """Estimate the seconds of a run on one core.
+
+        Args:
+            recipe: The recipe of the run.
+
+        Returns:
+            The median of runs of the same recipe; else the median per epoch of the same method,
+            backbone and data set, times the epochs; else a rule of thumb, which may be wrong by a
+            factor of two or three.
+        """
+        if recipe.hash() in self._by_recipe:
+            return median(self._by_recipe[recipe.hash()])
+        name, backbone, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
+        similar = self._per_epoch.get((name, backbone, recipe.method))
+        if similar:
+            return median(similar) * epochs
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
-        return epochs * nodes * _SECONDS.get(network, 0.02) * _TIMES.get(recipe.method, 1.0)
+        return epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(recipe.method, 1.0)
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:
-    """How long runs take together, begun in their order, so many at a time."""
+    """Time from the first start to the last end of runs that are started in order.
+
+    Args:
+        seconds: Duration of each run.
+        jobs: How many run at a time.
+
+    Returns:
+        Seconds.
+
+    Example:
+        >>> makespan([1.0, 2.0, 3.0], jobs=2)
+        4.0
+    """
     ends = [0.0] * max(jobs, 1)
     for each in seconds:
         heapq.heapreplace(ends, ends[0] + each)
     return max(ends)
 
 
-def duration(seconds: float) -> str:
-    """For people: 40 s, 12 min, 3 h 20 min, 5 days."""
+def format_duration(seconds: float) -> str:
+    """Write a duration for people.
+
+    Example:
+        >>> [format_duration(s) for s in (40, 720, 12000, 432000)]
+        ['40 s', '12 min', '3 h 20 min', '5.0 days']
+    """
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,5 +1,7 @@
-"""Curves of runs, one JSON line each in ``results/curves.jsonl``: figures over epochs are drawn
-from it, without the run directories."""
+"""Curves over epochs, recorded as one JSON line per run in ``results/curves.jsonl``.
+
+Figures over epochs are drawn from that file, without the run directories.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,22 @@ from typing import Any
 from gsat.training.results import IDENTITY, record_once
 from gsat.training.run_directory import RunDirectory
 
-DIGITS = 5  # significant ones that are kept
+DIGITS = 5  # significant digits that are kept
 
 
-def compress(run: str | Path) -> dict[str, Any]:
-    """What identifies a finished run, and for each of its phases one value per epoch of ``loss``
-    (all that was minimised, on the training set), ``train_auc`` and ``valid_auc`` (explanation
-    AUC). A list without any value is left out; None is a value that is not defined.
+def read_curves(run: str | Path) -> dict[str, Any]:
+    """Read the curves of a finished run.
+
+    Args:
+        run: The run directory.
+
+    Returns:
+        What identifies the run, and for each phase one value per epoch of ``loss`` (the total that
+        is minimised on the training set), ``train_auc`` and ``valid_auc`` (explanation AUC). A
+        curve without any value is left out; None is an undefined value.
+
+    Raises:
+        RunError: If the run is not finished, or its log is damaged.
     """
     directory = RunDirectory.open(run)
     result = directory.result
@@ -24,23 +35,31 @@ def compress(run: str | Path) -> dict[str, Any]:
         phase = phases.setdefault(line["phase"], {"loss": [], "train_auc": [], "valid_auc": []})
         train = line["train"]
         # GSAT logs the prediction loss and, with the information loss added, the total.
-        phase["loss"].append(_short(train.get("total", train.get("loss"))))
-        phase["train_auc"].append(_short(train.get("explanation_auc")))
-        phase["valid_auc"].append(_short(line["valid"].get("explanation_auc")))
-    known = {
+        phase["loss"].append(_rounded(train.get("total", train.get("loss"))))
+        phase["train_auc"].append(_rounded(train.get("explanation_auc")))
+        phase["valid_auc"].append(_rounded(line["valid"].get("explanation_auc")))
+    defined = {
         name: {key: values for key, values in phase.items() if any(v is not None for v in values)}
         for name, phase in phases.items()
     }
     return {
         **{key: result[key] for key in ("dataset", "method", "backbone", *IDENTITY)},
-        "phases": known,
+        "phases": defined,
     }
 
 
 def record_curves(path: str | Path, run: str | Path) -> bool:
-    """Append the curves of a run unless they are there already; whether they were appended."""
-    return record_once(path, compress(run))
+    """Append the curves of a run to a file, unless they are there already.
+
+    Args:
+        path: The JSON-lines file.
+        run: The run directory.
+
+    Returns:
+        Whether they were appended.
+    """
+    return record_once(path, read_curves(run))
 
 
-def _short(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")

@@ -1,4 +1,4 @@
-"""The paper's figures from runs: curves over epochs, sweeps of the regulariser, examples."""
+"""The paper's figures from runs: curves over epochs, sweeps of the regulariser, example graphs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsat.datasets.load import add_positions
 from gsat.draw import Line, Panel, Row, draw_curves, draw_examples
 from gsat.errors import GSATError, RunError
 from gsat.methods import METHODS
 from gsat.metrics import explanation_auc
-from gsat.studies.records import Record, Records, Runs, counts
-from gsat.studies.runner import Place
+from gsat.studies.bench_folders import BenchFolders
+from gsat.studies.records import Record, RecordedRuns, Records, is_current
 from gsat.studies.study import Experiment, Study
 from gsat.studies.tables import L1_SWEEP, R_SWEEP
 from gsat.training.results import read_records, summarise
+from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load, load_data
 
 if TYPE_CHECKING:
@@ -35,17 +37,28 @@ def posthoc_curves(
     methods: Sequence[str] = POSTHOC,
     recipes: Collection[str] | None = None,
 ) -> list[Panel]:
-    """Explanation AUC and training loss over epochs, two panels for each data set.
+    """Explanation AUC and training loss over epochs, in two panels for each data set.
 
-    The AUC is that of validation graphs, which all methods log. An epoch is one of the method
-    itself: what comes before, training the network a post-hoc method explains, is left out.
+    The AUC is that of validation graphs, which all methods log. Epochs are those of the method
+    itself: the training of the network that a post-hoc method explains is left out.
 
     Args:
-        curves: lines of ``results/curves.jsonl``; those of other versions are passed over.
-        recipes: hashes of the recipes that count, needed where a method has runs of several.
+        curves: Records of ``results/curves.jsonl``; those of other versions are left out.
+        datasets: Names of the data sets. (default: BA-2Motifs and Mutag)
+        methods: Names of the methods, in the order of the legend. (default: ``POSTHOC``)
+        recipes: Hashes of the recipes to draw, needed where a method has runs of several.
+            (default: all)
+
+    Returns:
+        The panels.
+
+    Raises:
+        GSATError: If there are no such curves, or a method has curves of several recipes.
     """
     known = [
-        run for run in curves if counts(run) and (recipes is None or run["recipe_hash"] in recipes)
+        run
+        for run in curves
+        if is_current(run) and (recipes is None or run["recipe_hash"] in recipes)
     ]
     panels = []
     for dataset in datasets:
@@ -58,7 +71,7 @@ def posthoc_curves(
             ]
             if len({run["recipe_hash"] for run in runs}) > 1:
                 raise GSATError(
-                    f"{dataset} has runs of {method} by several recipes; say which by recipes="
+                    f"{dataset} has runs of {method} by several recipes; choose with recipes="
                 )
             title = METHODS[method].title
             phases = [list(run["phases"].values())[-1] for run in runs]
@@ -81,15 +94,26 @@ def regulariser_curves(
     datasets: Sequence[str] = ("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"),
     backbone: str = "gin",
 ) -> list[Panel]:
-    """Explanation AUC and accuracy over r and over the weight λ₁ of the ℓ₁ norm, two panels for
-    each data set that has runs of either."""
+    """Explanation AUC and accuracy over r, and over the weight λ₁ of the ℓ₁ norm.
+
+    Args:
+        records: The recorded runs.
+        datasets: Names of the data sets. (default: the three of Spurious-Motif)
+        backbone: Name of the backbone. (default: ``"gin"``)
+
+    Returns:
+        Two panels for each data set that has runs of either sweep.
+
+    Raises:
+        GSATError: If no data set has such runs.
+    """
     panels = []
     for dataset in datasets:
         by_r, by_weight = (
             _sweep(
                 {
-                    place: records.of(Experiment(dataset, "gsat", backbone, settings))
-                    for place, settings in points.items()
+                    value: records.of(Experiment(dataset, "gsat", backbone, settings))
+                    for value, settings in points.items()
                 }
             )
             for points in (R_SWEEP, L1_SWEEP)
@@ -105,7 +129,7 @@ def regulariser_curves(
     return panels
 
 
-def examples(
+def draw_run_examples(
     runs: Sequence[str | Path],
     path: str | Path | None = None,
     *,
@@ -115,17 +139,25 @@ def examples(
     split: str = "test",
     truth: bool = False,
 ) -> Figure:
-    """A page of explained graphs: a row per run, the same graphs in all.
+    """Draw the explanations of several runs for the same graphs, one row per run.
 
     Args:
-        runs: run directories of one data set and seed. path: of the picture.
-        graphs: numbers within the split; without, the first of each class in turn, ``count`` of
-            them. columns: so many side by side; None for all.
-        truth: put a row with the ground truth first, where it is known.
-    """
-    from gsat.datasets.load import add_positions
-    from gsat.training.run_directory import RunDirectory
+        runs: Run directories of one data set and seed.
+        path: Where to write the picture. (default: nowhere)
+        graphs: Numbers of the graphs within the split. (default: the first of each class in turn)
+        count: How many graphs, if ``graphs`` is absent. (default: ``6``)
+        columns: How many graphs side by side. (default: all)
+        split: The split the graphs are from. (default: ``"test"``)
+        truth: Whether a row with the ground truth comes first, where it is known.
+            (default: ``False``)
 
+    Returns:
+        The figure.
+
+    Raises:
+        GSATError: If there is no run.
+        RunError: If the runs are of different data or splits.
+    """
     if not runs:
         raise GSATError("there is no run to take examples from: give at least one")
     recipes = [RunDirectory.open(run).recipe for run in runs]
@@ -157,17 +189,25 @@ def examples(
     )
 
 
-def draw_figure(study: Study, place: Place) -> list[Path]:
-    """Draw a figure of the paper from what was recorded; the pictures that were written.
+def draw_figure(study: Study, folders: BenchFolders) -> list[Path]:
+    """Draw a figure of the paper from what was recorded.
 
-    Pictures of data sets of which no model is there are left out.
+    Args:
+        study: The figure. Data sets of which no trained model is there are left out.
+        folders: Where runs and records are.
+
+    Returns:
+        The pictures that were written.
+
+    Raises:
+        GSATError: If nothing was recorded to draw from.
     """
-    picture = place.pictures / f"{study.name}.png"
+    picture = folders.pictures / f"{study.name}.png"
     datasets = list(dict.fromkeys(experiment.dataset for experiment in study.experiments))
-    records = Records.read(place.record)
+    records = Records.read(folders.record)
     if study.name == "fig-posthoc":
         hashes = {experiment.hash for experiment in study.experiments}
-        curves = filter(records.knows, read_records(place.curves))
+        curves = filter(records.matches, read_records(folders.curves))
         draw_curves(posthoc_curves(curves, datasets=datasets, recipes=hashes), picture)
         return [picture]
     if study.name == "fig-regulariser":
@@ -176,16 +216,16 @@ def draw_figure(study: Study, place: Place) -> list[Path]:
         return [picture]
     found: dict[str, list[Path]] = {}
     for experiment in study.experiments:
-        run = place.finished(experiment, records.of(experiment).data_hash).get(0)
+        run = folders.finished(experiment, records.of(experiment).data_hash).get(0)
         if run is not None:
             found.setdefault(experiment.dataset, []).append(run)
     if not found:
-        raise GSATError(f"there are no finished runs in {place.runs} to take examples from")
+        raise GSATError(f"there are no finished runs in {folders.runs} to take examples from")
     pictures = []
     for dataset, runs in found.items():
-        pictures.append(place.pictures / f"examples-{dataset}.png")
+        pictures.append(folders.pictures / f"examples-{dataset}.png")
         columns = 2 if dataset == "graph-sst2" else None
-        examples(runs, pictures[-1], columns=columns, truth=True)
+        draw_run_examples(runs, pictures[-1], columns=columns, truth=True)
     return pictures
 
 
@@ -200,10 +240,11 @@ def _over_epochs(name: str, runs: Sequence[Sequence[float | None]]) -> Line:
     return _line(name, range(1, len(spread) + 1), spread)
 
 
-def _sweep(runs: Mapping[float, Runs]) -> list[Line]:
-    places = sorted(place for place, found in runs.items() if found.done)
+def _sweep(runs: Mapping[float, RecordedRuns]) -> list[Line]:
+    """Explanation AUC and accuracy over the values that have runs."""
+    values = sorted(value for value, found in runs.items() if found.done)
     return [
-        _line(name, places, [summarise(runs[place].values(metric).values()) for place in places])
+        _line(name, values, [summarise(runs[value].values(metric).values()) for value in values])
         for name, metric in (("explanation AUC", "explanation_auc"), ("accuracy", "accuracy"))
     ]
 
@@ -214,7 +255,7 @@ def _line(name: str, x: Sequence[float], spread: Sequence[tuple[float, float] | 
 
 
 def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
-    """Numbers of ``count`` graphs of the split, the first ones of every class, class by class."""
+    """Numbers of ``count`` graphs of the split: the first ones of every class, class by class."""
     store = data.split(split)
     seen: dict[str, int] = {}
     ranked = []
@@ -226,22 +267,21 @@ def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
 
 
 def _captions(explained: Sequence[Explanation]) -> list[str]:
-    """What each picture is worth against the truth, and whether nothing stands out in it, as all
-    its lines then look alike; none where there is nothing to say."""
-    areas = [
+    """The AUC of each explanation, and whether no edge stands out; none if all would be empty."""
+    aucs = [
         None if e.get("edge_truth") is None else explanation_auc(e.edge_mask, e.edge_truth)
         for e in explained
     ]
-    said = [
-        ["" if area is None else f"AUC {area:.2f}", "" if e.found else "no edge stands out"]
-        for e, area in zip(explained, areas, strict=True)
+    parts = [
+        ["" if auc is None else f"AUC {auc:.2f}", "" if e.found else "no edge stands out"]
+        for e, auc in zip(explained, aucs, strict=True)
     ]
-    captions = [", ".join(filter(None, parts)) for parts in said]
+    captions = [", ".join(filter(None, texts)) for texts in parts]
     return captions if any(captions) else []
 
 
 def _as_truth(explanation: Explanation) -> Explanation:
-    """The graph with the truth in place of the model's scores."""
+    """The graph with the ground truth in place of the model's scores."""
     out = explanation.clone()
     out.edge_mask = explanation.edge_truth.to(explanation.edge_mask.dtype)
     for name in ("node_mask", "r"):
@@ -251,6 +291,7 @@ def _as_truth(explanation: Explanation) -> Explanation:
 
 
 def _class(explanation: Explanation, names: Sequence[str] | None) -> str:
+    """The name of a graph's class; empty where it has none."""
     y = explanation.get("y")
     if y is None or y.numel() != 1 or math.isnan(float(y)):
         return ""

@@ -1,4 +1,7 @@
-"""Recorded runs that no table shows: own data, other settings, data the paper does not have."""
+"""The table of recorded runs that no table of the paper shows.
+
+They are runs on users' data, with other settings, or on data sets that the paper does not have.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from typing import Any
 
 from gsat.datasets.registry import is_own_data, options_type
 from gsat.methods import METHODS
-from gsat.studies.cells import MARKS, NETWORKS
-from gsat.studies.records import Record, Records, Runs
-from gsat.studies.renderers import Grid, Shown
-from gsat.studies.study import PREDICTION, Cell, Table
-from gsat.studies.tables import STUDIES, papers_cell
+from gsat.studies.cells import DATA_MARKS
+from gsat.studies.formatting import format_mean_std, format_method, format_paper, format_seeds
+from gsat.studies.printed import PrintedCell, PrintedTable
+from gsat.studies.records import Record, RecordedRuns, Records
+from gsat.studies.study import PREDICTION, TableStudy
+from gsat.studies.tables import STUDIES, find_paper_number
 from gsat.training.recipe import make_recipe
 from gsat.training.results import summarise
 
@@ -20,59 +24,59 @@ COLUMNS = (
     "precision@5", "paper",
 )  # fmt: skip
 NOTE = (
-    "Prediction is accuracy unless it says otherwise; before: the pre-trained model, before "
+    "Prediction is accuracy unless marked otherwise; before: the pre-trained model, before "
     "fine-tuning."
 )
 
 
-def other_runs(records: Records) -> Grid | None:
-    """The table of runs that no table of the paper shows, nor its sweeps of the regulariser; None
-    if there are none."""
-    shown = [s for s in STUDIES.values() if isinstance(s, Table) or s.name == "fig-regulariser"]
+def other_runs_table(records: Records) -> PrintedTable | None:
+    """Make the table of runs that neither a table of the paper nor its sweep of r shows.
+
+    Args:
+        records: The recorded runs.
+
+    Returns:
+        The table, one row per recipe; None if there are no such runs.
+    """
+    shown = [
+        s for s in STUDIES.values() if isinstance(s, TableStudy) or s.name == "fig-regulariser"
+    ]
     hashes = {experiment.hash for study in shown for experiment in study.experiments}
     left = [runs for recipe, runs in records.items() if recipe not in hashes]
     if not left:
         return None
-    rows = [tuple(map(Shown, row)) for row in map(_row, sorted(left, key=_order))]
-    return Grid("Other recorded runs", COLUMNS, tuple(rows), (NOTE,))
+    rows = [tuple(map(PrintedCell, row)) for row in map(_row, sorted(left, key=_order))]
+    return PrintedTable("Other recorded runs", COLUMNS, tuple(rows), (NOTE,))
 
 
-def _any(runs: Runs) -> Record:
+def _any_record(runs: RecordedRuns) -> Record:
     return next(iter((runs.done or runs.failed).values()))
 
 
-def _order(runs: Runs) -> tuple[str, ...]:
-    first = _any(runs)
+def _order(runs: RecordedRuns) -> tuple[str, ...]:
+    first = _any_record(runs)
     return first["dataset"], first["method"], first["backbone"], str(first["recipe"]["data"])
 
 
-def _row(runs: Runs) -> tuple[str, ...]:
-    first, done = _any(runs), list(runs.done.values())
+def _row(runs: RecordedRuns) -> tuple[str, ...]:
+    first, done = _any_record(runs), list(runs.done.values())
     key = (first["method"], first["backbone"], first["dataset"])
-    matches = first.get("matches_paper", "yes")  # a run that failed does not say
+    matches = first.get("matches_paper", "yes")  # a failed run has no such entry
 
     def published(metric: str) -> str:
-        return paper_text(papers_cell(*key, metric) if matches != "different" else None)
+        return format_paper(find_paper_number(*key, metric) if matches != "different" else None)
 
     return (
-        _data_name(first) + MARKS[matches],
+        _data_name(first) + DATA_MARKS[matches],
         _method_name(first),
-        seeds_text(runs),
+        format_seeds(runs),
         _prediction(done),
         published(PREDICTION),
-        _cell(done, "explanation_auc"),
+        _mean_std(done, "explanation_auc"),
         published("explanation_auc"),
-        _cell(done, "precision_at_5"),
+        _mean_std(done, "precision_at_5"),
         published("precision_at_5"),
     )
-
-
-def seeds_text(runs: Runs) -> str:
-    """How many seeds there are; which, if they have gaps; and how many failed."""
-    shown = str(len(runs.done))
-    if runs.has_gap:  # a gap would let a bad seed vanish
-        shown = f"only seeds {', '.join(map(str, sorted(runs.done)))}"
-    return shown + (f", {len(runs.failed)} failed" if runs.failed else "")
 
 
 def _data_name(record: Record) -> str:
@@ -87,7 +91,7 @@ def _data_name(record: Record) -> str:
 def _method_name(record: Record) -> str:
     """Backbone and method, with the settings that differ from the shipped recipe."""
     method, backbone = record["method"], record["backbone"]
-    shown = f"{NETWORKS.get(backbone, backbone)} + {METHODS[method].title}"
+    shown = format_method(method, backbone)
     if backbone == "wrapped":
         return shown
     shipped = make_recipe(record["dataset"], backbone=backbone, method=method).tables()
@@ -106,37 +110,25 @@ def _method_name(record: Record) -> str:
 
 
 def _prediction(runs: list[Record]) -> str:
-    """Accuracy or ROC AUC (also before fine-tuning, if there was any), or R² and mean absolute
-    error."""
+    """Accuracy or ROC AUC (and the value before fine-tuning), or R² and mean absolute error."""
     if not runs:
         return "–"
     if "r2" in runs[0]["test"]:
         error = summarise(run["test"]["mae"] for run in runs)
-        return f"R² {_cell(runs, 'r2')}" + (
-            f", MAE {spread_text(*error, len(runs))}" if error else ""
+        return f"R² {_mean_std(runs, 'r2')}" + (
+            f", MAE {format_mean_std(*error, len(runs))}" if error else ""
         )
-    # A post-hoc explainer leaves the answers as they are: there is no before and after.
+    # A post-hoc explainer leaves the predictions as they are: there is no before and after.
     tuned = METHODS[runs[0]["method"]].reports == "best"
     before: list[Any] = [
         {"test": r["pretrained"]["test"]} for r in runs if tuned and r.get("pretrained")
     ]
     metric, name = ("roc_auc", "AUC ") if "roc_auc" in runs[0]["test"] else ("accuracy", "")
-    after = name + _cell(runs, metric)
-    return f"{after} (before: {_cell(before, metric)})" if before else after
+    after = name + _mean_std(runs, metric)
+    return f"{after} (before: {_mean_std(before, metric)})" if before else after
 
 
-def _cell(runs: list[Record], metric: str) -> str:
+def _mean_std(runs: list[Record], metric: str) -> str:
+    """A metric in per cent over runs; a dash where it is undefined."""
     spread = summarise(run["test"].get(metric) for run in runs)
-    return "–" if spread is None else spread_text(100 * spread[0], 100 * spread[1], len(runs))
-
-
-def spread_text(mean: float, std: float, count: int) -> str:
-    """Mean and deviation; of a single run, which has none, the value."""
-    return f"{mean:.2f}" + (f" ± {std:.2f}" if count > 1 else "")
-
-
-def paper_text(cell: Cell | None) -> str:
-    """The paper's figure, as published."""
-    if cell is None:
-        return "–"
-    return f"{cell[0]:.2f}" + (f" ± {cell[1]:.2f}" if cell[1] is not None else "")
+    return "–" if spread is None else format_mean_std(100 * spread[0], 100 * spread[1], len(runs))

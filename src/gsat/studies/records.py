@@ -1,4 +1,4 @@
-"""Recorded runs, found by what was run."""
+"""An index of recorded runs by recipe and seed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from gsat.studies.study import PREDICTION, Experiment
 from gsat.training.results import read_runs
 from gsat.training.train import RESULTS_VERSION
 
-Record = Mapping[str, Any]
+Record = Mapping[str, Any]  # a line of a JSON-lines file
 
 
-def counts(line: Record) -> bool:
-    """Whether a recorded line is of today's numerics and was trained by one process."""
-    return line["results_version"] == RESULTS_VERSION and line.get("processes", 1) == 1
+def is_current(record: Record) -> bool:
+    """Whether a record has the current ``RESULTS_VERSION`` and was trained by one process."""
+    return record["results_version"] == RESULTS_VERSION and record.get("processes", 1) == 1
 
 
 @dataclass(frozen=True)
-class Runs:
-    """What was recorded of one recipe on the same graphs.
+class RecordedRuns:
+    """The recorded runs of one recipe on the same graphs.
 
     Attributes:
-        done: finished runs by seed. failed: by seed, lines whose ``failed`` says why none is.
-        data_hash: of the graphs; empty where nothing was run.
+        done: Records of finished runs, by seed.
+        failed: Records of failed runs, by seed; their ``failed`` holds the reason.
+        data_hash: Hash of the graphs; empty without any record.
     """
 
     done: Mapping[int, Record] = field(default_factory=dict)
@@ -35,79 +36,99 @@ class Runs:
 
     @property
     def seeds(self) -> list[int]:
-        """Every seed that was tried."""
+        """Every seed that was run, finished or failed."""
         return sorted({*self.done, *self.failed})
 
     @property
     def has_gap(self) -> bool:
-        """Whether the seeds tried are other than 0 to n − 1: a bad one could have vanished."""
+        """Whether the seeds are other than 0 to n − 1: an unfavourable one may be missing."""
         return self.seeds != list(range(len(self.seeds)))
 
     def values(self, metric: str) -> dict[int, float | None]:
-        """A metric of the test data by seed, as fractions; None where it is undefined.
+        """A metric of the test data by seed.
 
-        ``prediction`` stands for the task's own metric.
+        Args:
+            metric: Name of the metric; ``PREDICTION`` stands for the task's own.
+
+        Returns:
+            Fractions by seed; None where the metric is undefined.
         """
         return {
-            seed: self.done[seed]["test"].get(_own_metric(self.done[seed], metric))
+            seed: self.done[seed]["test"].get(_metric_name(self.done[seed], metric))
             for seed in sorted(self.done)
         }
 
 
 class Records:
-    """An index of recorded runs of today's numerics, each trained by one process.
+    """An index of the recorded runs that are current, each trained by one process.
 
-    Where the graphs of a data set have changed between runs, those of the last line count: older
-    ones are stale, whatever was run on them.
+    Where the graphs of a data set changed between runs, those of the last record count: all runs
+    on older graphs are left out, whatever their recipe.
+
+    Args:
+        lines: Records, in the order they were written.
     """
 
     def __init__(self, lines: Iterable[Record]) -> None:
-        known = [line for line in lines if counts(line)]
-        latest = {graphs_key(line["recipe"]): line["data_hash"] for line in known}
+        current = [line for line in lines if is_current(line)]
+        latest = {graphs_key(line["recipe"]): line["data_hash"] for line in current}
         done: dict[str, dict[int, Record]] = {}
         failed: dict[str, dict[int, Record]] = {}
         hashes = {}
-        for line in known:
+        for line in current:
             if line["data_hash"] == latest[graphs_key(line["recipe"])]:
                 recipe = line["recipe_hash"]
                 hashes[recipe] = line["data_hash"]
                 ended = failed if "failed" in line else done
                 ended.setdefault(recipe, {})[line["seed"]] = line
-        for recipe, lost in failed.items():
+        for recipe, failures in failed.items():
             for seed in done.get(recipe, ()):
-                lost.pop(seed, None)
+                failures.pop(seed, None)
         self._runs = {
-            recipe: Runs(done.get(recipe, {}), failed.get(recipe, {}), data_hash)
+            recipe: RecordedRuns(done.get(recipe, {}), failed.get(recipe, {}), data_hash)
             for recipe, data_hash in hashes.items()
         }
 
     @classmethod
     def read(cls, path: str | Path) -> Records:
-        """The index of a file such as ``results/runs.jsonl``; an absent one holds nothing."""
+        """Read a file such as ``results/runs.jsonl``; a missing file holds no runs."""
         return cls(read_runs(path))
 
-    def of(self, experiment: Experiment) -> Runs:
+    def of(self, experiment: Experiment) -> RecordedRuns:
         """The runs of an experiment."""
-        return self._runs.get(experiment.hash, Runs())
+        return self._runs.get(experiment.hash, RecordedRuns())
 
-    def knows(self, line: Record) -> bool:
-        """Whether a line of another file, of curves say, is of runs that count: the same recipe,
-        graphs and numerics."""
-        runs = self._runs.get(line["recipe_hash"], Runs())
-        return counts(line) and line["data_hash"] == runs.data_hash
+    def matches(self, record: Record) -> bool:
+        """Whether a record of another file, such as one of curves, belongs to indexed runs.
 
-    def items(self) -> Iterator[tuple[str, Runs]]:
-        """All runs by recipe hash."""
+        Args:
+            record: A record with a recipe hash, a data hash and a version.
+
+        Returns:
+            True if it is current, and runs of the same recipe on the same graphs are indexed.
+        """
+        runs = self._runs.get(record["recipe_hash"], RecordedRuns())
+        return is_current(record) and record["data_hash"] == runs.data_hash
+
+    def items(self) -> Iterator[tuple[str, RecordedRuns]]:
+        """Iterate over all runs by recipe hash."""
         yield from self._runs.items()
 
 
 def graphs_key(tables: Mapping[str, Any]) -> str:
-    """What decides the graphs, of a recipe's tables: the data and its options, not the split."""
+    """A key for the graphs of a recipe: the data set and its options, without the split.
+
+    Args:
+        tables: The tables of a recipe.
+
+    Returns:
+        The same text for recipes whose graphs are the same.
+    """
     options = {k: v for k, v in tables["data"].items() if k != "split_seed"}
     return json.dumps(options, sort_keys=True)
 
 
-def _own_metric(record: Record, metric: str) -> str:
+def _metric_name(record: Record, metric: str) -> str:
     if metric != PREDICTION:
         return metric
     return next(name for name in ("roc_auc", "accuracy", "r2") if name in record["test"])

@@ -1,4 +1,4 @@
-"""Do trainings that differ by their seed alone explain the same graphs alike?"""
+"""Stability over seeds: how similar the explanations of runs are that differ by their seed only."""
 
 from __future__ import annotations
 
@@ -19,42 +19,53 @@ from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load, load_data
 
 Floats = NDArray[np.float64]
-ENOUGH = 20  # graphs that no run has trained on, to look at those alone
+MIN_GRAPHS = 20  # graphs in no training set, to use those only
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Spearman's rank correlation of two score vectors [E], ties by their mean rank.
+    """Spearman's rank correlation, with ties at their mean rank.
 
-    None where either has nothing but ties.
+    Args:
+        first: Scores, ``[E]``.
+        second: Scores, ``[E]``.
+
+    Returns:
+        The correlation; None with fewer than two scores, or where all scores of either are equal.
 
     Example:
-        >>> spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3])
+        >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
         1.0
     """
-    one, two = _ranks(first), _ranks(second)
-    if len(one) < 2:
+    from scipy import stats  # takes a second to import
+
+    one, two = np.asarray(first), np.asarray(second)
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
         return None
-    one, two = one - one.mean(), two - two.mean()
-    scale = float(np.sqrt((one @ one) * (two @ two)))
-    return float(one @ two) / scale if scale > 0 else None
+    return float(stats.spearmanr(one, two).statistic)
 
 
 def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any]:
-    """Mean rank correlation of the edge scores of the same graphs between runs.
+    """Mean rank correlation of the edge scores that several runs give the same graphs.
 
-    The correlation is taken in each graph over its edges (undirected ones once), then its mean over
-    graphs, then over all pairs of runs. Every run explains the same graphs: test graphs of the
-    lowest seed that are in no run's training set, if there are at least 20; else any graphs in no
-    training set; else those test graphs as they are, which other runs may have trained on.
+    The correlation is computed in each graph over its edges (undirected ones once), then averaged
+    over graphs, then over all pairs of runs. The graphs are test graphs of the lowest seed that
+    are in no run's training set, if there are at least 20; else any graphs in no training set;
+    else all test graphs of the lowest seed, which other runs may have trained on.
 
     Args:
-        paths: directories of finished runs that differ by their seed alone.
-        limit: of graphs looked at.
+        paths: Directories of finished runs that differ by their seed only.
+        limit: The largest number of graphs. (default: ``200``)
 
     Returns:
-        Plain values: what was run; ``graphs``, their number, and ``explained``, which ones;
-        ``mean`` and ``std`` over pairs of runs (None of a single pair); ``undefined``, how many
-        correlations were left out, for a graph whose edges all have one score.
+        What was run; ``graphs``, their number, and ``explained``, which ones; ``mean`` and ``std``
+        over pairs of runs (``std`` is None for a single pair); ``undefined``, how many
+        correlations were left out because all edges of a graph have the same score.
+
+    Raises:
+        GSATError: If there are fewer than two runs, their method explains nothing, or the labels
+            are of nodes.
+        RunError: If the runs differ by more than their seed, or were trained on other graphs than
+            the data set has now.
     """
     runs = sorted(map(RunDirectory.open, paths), key=lambda run: run.recipe.seed)
     first = _check(runs)
@@ -67,8 +78,8 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
             )
     rows, explained = _same_graphs(data, limit)
     graphs = data[0].store.select(rows)
-    once = _once(graphs)
-    scores = [[s[e] for s, e in zip(_scores(run, graphs), once, strict=True)] for run in runs]
+    edges = _single_direction(graphs)
+    scores = [[s[e] for s, e in zip(_scores(run, graphs), edges, strict=True)] for run in runs]
     pairs, undefined = [], 0
     for one, two in itertools.combinations(scores, 2):
         found = [spearman(a, b) for a, b in zip(one, two, strict=True)]
@@ -89,7 +100,15 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
 
 
 def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
-    """Append what :func:`stability` found, unless it is there already; whether it was."""
+    """Append the result of :func:`stability` to a file, unless it is there already.
+
+    Args:
+        path: The JSON-lines file.
+        line: The result.
+
+    Returns:
+        Whether it was appended.
+    """
 
     def known() -> bool:
         return line in read_records(path, needs=("recipe_hash",))
@@ -98,64 +117,58 @@ def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
 
 
 def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:
-    """The result of the first run; raise unless the others differ from it by their seed alone."""
+    """The result of the first run; raise unless the others differ from it by their seed only."""
     if len(runs) < 2:
-        raise GSATError(f"two runs or more were needed to compare, not {len(runs)}")
+        raise GSATError(f"a comparison needs at least two runs, not {len(runs)}")
     results = [run.result for run in runs]
     for run, result in zip(runs, results, strict=True):
         for key in ("recipe_hash", "data_hash", "results_version"):
             if result[key] != results[0][key]:
                 raise RunError(
-                    f"runs that differ by their seed alone were needed; the {key} of {run.path} is "
-                    f"{result[key]}, that of {runs[0].path} {results[0][key]}"
+                    f"a comparison needs runs that differ by their seed only; the {key} of "
+                    f"{run.path} is {result[key]}, that of {runs[0].path} {results[0][key]}"
                 )
     seeds = [result["seed"] for result in results]
     if len(set(seeds)) < len(seeds):
-        raise RunError(f"runs of different seeds were needed, not of {seeds}")
+        raise RunError(f"a comparison needs runs of different seeds, not {seeds}")
     return results[0]
 
 
 def _same_graphs(data: Sequence[Dataset], limit: int) -> tuple[NDArray[np.int64], str]:
-    """Positions in the store, and what graphs they are."""
+    """Positions of the graphs in the store, and a description of which graphs they are."""
     if data[0].task.level == "node":
-        raise GSATError(f"{data[0].name} has labels of nodes; graphs of their own were needed")
+        raise GSATError(f"{data[0].name} has labels of nodes; a comparison needs separate graphs")
     seen = np.unique(np.concatenate([loaded.splits["train"] for loaded in data]))
     test = data[0].splits["test"]
     for rows, what in (
         (np.setdiff1d(test, seen), "test graphs in no training set"),
         (np.setdiff1d(np.arange(len(data[0].store)), seen), "graphs in no training set"),
     ):
-        if len(rows) >= ENOUGH:
+        if len(rows) >= MIN_GRAPHS:
             return _spread_out(rows, limit), what
     return _spread_out(test, limit), f"test graphs of seed {data[0].seed}"
 
 
 def _spread_out(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """So many of them at most, from all over: many stores are sorted by class."""
+    """At most ``limit`` of the rows, evenly spaced: many stores are sorted by class."""
     if len(rows) <= limit:
         return rows
     return rows[np.linspace(0, len(rows) - 1, limit).round().astype(np.int64)]
 
 
 def _scores(run: RunDirectory, graphs: GraphStore) -> list[Floats]:
-    """The scores of the edges of each graph, in the caller's order."""
+    """The edge scores of each graph, in the original edge order."""
     model = load(run.path)
     if not model.explains:
-        raise GSATError(f"the method of {run.path} explains nothing: there is nothing to compare")
+        raise GSATError(f"the method of {run.path} gives no explanations to compare")
     _, scores = model.score_edges(graphs)
     return np.split(scores.numpy().astype(np.float64), np.cumsum(graphs.edge_counts)[:-1])
 
 
-def _once(graphs: GraphStore) -> list[NDArray[np.int64]]:
-    """Of each graph the edges that count: of an undirected one, one of the two directions."""
+def _single_direction(graphs: GraphStore) -> list[NDArray[np.int64]]:
+    """The edges of each graph to compare: of an undirected graph, one of both directions."""
     kept = []
     for graph, undirected in zip(graphs, graphs.per_graph("undirected"), strict=True):
         source, target = graph.edge_index.numpy()
         kept.append(np.flatnonzero(source <= target) if undirected else np.arange(len(source)))
     return kept
-
-
-def _ranks(scores: ArrayLike) -> Floats:
-    """Ranks from 0 [E]; equal scores share their mean rank."""
-    _, group, size = np.unique(np.asarray(scores), return_inverse=True, return_counts=True)
-    return (np.cumsum(size) - (size + 1) / 2)[group]

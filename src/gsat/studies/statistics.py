@@ -1,4 +1,4 @@
-"""Comparing two methods over the seeds that both have: pure functions of numbers."""
+"""Comparison of two methods over the seeds they share, as pure functions of numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-WILCOXON_FROM = 6  # with fewer pairs it can't fall below 5 %
+MIN_WILCOXON_PAIRS = 6  # with fewer pairs its p value can't fall below 5 %
 
 
 @dataclass(frozen=True)
-class Paired:
-    """Two methods on the same seeds.
+class PairedComparison:
+    """Two methods on the same seeds. All but ``n`` and ``difference`` may be undefined (None).
 
     Attributes:
-        n: how many seeds both have. difference: mean of first minus second. error: its standard
-            error. p: of the paired t test, two-sided. wilcoxon: of the signed-rank test, two-sided.
-        ratio: of the sample standard deviations, first over second.
-            All but the difference are None where they are not defined.
+        n: Number of seeds that both have.
+        difference: Mean of the first minus the second.
+        error: Standard error of that difference.
+        p: Two-sided p value of the paired t test.
+        wilcoxon: Two-sided p value of the signed-rank test.
+        ratio: Sample standard deviation of the first over that of the second.
     """
 
     n: int
@@ -31,32 +33,50 @@ class Paired:
     ratio: float | None
 
 
-def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | None:
-    """Compare values by seed on the seeds that both have; None if there are none."""
-    # Takes a second to import, which only those who compare should pay.
-    from scipy import stats
+def compare_paired(
+    first: Mapping[int, float], second: Mapping[int, float]
+) -> PairedComparison | None:
+    """Compare the values of two methods on the seeds that both have.
+
+    Args:
+        first: Values of the first method, by seed.
+        second: Values of the second method, by seed.
+
+    Returns:
+        The comparison; None if they share no seed.
+    """
+    from scipy import stats  # takes a second to import
 
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return None
     one = np.array([first[seed] for seed in seeds])
     two = np.array([second[seed] for seed in seeds])
-    gaps, n = one - two, len(seeds)
-    error = float(gaps.std(ddof=1)) / math.sqrt(n) if n > 1 else None
-    return Paired(
+    differences, n = one - two, len(seeds)
+    # The t test is undefined where all differences are equal, the signed-rank test where all are 0.
+    has_t = n > 1 and _varies(differences, one)
+    has_wilcoxon = n >= MIN_WILCOXON_PAIRS and bool(differences.any())
+    return PairedComparison(
         n=n,
-        difference=float(gaps.mean()),
-        error=error,
-        # Differences that are all equal leave the test nothing to measure them by.
-        p=float(stats.ttest_rel(one, two).pvalue) if n > 1 and _varies(gaps, one) else None,
-        wilcoxon=float(stats.wilcoxon(gaps).pvalue) if n >= WILCOXON_FROM and gaps.any() else None,
+        difference=float(differences.mean()),
+        error=float(differences.std(ddof=1)) / math.sqrt(n) if n > 1 else None,
+        p=float(stats.ttest_rel(one, two).pvalue) if has_t else None,
+        wilcoxon=float(stats.wilcoxon(differences).pvalue) if has_wilcoxon else None,
         ratio=deviation_ratio(one, two),
     )
 
 
 def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Sample standard deviation of the first over that of the second; below 1, the first varies
-    less. None with fewer than two values, or where the second does not vary."""
+    """Sample standard deviation of the first values over that of the second.
+
+    Args:
+        first: Values, ``[n]``.
+        second: Values, ``[m]``.
+
+    Returns:
+        The ratio, below 1 if the first vary less; None with fewer than two values of either, or
+        where the second do not vary.
+    """
     one, two = np.asarray(first), np.asarray(second)
     if len(one) < 2 or len(two) < 2 or not _varies(two, two):
         return None
@@ -64,12 +84,18 @@ def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
 
 
 def _varies(values: ArrayLike, scale: ArrayLike) -> bool:
-    """Whether values differ by more than rounding, for numbers of such a size."""
+    """Whether values differ by more than rounding errors of numbers as large as ``scale``."""
     return bool(np.ptp(values) > 1e-9 * np.abs(scale).max())
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """p values corrected for their number by Holm's method; those that are None don't count.
+    """Correct p values for multiple comparisons by Holm's method (scipy has none).
+
+    Args:
+        p: p values; None where undefined, which counts as no comparison.
+
+    Returns:
+        The corrected p values, in the same order.
 
     Example:
         >>> holm([0.01, 0.04, None, 0.03])

@@ -1,23 +1,29 @@
-"""What a study is: experiments, each run with several seeds, and how the paper shows them."""
+"""The data types of a study: experiments, and the table or figure of the paper they belong to."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from gsat.errors import GSATError
+from gsat.methods import METHODS
 from gsat.training.recipe import Recipe, make_recipe
 
-# Mean and standard deviation in per cent; the deviation is None where none was published.
-Cell = tuple[float, float | None]
-PREDICTION = "prediction"  # the task's own metric: accuracy, or ROC AUC
+# Mean and standard deviation in per cent; the deviation is None where none is known.
+MeanStd = tuple[float, float | None]
+PREDICTION = "prediction"  # stands for the metric of the task: accuracy, ROC AUC or R²
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An ablation: how the paper prints it behind the method's name, and settings of the method."""
+    """An ablation of a method.
+
+    Attributes:
+        title: What the paper prints behind the method's name.
+        settings: Settings of the method that differ from its recipe, by name.
+    """
 
     title: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -29,14 +35,20 @@ VARIANTS: Mapping[str, Variant] = {
     "nostoch": Variant("-NoStoch", {"sampling": "none"}),
     "nostoch-beta0": Variant("-NoStoch-β=0", {"sampling": "none", "info_coef": 0.0}),
 }
-# What makes a data set the paper's own, where it is not so by itself.
-_PAPERS_OWN: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
+# Settings that select the paper's own graphs, where the default of the data set is another.
+_PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run with every seed: a method on a network and a data set, by the shipped recipe with
-    some settings changed."""
+    """What is trained with every seed: a shipped recipe, with some settings changed.
+
+    Attributes:
+        dataset: Name of the data set.
+        method: Name of the method.
+        backbone: Name of the backbone. (default: ``"gin"``)
+        settings: Pairs of a setting's name and its value. (default: none)
+    """
 
     dataset: str
     method: str
@@ -44,77 +56,123 @@ class Experiment:
     settings: tuple[tuple[str, Any], ...] = ()
 
     def recipe(self, seed: int) -> Recipe:
-        """The recipe of one seed."""
+        """Make the recipe of one seed."""
         own = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
         return make_recipe(
             self.dataset,
             backbone=self.backbone,
             method=self.method,
             seed=seed,
-            settings={**_PAPERS_OWN.get(self.dataset, {}), **own},
+            settings={**_PAPER_SETTINGS.get(self.dataset, {}), **own},
         )
 
-    @cached_property
+    @property
     def hash(self) -> str:
-        """The recipe's name without its seed: how recorded runs are found."""
-        return self.recipe(0).hash()
+        """Hash of the recipe without its seed, by which recorded runs are found."""
+        return _recipe_hash(self)
 
     def __str__(self) -> str:
         changed = "".join(f" {key}={value}" for key, value in self.settings)
         return f"{self.dataset} {self.backbone} {self.method}{changed}"
 
 
+@cache  # rows make their experiments again and again
+def _recipe_hash(experiment: Experiment) -> str:
+    return experiment.recipe(0).hash()
+
+
 @dataclass(frozen=True)
-class Row:
-    """A line of a table: a method on a network, with the paper's cells by data set."""
+class TableRow:
+    """A row of a table: a method on a backbone.
+
+    Attributes:
+        method: Name of the method.
+        backbone: Name of the backbone.
+        variant: A key of ``VARIANTS``. (default: the method itself)
+        paper: The paper's numbers by data set; a data set without one has no cell in this row.
+            (default: none)
+    """
 
     method: str
     backbone: str
     variant: str = ""
-    paper: Mapping[str, Cell] = field(default_factory=dict)
+    paper: Mapping[str, MeanStd] = field(default_factory=dict)
 
     def experiment(self, dataset: str) -> Experiment:
-        """What is run for one of its cells."""
+        """The experiment of one cell."""
         return Experiment(
             dataset, self.method, self.backbone, tuple(VARIANTS[self.variant].settings.items())
         )
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the method is installed; without it, the row has no recipes."""
+        return self.method in METHODS
+
 
 @dataclass(frozen=True)
-class Part:
-    """Rows that are measured alike.
+class TablePart:
+    """Rows of a table that are measured by the same metric.
 
     Attributes:
-        metric: of the test data; ``prediction`` stands for the task's own. bold: the paper's rule
-            for what stands out, by name (see ``studies/cells.py``).
-        quoted: methods whose figures the paper takes from others: of how many seeds is not known.
+        metric: A metric of the test data; ``PREDICTION`` stands for the task's own.
+        rows: The paper's rows.
+        bold: Name of the paper's rule for what is set in bold (``studies/cells.py``).
+            (default: no rule)
+        quoted: Methods whose numbers the paper takes from other publications, so that their
+            number of seeds is unknown. (default: none)
+        floors: Rows that the paper does not have: trivial methods that any explanation should
+            beat. They are no baselines, and not among the paper's cells. (default: none)
     """
 
     metric: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     bold: str = ""
     quoted: tuple[str, ...] = ()
+    floors: tuple[TableRow, ...] = ()
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of the paper: data sets beside each other, methods below."""
+class TableStudy:
+    """A table of the paper, with data sets as columns and methods as rows.
+
+    Attributes:
+        name: As users type it.
+        title: As it is printed.
+        columns: Names of the data sets.
+        parts: Groups of rows, one below the other.
+        note: A remark below the table. (default: none)
+        needs: What it is made from: recorded results.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TablePart, ...]
     note: str = ""
+    needs: ClassVar = "results"
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """All that has to be run, each once."""
-        return tuple(dict.fromkeys(experiment for *_, experiment in self.cells()))
+        """Everything that has to be run, each experiment once; the floors last."""
+        paper = (experiment for *_, experiment in self.cells())
+        floors = (experiment for *_, experiment in self.floor_cells())
+        return tuple(dict.fromkeys((*paper, *floors)))
 
-    needs: ClassVar = "results"
+    def restricted(self, hashes: Collection[str]) -> TableStudy:
+        """The table reduced to the cells of some recipes.
 
-    def restricted(self, hashes: Collection[str]) -> Table:
-        """The table with no other cells than those of these recipes."""
+        Args:
+            hashes: Hashes of the recipes to keep.
+
+        Returns:
+            A table without the other cells, and without rows and columns left empty.
+        """
+        floors = [
+            (row, column)
+            for _, row, column, experiment in self.floor_cells()
+            if experiment.hash in hashes
+        ]
         parts = []
         for part in self.parts:
             rows = [
@@ -124,27 +182,52 @@ class Table:
                 )
                 for row in part.rows
             ]
-            parts.append(replace(part, rows=tuple(row for row in rows if row.paper)))
-        columns = [c for c in self.columns if any(c in r.paper for p in parts for r in p.rows)]
-        kept = tuple(part for part in parts if part.rows)
+            parts.append(
+                replace(
+                    part,
+                    rows=tuple(row for row in rows if row.paper),
+                    floors=tuple(f for f in part.floors if any(f is row for row, _ in floors)),
+                )
+            )
+        columns = [
+            c
+            for c in self.columns
+            if any(c in r.paper for p in parts for r in p.rows) or any(c == d for _, d in floors)
+        ]
+        kept = tuple(part for part in parts if part.rows or part.floors)
         return replace(self, columns=tuple(columns), parts=kept)
 
-    def cells(self) -> Iterator[tuple[Part, Row, str, Experiment]]:
-        """Every cell the paper fills, row by row: part, row, data set, and what is run for it."""
+    def cells(self) -> Iterator[tuple[TablePart, TableRow, str, Experiment]]:
+        """Iterate over the paper's cells, row by row.
+
+        Yields:
+            The part, the row, the data set, and the experiment of the cell.
+        """
         for part in self.parts:
             for row in part.rows:
                 for column in self.columns:
                     if column in row.paper:
                         yield part, row, column, row.experiment(column)
 
+    def floor_cells(self) -> Iterator[tuple[TablePart, TableRow, str, Experiment]]:
+        """Iterate over the cells of the floors whose methods are registered, as :meth:`cells`."""
+        for part in self.parts:
+            for row in part.floors:
+                if row.is_registered:
+                    for column in self.columns:
+                        yield part, row, column, row.experiment(column)
+
 
 @dataclass(frozen=True)
-class Figure:
+class FigureStudy:
     """A figure of the paper; ``studies/figures.py`` draws it by its name.
 
     Attributes:
-        needs: what it is drawn from: recorded ``results``, their ``curves`` over the epochs, or the
-            trained ``models`` of seed 0.
+        name: As users type it.
+        title: As it is printed.
+        experiments: Everything that has to be run.
+        needs: What it is drawn from: recorded ``results``, their ``curves`` over the epochs, or the
+            trained ``models`` of seed 0. (default: ``"results"``)
     """
 
     name: str
@@ -153,27 +236,43 @@ class Figure:
     needs: Literal["results", "curves", "models"] = "results"
 
 
-Study = Table | Figure
+Study = TableStudy | FigureStudy
 
 
-def parse_rows(columns: str, lines: str) -> tuple[Row, ...]:
-    """Rows from lines of ``method[/variant] backbone mean±std …``, a number for each column;
-    ``-`` where the paper has none."""
+def parse_rows(columns: str, lines: str) -> tuple[TableRow, ...]:
+    """Read rows of a table from text.
+
+    Args:
+        columns: Names of the data sets, separated by spaces.
+        lines: One row per line, as ``method[/variant] backbone mean±std …`` with a number for each
+            column, or ``-`` where the paper has none.
+
+    Returns:
+        The rows.
+
+    Raises:
+        GSATError: If a variant is unknown.
+
+    Example:
+        >>> (row,) = parse_rows("ba2motifs mutag", "gsat gin 98.74±0.55 -")
+        >>> row.paper
+        {'ba2motifs': (98.74, 0.55)}
+    """
     rows = []
     for line in lines.strip().splitlines():
         name, backbone, *values = line.split()
         method, _, variant = name.partition("/")
         if variant not in VARIANTS:
-            raise GSATError(f"there is no variant '{variant}': there are {', '.join(VARIANTS)}")
+            raise GSATError(f"there is no variant '{variant}': available: {', '.join(VARIANTS)}")
         cells = {
-            column: _cell(value)
+            column: _mean_std(value)
             for column, value in zip(columns.split(), values, strict=True)
             if value != "-"
         }
-        rows.append(Row(method, backbone, variant, cells))
+        rows.append(TableRow(method, backbone, variant, cells))
     return tuple(rows)
 
 
-def _cell(text: str) -> Cell:
+def _mean_std(text: str) -> MeanStd:
     mean, _, std = text.partition("±")
     return float(mean), float(std) if std else None

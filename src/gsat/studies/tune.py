@@ -1,36 +1,34 @@
-"""Choose settings on validation data: train every point of a grid, take the best.
+"""Choose settings on validation data: train every point of a grid and take the best.
 
-A point is known by its recipe, its data and its seed: one that is finished is not trained again, so
-a tuning that was stopped goes on, and a larger grid trains only what is new.
+A run is identified by its recipe, its data and its seed. One that is finished is not trained again,
+so a tuning that was stopped or killed resumes, and a larger grid trains only what is new.
 """
 
 from __future__ import annotations
 
-import itertools
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gsat import metrics
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError, GSATError, Interrupted, RecipeError, RunError
-from gsat.io.files import append_line
+from gsat.io.jsonl import append_line
 from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
-from gsat.studies.grids import grid_of
+from gsat.studies.grids import default_grid, expand_keys, make_points, setting
 from gsat.training.many_runs import train_each
-from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
+from gsat.training.recipe import Recipe, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.toml_edit import change_settings
 from gsat.training.train import RESULTS_VERSION, complete_recipe, load_data, make_method
 
-_EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+_EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 _LOWER_IS_BETTER = ("loss", "mae")
-# A tuning with the same values of these is the same one: it is recorded once.
+# Tunings with the same values of these are the same one, which is recorded once.
 _IDENTITY = (
     "recipe", "grid", "seeds", "metric", "chosen", "data_hash", "results_version"
 )  # fmt: skip
@@ -38,12 +36,17 @@ _IDENTITY = (
 
 @dataclass(frozen=True)
 class Point:
-    """One choice of settings and how it did on validation data.
+    """One combination of settings, and its results on validation data.
 
     Attributes:
-        settings: values by full key. recipe_hash: of the recipe with them.
-        values: the metric for each seed. mean, std: over seeds; None where it is undefined or a run
-            failed. loss: mean validation loss, which breaks ties. failed: why, if it did.
+        settings: Values by full key.
+        recipe_hash: Hash of the recipe with these settings.
+        values: The metric for each seed.
+        mean: Mean over seeds; None where it is undefined or a run failed.
+        std: Population standard deviation over seeds; None as for ``mean``.
+        loss: Mean validation loss, which breaks ties.
+        seconds: Training time of all seeds.
+        failed: Why a run failed; None if none did. (default: ``None``)
     """
 
     settings: dict[str, Any]
@@ -58,12 +61,28 @@ class Point:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was tried and what was chosen; ``record`` is the line for ``results/tuning.jsonl``."""
+    """The result of a tuning.
+
+    Attributes:
+        metric: The validation metric it was chosen by.
+        points: All points, in the order of the grid.
+        chosen: The best point.
+        record: The line for ``results/tuning.jsonl``.
+        ties: Other points with the same mean as the chosen one, which has the lower validation
+            loss or, with an equal loss, came first. (default: none)
+        identical: Groups of points that gave the same values and the same loss, to the last bit:
+            the settings they differ by had no effect. (default: none)
+        duplicates: Values that the grid has more than once, by full key; they are tried once.
+            (default: none)
+    """
 
     metric: str
     points: list[Point]
     chosen: Point
     record: dict[str, Any]
+    ties: list[Point] = field(default_factory=list)
+    identical: list[list[Point]] = field(default_factory=list)
+    duplicates: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def tune(
@@ -84,39 +103,82 @@ def tune(
 ) -> Tuned:
     """Train every point of a grid and choose the one that is best on validation data.
 
-    The runs are made by worker processes: a script calls this under
-    ``if __name__ == "__main__":``.
+    Runs are trained by worker processes, so a script calls this under
+    ``if __name__ == "__main__":``. The same call resumes a tuning that was stopped.
 
     Args:
-        dataset, method, backbone, file, settings: as in ``make_recipe``; what all points share.
-        seeds: each point is trained with all of them, and judged by the mean.
-        grid: values to try by setting; the method's own grid (``studies/grids.py``) if absent.
-        metric: of the validation data; the grid's own, else the task's, if absent.
-        out: folder of the runs. jobs: how many at a time.
-        record: a JSON-lines file that gets the grid and the choice, once.
-        write: a recipe file that gets the chosen settings.
+        dataset: Name of the data set, or the path of your own.
+        method: Name of the method. (default: ``"gsat"``)
+        backbone: Name of the backbone. (default: ``"gin"``)
+        seeds: Each point is trained with all of them and judged by the mean. (default: ``(0,)``)
+        grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``)
+        metric: Metric of the validation data to choose by. (default: the grid's, else the task's)
+        file: A recipe file that all points share. (default: none)
+        settings: Single settings that all points share, as for ``make_recipe``. (default: none)
+        out: Folder of the runs. (default: one in ``runs/`` for each data set and method)
+        jobs: How many runs at a time. (default: ``1``)
+        record: A JSON-lines file to which grid and choice are appended, once. (default: none)
+        write: A recipe file that gets the chosen settings. (default: none)
+        progress: Whether a progress bar is shown. (default: ``False``)
+
+    Returns:
+        All points and the chosen one.
+
+    Raises:
+        GSATError: If the method has no grid, or can't be tuned by the metric.
+        RecipeError: If the grid is invalid.
+        RunError: If no point could be chosen.
+        Interrupted: If another process is training some of the runs.
     """
-    known = grid_of(method, dataset)
+    default = default_grid(method, dataset)
     base = make_recipe(
         dataset, backbone=backbone, method=method, seed=seeds[0], file=file, settings=settings
     )
     if base.seed != seeds[0]:
-        raise RecipeError(f"seed {seeds[0]} is to be tuned with; set no other seed")
-    if grid is None and known is None:
-        raise GSATError(f"there is no grid for {method}; give one with --grid KEY=V1,V2,…")
-    values = _full(base, grid if grid is not None else known.values if known else {})
+        raise RecipeError(f"tuning uses seed {seeds[0]}, but the recipe sets seed {base.seed}")
+    if grid is None and default is None:
+        raise GSATError(f"there is no default grid for {method}: give the values to try, as grid")
+    tried = grid if grid is not None else default.values if default else {}
+    values, duplicates = expand_keys(base, tried)
     data = load_data(base)
     base = complete_recipe(base, data)
-    recipes = _points(base, values)
+    recipes = make_points(base, values)
     made = make_method(recipes[0], data)
-    # An explainer leaves the network as it is, so the task's metric would tell nothing.
+    # A post-hoc explainer leaves the network as it is, so the task's metric is always the same.
     own = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
-    metric = metric or (known.metric if known and grid is None else None) or own
+    metric = metric or (default.metric if default and grid is None else None) or own
     _check_metric(metric, data, made)
     if record is not None:
-        read_records(record, _IDENTITY)  # a broken file is better known before training than after
+        read_records(record, _IDENTITY)  # find a broken file before training, not after
 
     folder = Path(out or Path("runs") / f"tune-{base.data.label}-{backbone}-{method}")
+    results, failures = _train_points(recipes, seeds, data, folder, jobs, progress)
+    points = []
+    for recipe in recipes:
+        names = [_name(recipe, data, seed) for seed in seeds]
+        failed = next((failures[name] for name in names if name in failures), None)
+        valid = [results[name]["valid"] for name in names if name in results]
+        seconds = sum(results[name]["seconds"] for name in names if name in results)
+        points.append(_measure(recipe, values, metric, valid, failed, seconds))
+    chosen = _best(points, metric)
+    line = _line(base, values, seeds, metric, points, chosen, data)
+    if record is not None:
+        _record_once(Path(record), line)
+    if write is not None:
+        change_settings(Path(write), _keys_to_write(chosen.settings, method))
+    ties = [point for point in points if point is not chosen and point.mean == chosen.mean]
+    return Tuned(metric, points, chosen, line, ties, _identical(points), duplicates)
+
+
+def _train_points(
+    recipes: Sequence[Recipe],
+    seeds: Sequence[int],
+    data: Dataset,
+    folder: Path,
+    jobs: int,
+    progress: bool,
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Train what is not finished: results, and reasons of failures, by name of the run."""
     runs = {
         _name(recipe, data, seed): with_settings(recipe, {"seed": seed})
         for recipe in recipes
@@ -125,10 +187,10 @@ def tune(
     folders = {name: RunDirectory(folder / name) for name in runs}
     results = {name: run.result for name, run in folders.items() if run.result_path.is_file()}
     left = {name: recipe for name, recipe in runs.items() if name not in results}
-    bar = Progress(f"{base.data.label}, {len(recipes)} points", quiet=not progress)
+    bar = Progress(f"{recipes[0].data.label}, {len(recipes)} points", quiet=not progress)
     bar.start(len(runs), len(results))
     try:
-        new = train_each(
+        outcome = train_each(
             left,
             folder,
             jobs=jobs,
@@ -137,79 +199,12 @@ def tune(
         )
     finally:
         bar.stop()
-    if new.unfinished:
+    if outcome.unfinished:
         raise Interrupted(
-            f"another process is at {len(new.unfinished)} of {len(runs)} runs in {folder}; the "
-            f"same command goes on when it has ended"
+            f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in {folder}; "
+            "the same command resumes when it has ended"
         )
-    results |= new.results
-    failures = new.failures
-    points = []
-    for recipe in recipes:
-        names = [_name(recipe, data, seed) for seed in seeds]
-        failed = next((failures[name] for name in names if name in failures), None)
-        valid = [results[name]["valid"] for name in names if name in results]
-        seconds = sum(results[name]["seconds"] for name in names if name in results)
-        points.append(_judge(recipe, values, metric, valid, failed, seconds))
-    chosen = _best(points, metric)
-    line = _line(base, values, seeds, metric, points, chosen, data)
-    if record is not None:
-        _record_once(Path(record), line)
-    if write is not None:
-        change_settings(Path(write), _own_keys(chosen.settings, method))
-    return Tuned(metric, points, chosen, line)
-
-
-def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """``KEY=V1,V2,…`` texts as values by key; a bare word is a text."""
-    grid: dict[str, list[Any]] = {}
-    for text in texts:
-        key, _, listed = text.partition("=")
-        key = key.strip()
-        if not key or not listed.strip():
-            raise RecipeError(f"a grid is written KEY=V1,V2,…, not {text!r}")
-        if key in grid:
-            raise RecipeError(f"the grid has '{key}' twice; write all its values in one")
-        try:
-            grid[key] = tomllib.loads(f"v = [{listed}]")["v"]
-        except tomllib.TOMLDecodeError:
-            grid[key] = [_value(part.strip()) for part in listed.split(",")]
-    return grid
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _full(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """The grid by full key, with values as the recipe holds them."""
-    full: dict[str, list[Any]] = {}
-    for short, values in grid.items():
-        key = full_key(base.tables(), short)
-        if key == "seed" or key.startswith("data."):
-            raise RecipeError(f"'{key}' can't be tuned: all points are compared on the same data")
-        if key in full:
-            raise RecipeError(f"the grid has '{key}' twice; write all its values in one")
-        held = [_held(with_settings(base, {key: value}), key) for value in values]
-        full[key] = [value for i, value in enumerate(held) if value not in held[:i]]
-    if not all(full.values()) or not full:
-        raise RecipeError("a grid needs at least one setting, and at least one value of each")
-    return full
-
-
-def _held(recipe: Recipe, key: str) -> Any:
-    value: Any = recipe.tables()
-    for part in key.split("."):
-        value = value[part]
-    return value
-
-
-def _points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
-    choices = itertools.product(*grid.values())
-    return [with_settings(base, dict(zip(grid, choice, strict=True))) for choice in choices]
+    return results | outcome.results, outcome.failures
 
 
 def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
@@ -217,23 +212,23 @@ def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
 
 
 def _check_metric(metric: str, data: Dataset, method: Method) -> None:
-    """Say before training what could not be chosen by afterwards."""
+    """Raise, before anything is trained, if the metric will not be there to choose by."""
     of_task = ("r2", "mae") if data.task.kind == "regression" else (data.task.metric,)
-    if metric not in (*of_task, "loss", *_EXPLANATION):
-        names = ", ".join((*of_task, "loss", *_EXPLANATION))
-        raise GSATError(f"there is no metric '{metric}' on {data.name}: there are {names}")
-    if metric in _EXPLANATION and not method.model.explains:
-        raise GSATError(f"{method.title} explains nothing, so it can't be tuned by {metric}")
-    if metric in _EXPLANATION and not data.valid.has("edge_truth"):
+    if metric not in (*of_task, "loss", *_EXPLANATION_METRICS):
+        names = ", ".join((*of_task, "loss", *_EXPLANATION_METRICS))
+        raise GSATError(f"there is no metric '{metric}' on {data.name}: available: {names}")
+    if metric in _EXPLANATION_METRICS and not method.model.explains:
+        raise GSATError(f"{method.title} gives no explanations, so it can't be tuned by {metric}")
+    if metric in _EXPLANATION_METRICS and not data.valid.has("edge_truth"):
         advice = (
-            "by which alone an explainer can be tuned; choose its settings with --set"
+            "which an explainer needs to be tuned; choose its settings by hand"
             if isinstance(method, PostHocMethod)
-            else f"to tune by; choose --metric {of_task[0]}"
+            else f"to tune by; choose another metric, such as {of_task[0]}"
         )
         raise DataError(f"{data.name} has no true explanations {advice}")
 
 
-def _judge(
+def _measure(
     recipe: Recipe,
     grid: Mapping[str, Sequence[Any]],
     metric: str,
@@ -241,11 +236,12 @@ def _judge(
     failed: str | None,
     seconds: float,
 ) -> Point:
+    """A point from the validation metrics of its seeds."""
     values = [measured.get(metric) for measured in valid]
     spread = None if failed else summarise(values)
     loss = None if failed else summarise(measured["loss"] for measured in valid)
     return Point(
-        settings={key: _held(recipe, key) for key in grid},
+        settings={key: setting(recipe, key) for key in grid},
         recipe_hash=recipe.hash(),
         values=values,
         mean=spread[0] if spread else None,
@@ -257,8 +253,7 @@ def _judge(
 
 
 def _best(points: list[Point], metric: str) -> Point:
-    """The highest mean (or lowest, where less is better); of equals the lower loss, then the first
-    in the grid."""
+    """The point with the best mean; of equals, the one with the lower loss, then the first."""
     sign = -1.0 if metric in _LOWER_IS_BETTER else 1.0
     best: Point | None = None
     for point in points:
@@ -267,17 +262,23 @@ def _best(points: list[Point], metric: str) -> Point:
         if metrics.better(merit, point.loss, before, best.loss if best else None):
             best = point
     if best is None:
-        why = next((point.failed for point in points if point.failed), None)
-        raise RunError(
-            f"no point could be chosen: {why}"
-            if why
-            else f"no point could be chosen: {metric} is undefined on the validation data"
-        )
+        failed = next((point.failed for point in points if point.failed), None)
+        reason = failed or f"{metric} is undefined on the validation data"
+        raise RunError(f"no point could be chosen: {reason}")
     return best
 
 
-def _own_keys(settings: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """Settings of training are written for the method they were chosen with."""
+def _identical(points: Iterable[Point]) -> list[list[Point]]:
+    """Groups of at least two points with the same values and loss."""
+    groups: dict[tuple[Any, ...], list[Point]] = {}
+    for point in points:
+        if point.mean is not None:
+            groups.setdefault((*point.values, point.loss), []).append(point)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _keys_to_write(settings: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Settings by their keys in a recipe file; those of training apply to this method only."""
     return {
         f"training.{method}.{key.removeprefix('training.')}"
         if key.startswith("training.")
@@ -295,6 +296,7 @@ def _line(
     chosen: Point,
     data: Dataset,
 ) -> dict[str, Any]:
+    """The record of a tuning."""
     return {
         "dataset": base.data.name,
         "method": base.method,
@@ -314,7 +316,7 @@ def _line(
 
 def _record_once(path: Path, line: dict[str, Any]) -> None:
     def known() -> bool:
-        others = read_records(path, _IDENTITY)
-        return any(all(other.get(key) == line[key] for key in _IDENTITY) for other in others)
+        records = read_records(path, _IDENTITY)
+        return any(all(record.get(key) == line[key] for key in _IDENTITY) for record in records)
 
     append_line(path, line, unless=known)

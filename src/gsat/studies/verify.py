@@ -1,8 +1,9 @@
-"""Recorded runs trained again: do they give the same numbers?"""
+"""Train recorded runs again and check that they give the same numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import torch
 
 from gsat.errors import GSATError
-from gsat.studies.records import counts
-from gsat.studies.runner import parse_only
+from gsat.studies.plan import parse_filter
+from gsat.studies.records import Record, is_current
 from gsat.training.recipe import from_tables
 from gsat.training.results import read_runs
 from gsat.training.run_directory import environment
@@ -20,22 +21,43 @@ from gsat.training.train import load_data, train
 
 @dataclass(frozen=True)
 class Verified:
-    """A recorded run beside the same run now.
+    """A recorded run compared with the same run trained now.
 
     Attributes:
-        differing: metrics that are not the same to the last bit, as (recorded, now).
-        elsewhere: what was different about the machine, as (recorded, now).
+        record: The recorded run.
+        differing: Metrics that differ in any bit, as (recorded, now).
+        environment: What differs about the machine and its software, as (recorded, now).
     """
 
+    record: Record
     differing: dict[str, tuple[Any, Any]]
-    elsewhere: dict[str, tuple[Any, Any]]
+    environment: dict[str, tuple[Any, Any]]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every metric is the same to the last bit."""
+        return not self.differing
 
 
-def verify(record: Mapping[str, Any], out: str | Path, *, progress: bool = False) -> Verified:
-    """Train a recorded run again and compare every metric."""
+def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verified:
+    """Train a recorded run again and compare every metric.
+
+    Args:
+        record: The recorded run.
+        out: The directory of the new run.
+        progress: Whether a progress bar is shown. (default: ``False``)
+
+    Returns:
+        The comparison.
+
+    Raises:
+        GSATError: If the recipe or the data of the recorded run are no longer the same.
+    """
     recipe = from_tables(dict(record["recipe"]))
     if recipe.hash() != record["recipe_hash"]:
-        raise GSATError("the recorded recipe has other defaults now; its numbers can't be expected")
+        raise GSATError(
+            "the recorded recipe has other defaults now, so its numbers can't be reproduced"
+        )
     data = load_data(recipe)
     if data.hash != record["data_hash"]:
         raise GSATError(
@@ -43,35 +65,53 @@ def verify(record: Mapping[str, Any], out: str | Path, *, progress: bool = False
             f"recorded {record['data_hash']}"
         )
     threads = torch.get_num_threads()
-    # Sums differ in the last bit between thread counts.
+    # Sums differ in the last bit between numbers of threads.
     torch.set_num_threads(record["threads"])
     try:
         result = train(recipe, out, progress=progress).result
         now = environment()
     finally:
         torch.set_num_threads(threads)
-    differing = {
-        name: (before, after)
-        for name, before, after in _pairs(record, result, ("best_epoch", "valid", "test"))
-        if before != after
-    }
-    elsewhere = {
-        name: (before, after)
-        for name, before, after in _pairs(record, now, tuple(key for key in now if key in record))
-        if before != after
-    }
-    return Verified(differing, elsewhere)
+    metrics = _pairs(record, result, ("best_epoch", "valid", "test"))
+    machine = _pairs(record, now, tuple(key for key in now if key in record))
+    return Verified(record, _differences(metrics), _differences(machine))
 
 
-def verifiable(
-    path: str | Path, only: str = "", budget: float | None = None
-) -> list[dict[str, Any]]:
-    """Recorded runs that can be trained again: of today's numerics, as ``--only`` says, and in no
-    more than ``budget`` seconds."""
-    filters = parse_only(only)
+def verify_runs(
+    records: Iterable[Record], folder: str | Path, *, progress: bool = False
+) -> Iterator[Verified]:
+    """Verify several recorded runs, one after the other.
+
+    Args:
+        records: The recorded runs.
+        folder: Folder of the new runs, which are numbered from 0.
+        progress: Whether a progress bar is shown for each. (default: ``False``)
+
+    Yields:
+        The comparison of each run, as soon as it is trained.
+    """
+    for number, record in enumerate(records):
+        yield verify(record, Path(folder) / str(number), progress=progress)
+
+
+def verifiable(path: str | Path, only: str = "", budget: float | None = None) -> list[Record]:
+    """Find the recorded runs that can be trained again.
+
+    Args:
+        path: A file such as ``results/runs.jsonl``.
+        only: A filter such as ``"dataset=mutag,method=gsat"``. (default: all runs)
+        budget: The longest time in seconds that a run may have taken. (default: any)
+
+    Returns:
+        Current records of finished runs.
+
+    Raises:
+        GSATError: If the filter is malformed.
+    """
+    filters = parse_filter(only)
     return [
         record
-        for record in filter(counts, read_runs(path))
+        for record in filter(is_current, read_runs(path))
         if "failed" not in record
         and record["backbone"] != "wrapped"
         and all(record[key] in values for key, values in filters.items())
@@ -79,9 +119,30 @@ def verifiable(
     ]
 
 
+def sample_runs(records: Sequence[Record], count: int, *, seed: int | None = None) -> list[Record]:
+    """Draw recorded runs at random, of as many different kinds as possible.
+
+    Args:
+        records: The records to choose from.
+        count: How many; at most all of them are drawn.
+        seed: Makes the choice repeatable. (default: another choice each time)
+
+    Returns:
+        Records in which no pair of method and backbone is repeated before all have been drawn.
+    """
+    shuffled = random.Random(seed).sample(records, len(records))
+    turns: dict[tuple[str, str], int] = {}
+    ranked = []
+    for place, record in enumerate(shuffled):
+        kind = record["method"], record["backbone"]
+        turns[kind] = turns.get(kind, -1) + 1
+        ranked.append((turns[kind], place))
+    return [shuffled[place] for _, place in sorted(ranked)[:count]]
+
+
 def _pairs(
     before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
-) -> Iterable[tuple[str, Any, Any]]:
+) -> Iterator[tuple[str, Any, Any]]:
     """Single values of two results side by side, by dotted name."""
     for name in names:
         one, other = before.get(name), after.get(name)
@@ -90,3 +151,7 @@ def _pairs(
                 yield f"{name}.{key}", one.get(key), other.get(key)
         else:
             yield name, one, other
+
+
+def _differences(pairs: Iterable[tuple[str, Any, Any]]) -> dict[str, tuple[Any, Any]]:
+    return {name: (before, after) for name, before, after in pairs if before != after}

@@ -1,0 +1,52 @@
+"""Estimates of running times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gsat.studies.cost import CostEstimates, format_duration, makespan
+from gsat.studies.study import Experiment
+from gsat.training.recipe import Recipe
+
+
+def test_time_with_several_jobs_is_that_of_the_last_to_end() -> None:
+    assert makespan([], 2) == 0
+    assert makespan([10.0], 8) == 10
+    assert makespan([1.0, 2.0, 3.0], 2) == 4  # 1 and 3 one after the other, 2 beside
+
+
+def test_time_is_estimated_from_the_same_recipe_or_similar_ones_or_by_rule_of_by_rule() -> None:
+    recipe = Experiment("mutag", "gsat").recipe(0)
+    half = Experiment("mutag", "gsat", settings=(("epochs", 50),)).recipe(0)
+
+    def line(of: Recipe, seconds: float) -> dict[str, Any]:
+        tables = of.tables()
+        return {
+            "dataset": "mutag", "backbone": "gin", "method": "gsat", "seconds": seconds,
+            "recipe_hash": of.hash(), "recipe": tables,
+        }  # fmt: skip
+
+    costs = CostEstimates([line(recipe, s) for s in (90.0, 100.0, 900.0)])
+    assert costs.seconds(recipe) == 100.0
+    assert costs.seconds(half) == 50.0
+    by_rule = CostEstimates([{"failed": "no time in it"}])
+    assert by_rule.seconds(recipe) == pytest.approx(2 * by_rule.seconds(half))
+    assert 20 < by_rule.seconds(recipe) < 500  # some 90 seconds on one core
+    pna = Experiment("spmotif-0.9", "gsat", "pna").recipe(0)
+    assert by_rule.seconds(pna) > by_rule.seconds(Experiment("spmotif-0.9", "gsat").recipe(0))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (40.2, "40 s"),
+        (720, "12 min"),
+        (7200, "2 h"),
+        (12000, "3 h 20 min"),
+        (5 * 86400, "5.0 days"),
+    ],
+)
+def test_durations_are_written_for_people(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
