@@ -197,7 +197,7 @@ def test_equal_points_are_trained_once(planted: Any, tmp_path: Path) -> None:
         ({"grid": {"lr": []}}, "at least one value of each"),
         ({"grid": {}}, "at least one setting"),
         ({"grid": {"penalti": [1]}}, "did you mean 'penalty'"),
-        ({"grid": {"penalty": [1, -1]}}, "'penalty': .*greater than or equal to 0"),
+        ({"grid": {"penalty": [1, -1]}}, "'method.irm.penalty': .*greater than or equal to 0"),
         ({"method": "erm"}, "there is no grid for erm; give one with --grid"),
         ({"metric": "roc_auc"}, "there is no metric 'roc_auc' on ba2motifs"),
         ({"metric": "explanation_auc"}, "IRM explains nothing"),
