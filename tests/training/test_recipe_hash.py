@@ -14,8 +14,6 @@ import pytest
 from gsat.training.recipe import Recipe, from_tables, make_recipe, read_recipe, to_toml
 
 DATA = (
-    ,
-)
     "ba2motifs",
     "houses",
     "mutag",
