@@ -199,7 +199,7 @@ def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) 
         ({"grid": {"lr": []}}, "at least one value of each"),
         ({"grid": {}}, "at least one setting"),
         ({"grid": {"penalti": [1]}}, "did you mean 'penalty'"),
-        ({"grid": {"penalty": [1, -1]}}, "'penalty': .*greater than or equal to 0"),
+        ({"grid": {"penalty": [1, -1]}}, "'method.irm.penalty': .*greater than or equal to 0"),
         ({"method": "erm"}, "there is no default grid for erm: give the values to try, as grid"),
         ({"metric": "roc_auc"}, "there is no metric 'roc_auc' on ba2motifs"),
         ({"metric": "explanation_auc"}, "IRM gives no explanations"),

@@ -37,7 +37,7 @@ class LEConvLayer(nn.Module):
         self.own = nn.Linear(in_features, hidden)
 
     def linear(self, x: Tensor, batch: GraphBatch, weight: Tensor | None, total: Tensor) -> Tensor:
-        """The layer before its ReLU, ``[N, in_features]`` to ``[N, hidden]``; see :meth:`forward`."""
+        """The layer before its ReLU, ``[N, hidden]``; see :meth:`forward`."""
         arrived = aggregate(self.source(x), batch, weight)
         return self.own(x) + arrived - total * self.centre(x)
 
