@@ -25,7 +25,7 @@ import torch
 from gsat.datasets.registry import OWN_DATA, find_entry
 from gsat.errors import BusyError, DiskError, GSATError, RunError, TakenError
 from gsat.io.files import check_folder
-from gsat.ops.engine import compile_quietly
+from gsat.ops.numba.compile import compile_quietly
 from gsat.training.loop import Interrupted
 from gsat.training.recipe import Recipe, Tables, from_tables
 from gsat.training.results import record_once

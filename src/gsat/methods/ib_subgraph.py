@@ -21,8 +21,13 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import BACKBONES, Backbone, InterpretableModel, ModelOutput, seeded
-from gsat.ops import Draws, pool
-from gsat.ops.mutual import Estimator, donsker_varadhan, raise_estimate
+from gsat.ops import (
+    Draws,
+    StatisticsNetwork,
+    donsker_varadhan,
+    pool,
+    train_statistics_network,
+)
 
 _LARGEST = 100.0  # of a channel of a subgraph's embedding, as published
 
@@ -146,7 +151,7 @@ class IBSubgraphMethod(Method):
     ) -> None:
         self.model, self.settings, self.training = model, settings, training
         with seeded(seed, "estimator"):
-            self.estimator = Estimator(model.backbone.hidden)
+            self.estimator = StatisticsNetwork(model.backbone.hidden)
 
     @classmethod
     def create(
@@ -174,7 +179,7 @@ class IBSubgraphMethod(Method):
         said = self.model.assign(batch, draws)
         graph, subgraph = self._whole(said.x, batch), said.subgraph
         orders = self._orders(batch.num_graphs, draws.child("shuffle", context.step))
-        raise_estimate(self.estimator, self.inner, graph, subgraph, orders[1:])
+        train_statistics_network(self.estimator, self.inner, graph, subgraph, orders[1:])
         # Taken as it is: the estimator learns nothing from this.
         fixed = {name: weights.detach() for name, weights in self.estimator.named_parameters()}
         joint, shuffled = (

@@ -14,14 +14,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-_MASK32 = 0xFFFFFFFF
-_GOLDEN64, _MIX1_64, _MIX2_64 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_GOLDEN32, _MIX1_32, _MIX2_32 = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
+MASK32 = 0xFFFFFFFF
+GOLDEN64, MIX1_64, MIX2_64 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+GOLDEN32, MIX1_32, MIX2_32 = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
 
 
 class Draws:
@@ -63,26 +62,26 @@ class Draws:
 
 def threshold(drop: float) -> int:
     """Channel bits below this are dropped."""
-    return min(round(drop * 2**32), _MASK32)
+    return min(round(drop * 2**32), MASK32)
 
 
 def row_words(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Two 32-bit words per row name, as long tensors [M]."""
-    z = rows * _signed(_GOLDEN64) + _signed(key)
-    z = (z ^ _shift(z, 30)) * _signed(_MIX1_64)
-    z = (z ^ _shift(z, 27)) * _signed(_MIX2_64)
+    z = rows * _signed(GOLDEN64) + _signed(key)
+    z = (z ^ _shift(z, 30)) * _signed(MIX1_64)
+    z = (z ^ _shift(z, 27)) * _signed(MIX2_64)
     z = z ^ _shift(z, 31)
-    return z & _MASK32, _shift(z, 32)
+    return z & MASK32, _shift(z, 32)
 
 
 def channel_bits(key: int, rows: Tensor, channels: int) -> Tensor:
     """32 random bits per row and channel, as a long tensor [M, channels]."""
     low, high = row_words(key, rows)
-    column = torch.arange(channels, device=rows.device) * _GOLDEN32
-    x = (low[:, None] + column) & _MASK32
-    x = ((x ^ (x >> 16)) * _MIX1_32) & _MASK32
+    column = torch.arange(channels, device=rows.device) * GOLDEN32
+    x = (low[:, None] + column) & MASK32
+    x = ((x ^ (x >> 16)) * MIX1_32) & MASK32
     x = x ^ high[:, None]
-    x = ((x ^ (x >> 15)) * _MIX2_32) & _MASK32
+    x = ((x ^ (x >> 15)) * MIX2_32) & MASK32
     return x ^ (x >> 16)
 
 
@@ -94,39 +93,3 @@ def _signed(value: int) -> int:
 def _shift(z: Tensor, bits: int) -> Tensor:
     # torch shifts signed integers arithmetically; the hash wants zeros from the left.
     return (z >> bits) & ((1 << (64 - bits)) - 1)
-
-
-# Numba promotes 32-bit arithmetic to 64 bits, so every step below is cut back by hand: a hash that
-# does not wrap around stops dropping anything, silently.
-
-
-@numba.njit(inline="always")
-def row_words_numba(key: np.uint64, row: np.int64) -> Any:
-    """The two words of :func:`row_words` for one row."""
-    z = np.uint64(row) * np.uint64(_GOLDEN64) + key
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_MIX1_64)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_MIX2_64)
-    z = z ^ (z >> np.uint64(31))
-    return np.uint32(z & np.uint64(_MASK32)), np.uint32(z >> np.uint64(32))
-
-
-@numba.njit(inline="always")
-def column_offsets_numba(channels: int) -> Any:
-    """What :func:`channel_bits_numba` needs of each channel, [channels] uint32.
-
-    Made before the loop: a loop that multiplies its 64-bit counter has half as many lanes.
-    """
-    offsets = np.empty(channels, np.uint32)
-    for column in range(channels):
-        offsets[column] = np.uint32(np.uint32(column) * np.uint32(_GOLDEN32))
-    return offsets
-
-
-@numba.njit(inline="always")
-def channel_bits_numba(low: np.uint32, high: np.uint32, offset: np.uint32) -> Any:
-    """The bits of :func:`channel_bits` for one row and the offset of one channel."""
-    x = np.uint32(low + offset)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(16))) * np.uint32(_MIX1_32))
-    x = np.uint32(x ^ high)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIX2_32))
-    return np.uint32(x ^ np.uint32(x >> np.uint32(16)))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from gsat.datasets.registry import is_path
 from gsat.models.pna import Scaler
-from gsat.ops.multi import AGGREGATORS, Aggregator
+from gsat.ops import AGGREGATORS, Aggregator
 
 
 class Settings(BaseModel):
