@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 from torch.optim import Adam, Optimizer
 
-from gsat.attention import On, Sampling
+from gsat.attention import AttentionLevel, Sampling
 from gsat.bottleneck import Schedule, information, sparsity
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
@@ -33,7 +33,7 @@ class GSATSettings(MethodSettings):
         r_start, r_final, r_step, r_interval: r falls from start to final by step every interval.
     """
 
-    attention: On = "edge"
+    attention: AttentionLevel = "edge"
     extractor_dropout: float = Field(0.5, ge=0, lt=1)
     sampling: Sampling = "concrete"
     temperature: float = Field(1.0, gt=0)
