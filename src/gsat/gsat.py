@@ -170,7 +170,7 @@ class GSAT(InterpretableModel):
             if not source.predicts_by_backbone:
                 raise GSATError(
                     f"the backbone of {type(source).__name__} gives no answers by itself; "
-                    "fine-tune one that was trained alone (--method erm)"
+                    "fine-tune one that was trained by the method erm"
                 )
             source = source.backbone
         if not isinstance(source, Backbone):

@@ -54,7 +54,11 @@ class Draws:
         self.key = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
 
     def child(self, *path: Any) -> Draws:
-        """Return the source for a more specific purpose."""
+        """Return the source for a more specific purpose.
+
+        Args:
+            *path: What the numbers are for: strings and integers.
+        """
         return Draws(self.key, *path)
 
     def uniform(self, row_id: Tensor) -> Tensor:
@@ -83,7 +87,14 @@ class Draws:
         return channel_bits(self.key, row_id, channels) >= threshold(drop)
 
     def permutation(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Draw a permutation of 0 … count - 1."""
+        """Draw a permutation of 0 … count - 1.
+
+        Args:
+            count: Its length.
+
+        Returns:
+            ``[count]`` int64.
+        """
         return np.random.Generator(np.random.Philox(key=self.key)).permutation(count)
 
     def torch_seed(self) -> int:

@@ -352,11 +352,24 @@ class StatisticsNetwork(nn.Module):
         self.last = nn.Linear(hidden, 1, bias=False)
 
     def forward(self, e: Tensor, p: Tensor) -> Tensor:
-        """Return T of each pair: [B, h] and [B, h] to [B]."""
+        """Compute T of each pair.
+
+        Args:
+            e: First members of the pairs, ``[B, h]``.
+            p: Second members of the pairs, ``[B, h]``.
+
+        Returns:
+            ``[B]``.
+        """
         return self.last(torch.relu(self.first(torch.cat([e, p], dim=1))))[:, 0]
 
     def adam(self, lr: float, weight_decay: float) -> Adam:
-        """Return a fresh Adam for :func:`train_statistics_network`."""
+        """Return a fresh Adam for :func:`train_statistics_network`.
+
+        Args:
+            lr: Learning rate.
+            weight_decay: Weight decay.
+        """
         adam = Adam(self.parameters(), lr, ADAM_BETAS, ADAM_EPS, weight_decay)
         for weights in self.parameters():  # as Adam makes it in its first step
             adam.state[weights] = {
@@ -370,7 +383,12 @@ class StatisticsNetwork(nn.Module):
 def donsker_varadhan(joint: Tensor, shuffled: Tensor) -> Tensor:
     """Î = mean_i T(e_i, p_i) − log mean_i exp T(e_π(i), p_i), a lower bound of the information.
 
-    ``joint`` [B] is T of the pairs, ``shuffled`` [B] T of the pairs permuted by π; a scalar.
+    Args:
+        joint: T of the pairs, ``[B]``.
+        shuffled: T of the pairs whose first members are permuted by π, ``[B]``.
+
+    Returns:
+        A scalar.
     """
     return joint.mean() - (torch.logsumexp(shuffled, dim=0) - math.log(len(shuffled)))
 

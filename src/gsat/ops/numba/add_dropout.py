@@ -26,7 +26,7 @@ def add_dropout(x: Tensor, z: Tensor, row_id: Tensor, drop: float, draws: Draws)
     return _AddDropout.apply(x, z, row_id, dropout_arguments(drop, draws))
 
 
-# Backward hashes again: a sum may be 0 where it was kept, so y does not tell what was dropped.
+# Backward hashes again: a sum may be 0 where it was kept, so y does not show what was dropped.
 
 
 @kernel

@@ -22,8 +22,10 @@ from gsat.ops.numba.pool import segment_sum_kernel
 
 
 def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.batch_norm_relu`, for two rows or more in training
-    mode."""
+    """Compiled form of :func:`gsat.ops.reference.batch_norm_relu`.
+
+    For training mode, with two rows or more.
+    """
     y, mean, variance = _BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
     update_running_statistics(norm, mean + bias.detach(), variance, len(z))
     return y

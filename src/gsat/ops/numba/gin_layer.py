@@ -56,7 +56,7 @@ def gin_layer(
     drop: float = 0.0,
     draws: Draws | None = None,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layer`, for two rows or more in training mode."""
+    """Fused form of :func:`gsat.ops.reference.gin_layer` in training mode, for two rows or more."""
     terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
     dropout = dropout_arguments(drop, draws)
     mlp = (inner.weight, norm.weight, norm.bias, outer.weight, outer.bias)
@@ -74,8 +74,10 @@ def gin_layer_inference(
     norm: nn.BatchNorm1d,
     outer: nn.Linear,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layer` in evaluation mode, without dropout or
-    gradients."""
+    """Fused form of :func:`gsat.ops.reference.gin_layer` in evaluation mode.
+
+    Without dropout or gradients.
+    """
     assert norm.running_mean is not None
     assert norm.running_var is not None
     terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
