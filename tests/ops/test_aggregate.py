@@ -73,7 +73,7 @@ def test_one_gradient_is_the_same_as_among_all(
     normal: Callable[..., Tensor],
     measured: Callable[..., list[Tensor]],
 ) -> None:
-    """Asked for one input alone, the gradient is the one asked for with all the others."""
+    """The gradient of one input by itself equals that of the same input among all."""
     given, run = inputs(kind, mixed, normal, 4), op(kind, mixed, include_self=True)
     everything = measured(run, *given)[1:]
     for place, expected in enumerate(everything):

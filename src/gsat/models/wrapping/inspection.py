@@ -133,8 +133,8 @@ def example_batches(
     widths = list(dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     if not widths or any(isinstance(part, nn.Embedding) for part in module.modules()):
         raise GSATError(
-            f"{type(module).__name__} does not say how many features it takes; give wrap() a graph "
-            f"it is made for: example=data.train[0]"
+            f"{type(module).__name__} does not say what features it takes; give wrap() a graph it "
+            f"is made for: example=data.train[0]"
         )
     columns = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
     return [_random_graphs(width, columns if edge_attr else 0) for width in widths]

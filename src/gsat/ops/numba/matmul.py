@@ -3,9 +3,8 @@
 A kernel that makes its rows, multiplies them and continues with the result, a few hundred rows at a
 time, never leaves the cache; and one call replaces many small steps. The product itself is the
 ``sgemm`` of the BLAS that torch brings along, called by its address, one thread per call: the
-kernels split their rows over threads themselves. Where torch's BLAS cannot be told to use one
-thread (it is not MKL), :func:`sgemm_address` returns 0 and the ops take their unfused forms with
-``torch.mm``.
+kernels split their rows over threads themselves. That needs MKL; where torch has another BLAS,
+:func:`sgemm_address` returns 0 and the ops take their unfused forms with ``torch.mm``.
 """
 
 from __future__ import annotations
