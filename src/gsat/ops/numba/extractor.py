@@ -103,20 +103,14 @@ def _forward(  # type: ignore[no-untyped-def]
         while g < blocks[block + 1]:
             end = _group_end(g, blocks[block + 1], ptr, node_ptr)
             lo, hi, nodes, nodes_end = ptr[g], ptr[end], node_ptr[g], node_ptr[end]
-            n, graphs, spans, ids = (
-                hi - lo,
-                end - g,
-                shifted_slice(ptr, g, end + 1, lo),
-                row_id[lo:hi],
-            )
+            n, graphs = hi - lo, end - g
+            spans, ids = shifted_slice(ptr, g, end + 1, lo), row_id[lo:hi]
             group_h, group_a = h[nodes:nodes_end], a[nodes:nodes_end]
             matmul_nt(sgemm, group_h, w1[:, :k], group_a)
             if b is not None:
                 group_b = b[nodes:nodes_end]
-                sources, targets = (
-                    shifted_slice(src, lo, hi, nodes),
-                    shifted_slice(dst, lo, hi, nodes),
-                )
+                sources = shifted_slice(src, lo, hi, nodes)
+                targets = shifted_slice(dst, lo, hi, nodes)
                 matmul_nt(sgemm, group_h, w1[:, k:], group_b)
                 gather_forward(
                     0, graphs, spans, sources, targets, group_a, group_b,
@@ -158,12 +152,8 @@ def _backward(  # type: ignore[no-untyped-def]
         while g < blocks[block + 1]:
             end = _group_end(g, blocks[block + 1], ptr, node_ptr)
             lo, hi, nodes, nodes_end = ptr[g], ptr[end], node_ptr[g], node_ptr[end]
-            n, graphs, spans, ids = (
-                hi - lo,
-                end - g,
-                shifted_slice(ptr, g, end + 1, lo),
-                row_id[lo:hi],
-            )
+            n, graphs = hi - lo, end - g
+            spans, ids = shifted_slice(ptr, g, end + 1, lo), row_id[lo:hi]
             group_h, group_a = h[nodes:nodes_end], a[nodes:nodes_end]
             grad_a = a_scratch[first, : nodes_end - nodes]
 
@@ -178,25 +168,15 @@ def _backward(  # type: ignore[no-untyped-def]
                 for j in range(m):
                     grad_y[i, j] = g_logit * w3[j]
             normalise_backward(
-                0,
-                graphs,
-                spans,
-                z[lo:hi],
-                y,
-                mean2[g:end],
-                scale2[g:end],
-                keep_scale,
-                grad_y,
-                grad_z,
-            )
+                0, graphs, spans, z[lo:hi], y, mean2[g:end], scale2[g:end], keep_scale,
+                grad_y, grad_z,
+            )  # fmt: skip
 
             matmul_nn(sgemm, grad_z[:n], w2, False, grad_wide[:n])
             if b is not None:
                 group_b = b[nodes:nodes_end]
-                sources, targets = (
-                    shifted_slice(src, lo, hi, nodes),
-                    shifted_slice(dst, lo, hi, nodes),
-                )
+                sources = shifted_slice(src, lo, hi, nodes)
+                targets = shifted_slice(dst, lo, hi, nodes)
                 gather_again(
                     0, graphs, spans, sources, targets, group_a, group_b, ids, key1, threshold,
                     keep_scale, mean1[g:end], scale1[g:end], wide,

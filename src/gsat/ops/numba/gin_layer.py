@@ -165,22 +165,9 @@ def _norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm
 
 @kernel
 def _outer_forward(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    ptr,
-    sgemm,
-    z,
-    norm,
-    w,
-    bias,
-    row_id,
-    key,
-    threshold,
-    keep_scale,
-    out,
-    scratch,
-    wide_scratch,
-):
+    first, last, ptr, sgemm, z, norm, w, bias, row_id, key, threshold, keep_scale, out,
+    scratch, wide_scratch,
+):  # fmt: skip
     """out = dropout(ReLU(ReLU(BatchNorm(z)) wᵀ + bias))."""
     y, product = scratch[first], wide_scratch[first]
     span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
@@ -251,22 +238,9 @@ def _inner_backward(  # type: ignore[no-untyped-def]
 
 @kernel
 def _inference(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    ptr,
-    sgemm,
-    s,
-    w,
-    mean,
-    scale,
-    shift,
-    outer,
-    bias,
-    out,
-    scratch,
-    more_scratch,
+    first, last, ptr, sgemm, s, w, mean, scale, shift, outer, bias, out, scratch, more_scratch,
     wide_scratch,
-):
+):  # fmt: skip
     """out = ReLU(ReLU((s wᵀ - mean) * scale + shift) outerᵀ + bias)."""
     z, y, product = scratch[first], more_scratch[first], wide_scratch[first]
     span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
@@ -342,17 +316,9 @@ class _GINLayer(torch.autograd.Function):
             ctx.batch, True, (needs[9], needs[8], *needs[10:]), grad_s, edges, as_array(x),
             *(as_array(term) for term in terms),
         )  # fmt: skip
-        to_inner, to_outer = inners.sum(0), outers.sum(0)
+        grad_x, grad_weight, grad_terms = of_inputs[1], of_inputs[0], of_inputs[2:]
         grads = (
-            to_inner,
-            grad_sums[1],
-            grad_sums[0],
-            to_outer,
-            biases.sum(0),
-            of_inputs[1],
-            of_inputs[0],
-        )
-        return (
-            None, None, None,
-            *(None if g is None else torch.from_numpy(g) for g in (*grads, *of_inputs[2:])),
+            inners.sum(0), grad_sums[1], grad_sums[0], outers.sum(0), biases.sum(0),
+            grad_x, grad_weight, *grad_terms,
         )  # fmt: skip
+        return None, None, None, *(None if g is None else torch.from_numpy(g) for g in grads)
