@@ -1,1 +1,1 @@
-"""Speed and memory, measured side by side: ``python -m benchmarks``."""
+"""Measurements of speed and memory: ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: all figures of speed and memory, measured side by side."""
+"""Measure speed and memory of the package, side by side with what it is compared with."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import explain, growth, pna, scale, seeds, steps
+from benchmarks import against, explain, growth, pna, scale, seeds, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
 from gsat.training.run_directory import environment
 
 
 def child(*arguments: object) -> Any:
-    """Run one measurement in a fresh process; its last line is JSON."""
+    """Run one measurement in a fresh process.
+
+    Args:
+        *arguments: A name of ``CHILDREN`` and its arguments.
+
+    Returns:
+        What it printed as its last line, which is JSON.
+    """
     command = [sys.executable, "-m", "benchmarks", "child", *map(str, arguments)]
     return json.loads(
         subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.split(b"\n")[-2]
@@ -26,8 +33,8 @@ def child(*arguments: object) -> Any:
 
 
 def floor_part(rounds: int) -> list[dict[str, Any]]:
-    """(b) our step against its floor."""
-    print("step against its floor (the step's matrix products alone)")
+    """A training step on GIN against its floor, the matrix products in it."""
+    print("training step on GIN against its floor (only the matrix products in it)")
     rows = []
     for dataset in (*DATASETS, "mnist75sp"):
         for threads in thread_counts():
@@ -43,8 +50,8 @@ def floor_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def pna_part(rounds: int) -> list[dict[str, Any]]:
-    """(b) the same on PNA."""
-    print("step of PNA against its floor")
+    """The same on PNA."""
+    print("training step on PNA against its floor")
     rows = []
     for dataset in DATASETS:
         for threads in thread_counts():
@@ -59,10 +66,10 @@ def pna_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def epoch_part(rounds: int) -> list[dict[str, Any]]:
-    """(a) our epoch against plain PyG."""
+    """An epoch (train and validate) against plain PyG."""
     print("epoch (train + validate) against plain PyG")
     rows = []
-    # PNA on Spurious-Motif is left out: the plain epoch alone takes the better part of a minute.
+    # PNA on Spurious-Motif is left out: one plain epoch takes most of a minute.
     cases = [*((name, "gin") for name in DATASETS), ("ba2motifs", "pna"), ("mutag", "pna")]
     for (dataset, backbone), threads in itertools.product(cases, thread_counts()):
         row = steps.epoch_against_plain(dataset, backbone, threads, rounds)
@@ -76,7 +83,7 @@ def epoch_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def memory_part(rounds: int) -> list[dict[str, Any]]:
-    """(c) peak memory of training."""
+    """Peak memory of training, against plain PyG."""
     print("peak memory of training steps, in fresh processes")
     rows = []
     for dataset in DATASETS:
@@ -89,7 +96,7 @@ def memory_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def explain_part(rounds: int) -> dict[str, Any]:
-    """(d) explaining one graph."""
+    """The explanation of one graph, against GNNExplainer."""
     print("explaining one graph of 25 nodes")
     row = explain.explain_one()
     print(
@@ -100,7 +107,7 @@ def explain_part(rounds: int) -> dict[str, Any]:
 
 
 def growth_part(rounds: int) -> dict[str, Any]:
-    """(e) growth with the number of edges."""
+    """Growth of time and memory with the number of edges."""
     print("growth, one thread, in fresh processes")
     out: dict[str, list[Any]] = {"training": [], "inference": []}
     for edges in (10**4, 10**5, 10**6):
@@ -121,7 +128,7 @@ def growth_part(rounds: int) -> dict[str, Any]:
 
 
 def seeds_part(rounds: int) -> list[dict[str, Any]]:
-    """(f) two seeds at once."""
+    """Two seeds in two processes, against one in one."""
     print("two seeds in two processes against one, one thread each")
     rows = [seeds.two_against_one(dataset) for dataset in ("ba2motifs", "spmotif-0.5")]
     for row in rows:
@@ -130,7 +137,7 @@ def seeds_part(rounds: int) -> list[dict[str, Any]]:
 
 
 def scale_part(rounds: int) -> list[dict[str, Any]]:
-    """(g) a store in shards."""
+    """A store in shards: writing and reading in bounded memory."""
     print("small graphs in shards, written and read in fresh processes")
     rows = []
     for graphs in (300_000, 1_000_000):
@@ -168,31 +175,73 @@ CHILDREN: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse the command line, measure, print."""
     if sys.argv[1:2] == ["child"]:
         print(json.dumps(CHILDREN[sys.argv[2]](*sys.argv[3:])))
         return
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--json", type=Path, nargs="?", const=Path("results/bench.json"),
-        help="write the figures to this file (results/bench.json); parts not measured stay there",
-    )  # fmt: skip
-    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of the epoch part")
-    chosen = parser.parse_args()
+    chosen = arguments()
+    if chosen.against:
+        against.compare(chosen.against, chosen.only, chosen.rounds)
+        return
     figures: dict[str, Any] = {}
     before: dict[str, float] = {}
     for name in chosen.only:
         before[name] = load()
-        print(f"load before: {before[name]:.2f} (above 0.5 the figures are not to be trusted)")
+        print(f"load before: {before[name]:.2f} (above 0.5 the figures are not reliable)")
         figures[name] = PARTS[name](chosen.rounds)
     if chosen.json:
         keep(chosen.json, figures, before)
         print(f"written to {chosen.json}")
 
 
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parts = "\n".join(f"  {name:<8} {(part.__doc__ or '').strip()}" for name, part in PARTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"parts:\n{parts}\n\nexamples:\n"
+        "  python -m benchmarks                              measure all parts\n"
+        "  python -m benchmarks --only floor pna             measure two of them\n"
+        "  python -m benchmarks --json                       and keep the figures\n"
+        "  python -m benchmarks --against ../before/src --only floor pna\n"
+        "                                                    compare with another version",
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=list(PARTS), metavar="PART",
+        help="measure these parts only (default: all; with --against: floor pna)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", type=Path, nargs="?", const=Path("results/bench.json"), metavar="FILE",
+        help="write the figures to a file (default: results/bench.json); other parts stay in it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS,
+        help="repetitions of the part 'epoch' and of --against (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--against", type=Path, metavar="SRC",
+        help="compare the CPU time of training epochs with that of the version of the package in "
+        "this folder, in alternating processes",
+    )  # fmt: skip
+    chosen = parser.parse_args()
+    if chosen.against:
+        unknown = [name for name in chosen.only or () if name not in against.CASES]
+        if unknown or chosen.json:
+            parser.error("--against takes --only floor or pna, and no --json")
+    chosen.only = chosen.only or list(against.CASES if chosen.against else PARTS)
+    return chosen
+
+
 def keep(path: Path, figures: dict[str, Any], before: dict[str, float]) -> None:
-    """Write figures over those of the same parts; the others stay as they are."""
+    """Write figures to a file; those of other parts in it stay.
+
+    Args:
+        path: The file.
+        figures: Figures by part.
+        before: The machine's load before each part.
+    """
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     loads = {**known.get("load_before", {}), **before}
     described = {**known, "load_before": loads, "environment": environment(), **figures}

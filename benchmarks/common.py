@@ -1,4 +1,4 @@
-"""What all benchmarks share: side-by-side timing, the data, both models."""
+"""What all benchmarks share: side-by-side timing, data and models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ ROUNDS = 7
 
 @dataclass
 class Case:
-    """A data set with its shipped recipe and a fresh GSAT."""
+    """A data set with its recipe and a fresh GSAT.
+
+    Attributes:
+        recipe: The recipe of the data set and backbone.
+        data: The data set.
+        method: GSAT, ready for its first step.
+    """
 
     recipe: Recipe
     data: Dataset
@@ -40,7 +46,15 @@ class Case:
 
 
 def case(dataset: str, backbone: str = "gin") -> Case | None:
-    """The case, or None when its raw files are not here."""
+    """Make the case of a data set.
+
+    Args:
+        dataset: Name of the data set.
+        backbone: Name of the backbone. (default: ``"gin"``)
+
+    Returns:
+        The case, or None (and a line printed) when its raw files are not here.
+    """
     # A part of the digits is enough for a step, and is made in seconds.
     settings = ["images=3000"] if dataset == "mnist75sp" else []
     recipe = make_recipe(dataset, backbone=backbone, settings=settings)
@@ -56,9 +70,9 @@ def case(dataset: str, backbone: str = "gin") -> Case | None:
 
 
 def peak_memory() -> float:
-    """The most memory this process has had so far, in MiB.
+    """Return the peak memory of this process so far, in MiB.
 
-    Not by ``getrusage``: on Linux a new process begins with the peak of the one that started it.
+    Not from ``getrusage``: on Linux a new process begins with the peak of the one that started it.
     """
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
@@ -67,7 +81,16 @@ def peak_memory() -> float:
 def side_by_side(
     functions: Sequence[Callable[[], object]], rounds: int = ROUNDS, repeats: int = 1
 ) -> list[float]:
-    """Median seconds of each function, taken in turns so that noise hits all alike."""
+    """Time functions in turns, so that noise affects all alike.
+
+    Args:
+        functions: What is timed.
+        rounds: How many measurements of each. (default: ``7``)
+        repeats: Calls per measurement. (default: ``1``)
+
+    Returns:
+        Median seconds per call of each function.
+    """
     for function in functions:
         function()
     times: list[list[float]] = [[] for _ in functions]
@@ -83,9 +106,17 @@ def side_by_side(
 def apart(
     makers: Sequence[Callable[..., Callable[[], object]]], *args: object, rounds: int = ROUNDS
 ) -> list[float]:
-    """Median seconds of what each maker makes, in turns, each in a process of its own.
+    """Time functions in turns, each in a process of its own.
 
-    So neither profits nor suffers from how the other's process treats memory and threads.
+    So none is affected by how the process of another treats memory and threads.
+
+    Args:
+        makers: Each makes, in its process, the function that is timed.
+        *args: Arguments of the makers.
+        rounds: How many measurements of each. (default: ``7``)
+
+    Returns:
+        Median seconds of each function.
     """
     context = multiprocessing.get_context("spawn")
     pipes, workers = [], []
@@ -109,6 +140,7 @@ def apart(
 
 
 def _serve(pipe: Connection, maker: Callable[..., Callable[[], object]], args: Any) -> None:
+    """Time the function whenever asked to."""
     function = maker(*args)
     while pipe.recv() == "go":
         start = time.perf_counter()
@@ -117,15 +149,15 @@ def _serve(pipe: Connection, maker: Callable[..., Callable[[], object]], args: A
 
 
 def load() -> float:
-    """The machine's load over the last minute; above 0.5 the figures are not to be trusted."""
+    """Return the machine's load over the last minute; above 0.5 figures are not reliable."""
     return os.getloadavg()[0]
 
 
 def thread_counts() -> tuple[int, ...]:
-    """One thread, and two where there are two cores."""
+    """Return the thread counts to measure: one, and two where there are two cores."""
     return (1, 2) if (os.cpu_count() or 1) >= 2 else (1,)
 
 
 def use_threads(count: int) -> None:
-    """Set torch's count; inside ``alone`` our kernels have as many and torch has one."""
+    """Set torch's number of threads; inside ``exclusive_threads`` they go to the kernels."""
     torch.set_num_threads(count)

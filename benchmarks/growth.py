@@ -18,7 +18,7 @@ def _positions(edges: int, per_graph: float, graphs: int) -> np.ndarray[Any, Any
 
 
 def training_step(edges: int) -> dict[str, Any]:
-    """One training step on a batch of about ``edges`` edges, in this (fresh) process."""
+    """Measure a training step on a batch of about ``edges`` edges, in this (fresh) process."""
     use_threads(1)
     made = case("ba2motifs")
     assert made is not None
@@ -43,7 +43,7 @@ def training_step(edges: int) -> dict[str, Any]:
 
 
 def inference(edges: int) -> dict[str, Any]:
-    """Scores of about ``edges`` edges, batch by batch, in this (fresh) process."""
+    """Measure scoring about ``edges`` edges, batch by batch, in this (fresh) process."""
     use_threads(1)
     made = case("ba2motifs")
     assert made is not None

@@ -14,9 +14,9 @@ from gsat.ops import Draws, keep_freed_memory
 
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
-    """The matrix products of one GSAT step on PNA without scalers, after all exact algebra.
+    """List the matrix products of one GSAT step on PNA without scalers, after all exact algebra.
 
-    Where the edge attribute is constant, its part is a vector but for std under attention.
+    Where the edge attribute is constant, its part is a vector, except for std under attention.
     """
     pna = model.backbone
     assert isinstance(pna, PNA)
@@ -36,7 +36,7 @@ def products(model: Any, batch: GraphBatch) -> list[Product]:
 
 
 def step_against_floor(dataset: str, threads: int) -> dict[str, Any] | None:
-    """Median step and floor, in milliseconds."""
+    """Measure a training step and its floor, in milliseconds."""
     use_threads(threads)
     made = case(dataset, "pna")
     if made is None:

@@ -40,9 +40,9 @@ def write(folder: str, graphs: int) -> dict[str, Any]:
 
 
 def read(folder: str) -> dict[str, Any]:
-    """Random batches of what was written, in this (fresh) process.
+    """Read random batches of what was written, in this (fresh) process.
 
-    Memory is what belongs to no file: mapped pages go when others need the room.
+    Memory is what belongs to no file: mapped pages are given up when memory is short.
     """
     before = _own_memory()
     start = time.perf_counter()
@@ -69,7 +69,7 @@ def read(folder: str) -> dict[str, Any]:
 
 
 def _piece(rng: np.random.Generator, graphs: int) -> GraphStore:
-    """Undirected random graphs with four features per node and two classes."""
+    """Make undirected random graphs with four features per node and two classes."""
     u = rng.integers(0, NODES, (graphs, EDGES // 2))
     v = (u + rng.integers(1, NODES, u.shape)) % NODES
     there, back = np.concatenate([u, v], axis=1), np.concatenate([v, u], axis=1)

@@ -13,7 +13,7 @@ from benchmarks.steps import OurEpoch
 
 
 def epochs(dataset: str) -> float:
-    """Median seconds of an epoch in this process, after a warm-up."""
+    """Return the median seconds of an epoch in this process, after a warm-up."""
     use_threads(1)
     made = case(dataset)
     assert made is not None
@@ -28,7 +28,7 @@ def epochs(dataset: str) -> float:
 
 
 def two_against_one(dataset: str) -> dict[str, Any]:
-    """The epoch of one process alone, and of two at once (the slower of them)."""
+    """Time an epoch of one process, and of two at once (the slower of them)."""
     command = [sys.executable, "-m", "benchmarks", "child", "epochs", dataset]
 
     def run(count: int) -> float:

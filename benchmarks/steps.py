@@ -23,7 +23,15 @@ STEPS = 10  # in one measurement
 
 
 class Product(NamedTuple):
-    """A matrix product [m, k] × [k, n] of the forward pass; backward costs two more like it."""
+    """A matrix product [m, k] × [k, n] of the forward pass; backward costs two more like it.
+
+    Attributes:
+        name: What it belongs to.
+        m: Rows.
+        k: Inner dimension.
+        n: Columns.
+        input_grad: Whether its input needs a gradient; otherwise backward costs one more only.
+    """
 
     name: str
     m: int
@@ -33,7 +41,7 @@ class Product(NamedTuple):
 
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
-    """The matrix products of one GSAT step on GIN, after all exact algebra."""
+    """List the matrix products of one GSAT step on GIN, after all exact algebra."""
     gin = model.backbone
     assert isinstance(gin, GIN)
     n, h = batch.num_nodes, gin.hidden
@@ -47,7 +55,7 @@ def products(model: Any, batch: GraphBatch) -> list[Product]:
 
 
 def extractor_products(g: Any, batch: GraphBatch) -> list[Product]:
-    """Those of the extractor."""
+    """List those of the extractor."""
     n, h, wide = batch.num_nodes, g.hidden, g.first.out_features
     if g.on == "edge":
         out = [Product(f"extractor first, {end}", n, h, wide) for end in ("source", "target")]
@@ -76,7 +84,16 @@ class Floor:
 
 
 def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any] | None:
-    """Median step, batch and floor, in milliseconds."""
+    """Measure a training step, its floor, and gathering its batch.
+
+    Args:
+        dataset: Name of the data set.
+        threads: Number of threads.
+        show: Whether to print the matrix products.
+
+    Returns:
+        Medians in milliseconds, and their ratios; None when the raw files are not here.
+    """
     use_threads(threads)
     made = case(dataset)
     if made is None:
@@ -133,8 +150,10 @@ class PlainEpoch:
 
     def step(self, batch: Any) -> None:
         """One update."""
-        said = self.model(batch.x, batch.edge_index, batch.batch, batch.edge_attr, batch.num_graphs)
-        loss = self.task.loss(said.logits, batch.y) + information(said.alpha, 0.7)
+        output = self.model(
+            batch.x, batch.edge_index, batch.batch, batch.edge_attr, batch.num_graphs
+        )
+        loss = self.task.loss(output.logits, batch.y) + information(output.alpha, 0.7)
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
@@ -147,12 +166,12 @@ class PlainEpoch:
         logits, y, scores, truth = [], [], [], []
         with torch.no_grad():
             for batch in self.valid:
-                said = self.model(
+                output = self.model(
                     batch.x, batch.edge_index, batch.batch, batch.edge_attr, batch.num_graphs
                 )
-                logits.append(said.logits)
+                logits.append(output.logits)
                 y.append(batch.y)
-                scores.append(said.weight)
+                scores.append(output.weight)
                 truth.append(batch.edge_truth)
         self.task.score(torch.cat(logits), torch.cat(y))
         roc_auc_score(torch.cat(truth).numpy(), torch.cat(scores).numpy())
@@ -175,12 +194,12 @@ class OurEpoch:
 
 
 def our_epoch(dataset: str, threads: int, backbone: str) -> OurEpoch:
-    """Our epoch, in the process it is to run in."""
+    """Make our epoch, in the process it runs in."""
     return OurEpoch(_case(dataset, threads, backbone))
 
 
 def plain_epoch(dataset: str, threads: int, backbone: str) -> PlainEpoch:
-    """The plain epoch, in the process it is to run in."""
+    """Make the plain epoch, in the process it runs in."""
     return PlainEpoch(_case(dataset, threads, backbone))
 
 
@@ -194,7 +213,7 @@ def _case(dataset: str, threads: int, backbone: str) -> Case:
 def epoch_against_plain(
     dataset: str, backbone: str, threads: int, rounds: int
 ) -> dict[str, Any] | None:
-    """Median epoch (train and validate) of both, in seconds."""
+    """Measure an epoch (train and validate) of both, in seconds."""
     if case(dataset) is None:
         return None
     ours, plain = apart([our_epoch, plain_epoch], dataset, threads, backbone, rounds=rounds)
@@ -205,7 +224,7 @@ def epoch_against_plain(
 
 
 def training_memory(who: str, dataset: str) -> float:
-    """MiB that five training steps add to this (fresh) process."""
+    """Return the MiB that five training steps add to the peak of this (fresh) process."""
     use_threads(1)
     made = case(dataset)
     assert made is not None

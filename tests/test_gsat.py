@@ -71,11 +71,11 @@ def test_values_are_the_references(on: str, edge_features: int, directed: bool, 
     draws = DRAWS.child("forward") if how == "dropout and samples" else None
     reference = ReferenceGSAT(copy.deepcopy(model).double())
     logits, weight, p = reference(in_float64(batch), draws)
-    said = model(batch, draws)
-    assert said.logits.dtype == torch.float32
-    torch.testing.assert_close(said.logits, logits.float(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(said.edge_weight, weight.float(), rtol=0, atol=1e-5)
-    torch.testing.assert_close(said.probability, p.float(), rtol=0, atol=1e-5)
+    output = model(batch, draws)
+    assert output.logits.dtype == torch.float32
+    torch.testing.assert_close(output.logits, logits.float(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(output.edge_weight, weight.float(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(output.probability, p.float(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("on", "edge_features"), CASES)
@@ -89,8 +89,8 @@ def test_gradients_are_the_references(on: str, edge_features: int, how: str) -> 
     cost(*reference(in_float64(batch), draws), batch).backward()
     expected = gradients(reference.gin), gradients(reference.g)
     for ours, given, tolerance in ((exact, in_float64(batch), 1e-9), (model, batch, 2e-4)):
-        said = ours(given, draws)
-        cost(said.logits, said.edge_weight, said.probability, batch).backward()
+        output = ours(given, draws)
+        cost(output.logits, output.edge_weight, output.probability, batch).backward()
         for found, truth in zip(
             (gradients(ours.backbone), gradients(ours.extractor)), expected, strict=True
         ):
@@ -100,9 +100,9 @@ def test_gradients_are_the_references(on: str, edge_features: int, how: str) -> 
 
 def test_gradients_flow_through_both_runs() -> None:
     model, batch = make(), store_of().batch()
-    said = model(batch)
-    through_both = torch.autograd.grad(said.logits.sum(), model.backbone.encoder.weight)[0]
-    fixed = model.backbone(batch, said.edge_weight.detach())
+    output = model(batch)
+    through_both = torch.autograd.grad(output.logits.sum(), model.backbone.encoder.weight)[0]
+    fixed = model.backbone(batch, output.edge_weight.detach())
     through_second = torch.autograd.grad(fixed.sum(), model.backbone.encoder.weight)[0]
     assert not torch.allclose(through_both, through_second, rtol=1e-3)
 
@@ -139,12 +139,12 @@ def test_what_a_model_says(on: str) -> None:
     entries = batch.num_edges if on == "edge" else batch.num_nodes
     lifted = average_directions if on == "edge" else lift
     for draws in (None, DRAWS):
-        said = model(batch, draws)
-        assert said.logits.shape == (batch.num_graphs, 3)
-        assert said.edge_weight.shape == (batch.num_edges,)
-        assert said.attention.shape == said.probability.shape == (entries,)
-        assert torch.equal(said.edge_weight, lifted(said.attention, batch))
-        assert torch.equal(said.attention, said.probability) == (draws is None)
+        output = model(batch, draws)
+        assert output.logits.shape == (batch.num_graphs, 3)
+        assert output.edge_weight.shape == (batch.num_edges,)
+        assert output.attention.shape == output.probability.shape == (entries,)
+        assert torch.equal(output.edge_weight, lifted(output.attention, batch))
+        assert torch.equal(output.attention, output.probability) == (draws is None)
 
 
 def test_evaluation_is_deterministic_and_does_not_depend_on_the_batch() -> None:
@@ -152,14 +152,14 @@ def test_evaluation_is_deterministic_and_does_not_depend_on_the_batch() -> None:
         store = store_of(edge_features)
         model = make(on, edge_features).eval()
         whole = store.batch()
-        said, again = model(whole), model(whole)
-        assert torch.equal(said.logits, again.logits)
-        assert torch.equal(said.edge_weight, again.edge_weight)
+        output, again = model(whole), model(whole)
+        assert torch.equal(output.logits, again.logits)
+        assert torch.equal(output.edge_weight, again.edge_weight)
         for number in range(len(store)):
             alone = model(store.batch([number]))
             mine = whole.edge_graph == number
-            torch.testing.assert_close(alone.logits[0], said.logits[number], rtol=0, atol=1e-5)
-            found = said.edge_weight[mine]
+            torch.testing.assert_close(alone.logits[0], output.logits[number], rtol=0, atol=1e-5)
+            found = output.edge_weight[mine]
             torch.testing.assert_close(alone.edge_weight, found, rtol=0, atol=1e-5)
 
 
@@ -181,9 +181,9 @@ def test_a_graphs_draws_do_not_depend_on_the_batch(on: str) -> None:
     found = []
     for chosen in ([2], [5, 2, 0], [1, 2, 3, 4]):
         batch = store.batch(chosen)
-        said = model(batch, DRAWS)
+        output = model(batch, DRAWS)
         mine = (batch.edge_graph if on == "edge" else batch.node_graph) == chosen.index(2)
-        found.append((said.logits[chosen.index(2)], said.attention[mine]))
+        found.append((output.logits[chosen.index(2)], output.attention[mine]))
     for logits, attention in found[1:]:
         torch.testing.assert_close(logits, found[0][0], rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(attention, found[0][1], rtol=0, atol=1e-5)
@@ -203,9 +203,9 @@ def test_without_sampling_and_dropout_draws_change_nothing(on: str) -> None:
 
 
 def test_without_sampling_attention_is_the_probability_in_training_too() -> None:
-    said = make(sampling="none")(store_of().batch(), DRAWS)
-    assert torch.equal(said.attention, said.probability)
-    assert not torch.equal(said.probability, make(sampling="none")(store_of().batch()).probability)
+    output = make(sampling="none")(store_of().batch(), DRAWS)
+    assert torch.equal(output.attention, output.probability)
+    assert not torch.equal(output.probability, make(sampling="none")(store_of().batch()).probability)
 
 
 def test_hard_samples_and_temperature_reach_the_sampler() -> None:
@@ -270,10 +270,10 @@ def test_it_can_overfit_a_tiny_set() -> None:
     batch, losses = data.train.batch(), []
     assert batch.y is not None
     for step in range(60):
-        said = model(batch, Draws(0, "overfit", step))
-        loss = data.task.loss(said.logits, batch.y)
+        output = model(batch, Draws(0, "overfit", step))
+        loss = data.task.loss(output.logits, batch.y)
         optimiser.zero_grad()
-        (loss + information(said.attention, 0.7)).backward()
+        (loss + information(output.attention, 0.7)).backward()
         optimiser.step()
         losses.append(float(loss.detach()))
     assert sum(losses[-10:]) / 10 < math.log(2) / 2  # half of what a guess costs

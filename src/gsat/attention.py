@@ -1,4 +1,15 @@
-"""Stochastic attention: a keep-probability per edge or node, a sample of it, a weight per edge."""
+"""Stochastic attention: the extractor g_φ and the attended graph G_S (Section 4.2 of the paper).
+
+The extractor reads node representations h and gives every edge (or node) a keep-probability
+p = sigmoid(logit). While training, attention α is drawn from Bern(p), relaxed so that gradients
+reach p; the predictor then sees the graph with A_S = α ⊙ A, that is, with each message multiplied
+by the weight of its edge:
+
+    h        [N, k]        from the backbone, on the whole graph
+    logits   [E] or [N]    Extractor
+    α        [E] or [N]    sample
+    w        [E]           edge_weights
+"""
 
 from __future__ import annotations
 
@@ -17,14 +28,14 @@ from gsat.ops import (
 )
 from gsat.settings import Settings, validated
 
-On = Literal["edge", "node"]
+AttentionLevel = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
 
 
 class AttentionSettings(Settings):
     """The settings of stochastic attention."""
 
-    attention: On = Field("edge", description="What has a keep-probability.")
+    attention: AttentionLevel = Field("edge", description="What has a keep-probability.")
     extractor_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout in the extractor.")
     sampling: Sampling = Field(
         "concrete", description="How attention is sampled; 'none' is the paper's NoStoch."
@@ -36,20 +47,22 @@ DEFAULTS = AttentionSettings.model_validate({})
 
 
 class Extractor(nn.Module):
-    """The network g: node embeddings to one attention logit per edge or per node.
+    """The network g_φ: node embeddings to one attention logit per edge or per node.
 
-    Three linear layers, 2h → 4h → h → 1 on concat(h_u, h_v) for edges and h → 2h → h → 1 for
-    nodes; after the two hidden ones, normalisation per graph, ReLU and dropout.
+    Three linear layers, 2k → 4k → k → 1 on concat(h_u, h_v) for edges, or k → 2k → k → 1 on h_v for
+    nodes. After each of the two hidden layers follow normalisation per graph, ReLU and dropout.
 
     Args:
-        hidden: h, the width of the embeddings. on: what gets attention, ``edge`` or ``node``.
-        dropout: after each hidden layer. seed: decides the initial weights.
+        hidden: k, the width of the embeddings.
+        on: What has attention, ``"edge"`` or ``"node"``. (default: ``"edge"``)
+        dropout: Dropout after each hidden layer. (default: ``0.5``)
+        seed: Decides the initial weights. (default: ``0``)
     """
 
     def __init__(
         self,
         hidden: int,
-        on: On = DEFAULTS.attention,
+        on: AttentionLevel = DEFAULTS.attention,
         dropout: float = DEFAULTS.extractor_dropout,
         seed: int = 0,
     ) -> None:
@@ -64,7 +77,17 @@ class Extractor(nn.Module):
             self.last = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, batch: GraphBatch, draws: Draws | None = None) -> Tensor:
-        """Node embeddings [N, h] to logits [E] or [N]."""
+        """Compute the attention logits.
+
+        Args:
+            h: Node embeddings, ``[N, k]``.
+            batch: The graphs.
+            draws: Source of the dropout. (default: ``None``, no dropout)
+
+        Returns:
+            Logits of the keep-probabilities, ``[E]`` or ``[N]``.
+        """
+        # The biases of the first two layers cancel in the normalisation that follows them.
         return extractor(
             h, batch, self.first.weight, self.second.weight, self.last.weight, self.last.bias,
             self.dropout, draws,
@@ -73,23 +96,38 @@ class Extractor(nn.Module):
 
 def sample(
     logits: Tensor,
-    rows: Tensor,
+    row_id: Tensor,
     draws: Draws,
     temperature: float = 1.0,
     how: Sampling = "concrete",
 ) -> Tensor:
-    """Draw α from the keep-probabilities sigmoid(logits).
-
-    ``concrete``: the relaxed Bernoulli sigmoid((logit + log u − log(1 − u)) / temperature).
-    ``straight-through``: the same rounded to 0 or 1, with the gradient of the relaxed value.
-    ``none``: α = p, no noise.
+    """Draw attention α ~ Bern(p) for p = sigmoid(logits), in a way that has a gradient.
 
     Args:
-        logits: [M]. rows: [M], row names for the draws.
+        logits: Logits of the keep-probabilities, ``[M]``.
+        row_id: Names of the edges or nodes for the draws, ``[M]`` long.
+        draws: Source of the randomness.
+        temperature: Of the relaxation, above 0. (default: ``1.0``)
+        how: ``"concrete"`` (the Gumbel-softmax trick for two outcomes), ``"straight-through"`` (the
+            same rounded to 0 or 1, with the gradient of the unrounded value) or ``"none"`` (α = p,
+            the paper's ablation NoStoch). (default: ``"concrete"``)
+
+    Returns:
+        α, ``[M]``.
+
+    Example:
+        >>> import torch
+        >>> from gsat.attention import sample
+        >>> from gsat.ops import Draws
+        >>> logits = torch.tensor([-20.0, 0.0, 20.0])
+        >>> sample(logits, torch.arange(3), Draws(0), how="none").round(decimals=4)
+        tensor([0.0000, 0.5000, 1.0000])
+        >>> sample(logits, torch.arange(3), Draws(0), how="straight-through")[[0, 2]]
+        tensor([0., 1.])
     """
     if how == "none":
         return torch.sigmoid(logits)
-    soft = concrete(logits, rows, draws, temperature)
+    soft = concrete(logits, row_id, draws, temperature)
     if how == "concrete":
         return soft
     # Written so that the value is exactly 0 or 1: soft − soft.detach() is exactly 0.
@@ -97,12 +135,23 @@ def sample(
 
 
 def average_directions(attention: Tensor, batch: GraphBatch) -> Tensor:
-    """w_uv = w_vu = (α_uv + α_vu) / 2 on undirected graphs, w = α on directed ones; [E] to [E]."""
+    """Average the attention of both directions of an edge.
+
+    w_uv = w_vu = (α_uv + α_vu) / 2 on undirected graphs; w = α on directed ones.
+
+    Args:
+        attention: α, ``[E]``.
+        batch: The graphs.
+
+    Returns:
+        w, ``[E]``.
+    """
     return _PairMean.apply(attention, batch.pair)
 
 
 class _PairMean(torch.autograd.Function):
-    # An edge's pair is the edge's pair's pair: backward is forward, not a scatter.
+    """(α + α[pair]) / 2. The pair of an edge's pair is the edge: backward is forward again."""
+
     @staticmethod
     def forward(ctx: Any, attention: Tensor, pair: Tensor) -> Tensor:
         ctx.save_for_backward(pair)
@@ -115,10 +164,27 @@ class _PairMean(torch.autograd.Function):
 
 
 def lift(attention: Tensor, batch: GraphBatch) -> Tensor:
-    """Node attention [N] to edge weights w_uv = α_u · α_v [E]."""
+    """Lift attention from nodes to edges: w_uv = α_u · α_v.
+
+    Args:
+        attention: α, ``[N]``.
+        batch: The graphs.
+
+    Returns:
+        w, ``[E]``.
+    """
     return attention[batch.src] * attention[batch.dst]
 
 
-def edge_weights(attention: Tensor, batch: GraphBatch, on: On) -> Tensor:
-    """The weight of each edge's message [E], from attention to edges [E] or nodes [N]."""
+def edge_weights(attention: Tensor, batch: GraphBatch, on: AttentionLevel) -> Tensor:
+    """Compute the weight of each edge's message from the attention.
+
+    Args:
+        attention: α, ``[E]`` or ``[N]``.
+        batch: The graphs.
+        on: What has attention, ``"edge"`` or ``"node"``.
+
+    Returns:
+        w, ``[E]``: what A_S = α ⊙ A means for messages.
+    """
     return average_directions(attention, batch) if on == "edge" else lift(attention, batch)

@@ -1,4 +1,14 @@
-"""The information bottleneck: what attention costs, and the schedule of its prior r."""
+"""The information bottleneck: what attention costs (Eq. 9 of the paper), and the schedule of r.
+
+The objective (Eq. 8) is the prediction loss plus β times KL(P_φ(G_S | G) ‖ Q(G_S)), an upper bound
+of the information I(G_S; G) that the attended graph carries. The prior Q keeps every edge with the
+same probability r, so the KL is a sum over edges:
+
+    Σ_uv  p_uv log(p_uv / r) + (1 − p_uv) log((1 − p_uv) / (1 − r))
+
+As in the published code, it is averaged over all entries of a batch (β = 1 / |E|), and by default
+taken on the sample α instead of p.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +21,51 @@ from gsat.ops import bernoulli_kl
 
 
 def information(alpha: Tensor, r: float) -> Tensor:
-    """KL(Bernoulli(α) ‖ Bernoulli(r)), averaged over all entries; a scalar.
+    """Compute the information loss: KL(Bern(α) ‖ Bern(r)), averaged over all entries (Eq. 9).
 
     Args:
-        alpha: keep-probabilities or samples of them, any shape, in [0, 1].
-        r: the prior probability.
+        alpha: Keep-probabilities or samples of them in [0, 1], any shape.
+        r: The prior probability that an edge is kept.
+
+    Returns:
+        A scalar; 0 where every α is r, and for no entries.
+
+    Example:
+        >>> import torch
+        >>> from gsat.bottleneck import information
+        >>> [round(information(torch.full((4,), a), 0.7).item(), 3) for a in (0.0, 0.7, 1.0)]
+        [1.204, 0.0, 0.357]
     """
     return bernoulli_kl(alpha, r)
 
 
 def sparsity(alpha: Tensor) -> Tensor:
-    """The ℓ1 alternative of the paper's ablation: the mean of α; a scalar."""
+    """Compute the ℓ1 loss of the paper's ablation: the mean of α.
+
+    Args:
+        alpha: Keep-probabilities or samples of them in [0, 1], any shape.
+
+    Returns:
+        A scalar; 0 for no entries.
+    """
     return alpha.mean() if alpha.numel() else alpha.sum()
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """r(t) = max(start − ⌊t / interval⌋ · step, final), over epochs t = 0, 1, …"""
+    """The prior over the epochs: r(t) = max(start − ⌊t / interval⌋ · step, final).
+
+    Attributes:
+        start: r in epoch 0. (default: ``0.9``)
+        final: The lowest r. (default: ``0.7``)
+        step: By how much r falls each time. (default: ``0.1``)
+        interval: Epochs between two falls. (default: ``10``)
+
+    Example:
+        >>> from gsat.bottleneck import Schedule
+        >>> [round(Schedule().r(epoch), 1) for epoch in (0, 9, 10, 20, 99)]
+        [0.9, 0.9, 0.8, 0.7, 0.7]
+    """
 
     start: float = 0.9
     final: float = 0.7
@@ -35,13 +73,17 @@ class Schedule:
     interval: int = 10
 
     def r(self, epoch: int) -> float:
-        """The prior in this epoch."""
+        """Return the prior in an epoch, counted from 0.
+
+        Args:
+            epoch: t.
+        """
         steps = min(epoch // self.interval, self.steps)
         return self.final if steps == self.steps else self.start - steps * self.step
 
     @property
     def steps(self) -> int:
-        """How many times r falls. Counted, so that no two floats have to be equal."""
+        """How many times r falls, as an integer: comparing r with final would compare floats."""
         fall = self.start - self.final
         if fall <= 0 or self.step <= 0:
             return 0

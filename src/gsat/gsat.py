@@ -1,25 +1,26 @@
-"""Graph Stochastic Attention: one backbone, run twice.
+"""Graph Stochastic Attention: one backbone, run twice (Section 4.2 of the paper).
 
-The first run, on the whole graph, gives node embeddings; the extractor turns them into a
-keep-probability per edge (or node). While training, edges are dropped at random with these
-probabilities; the second run, on what is left, predicts. The information loss pulls every
-probability to r, so only edges that the prediction needs stay certain: they are the explanation.
+The first run, on the whole graph G, gives node representations h; the extractor g_φ turns them into
+a keep-probability p for every edge (or node). While training, attention α ~ Bern(p) is drawn; the
+second run, the predictor f_θ on the attended graph G_S, predicts. The loss (Eq. 8) is the
+prediction loss plus the information loss of :mod:`gsat.bottleneck`, which pulls every p towards the
+prior r. Only edges that the prediction needs get p → 1: they are the explanation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from gsat.attention import (
     DEFAULTS,
+    AttentionLevel,
     AttentionSettings,
     Extractor,
-    On,
     Sampling,
     edge_weights,
     sample,
@@ -28,23 +29,39 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
 from gsat.models.saved import load_model
+from gsat.models.wrapping.pyg_model import PyGModel
 from gsat.ops import Draws
 from gsat.settings import validated
-
-if TYPE_CHECKING:
-    from gsat.explain.pyg import PyGModel
 
 
 class GSAT(InterpretableModel):
     """A backbone made interpretable by stochastic attention.
 
     Args:
-        backbone: the network f, shared by both runs.
-        attention: what gets a keep-probability, ``edge`` or ``node``.
-        extractor_dropout: dropout inside the extractor g.
-        temperature: of the concrete samples.
-        sampling: ``concrete``, ``straight-through``, or ``none`` for attention without noise.
-        seed: decides the extractor's initial weights.
+        backbone: The network f_θ, shared by both runs.
+        attention: What has a keep-probability, ``"edge"`` or ``"node"``. (default: ``"edge"``)
+        extractor_dropout: Dropout inside the extractor g_φ. (default: ``0.5``)
+        temperature: Temperature of the concrete samples. (default: ``1.0``)
+        sampling: ``"concrete"``, ``"straight-through"``, or ``"none"`` for attention without noise.
+            (default: ``"concrete"``)
+        seed: Decides the extractor's initial weights. (default: ``0``)
+
+    Attributes:
+        extractor: The network g_φ.
+        task: What the model predicts.
+        on: What has attention, ``"edge"`` or ``"node"``.
+        r: The prior that the model was trained with; None before training.
+
+    Raises:
+        GSATError: If ``backbone`` is no backbone, or an argument is out of range.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=20)
+        >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8), seed=0)
+        >>> explanation = model.explain(data.test[0])
+        >>> len(explanation.edge_mask) == data.test[0].num_edges
+        True
     """
 
     method = "gsat"
@@ -52,7 +69,7 @@ class GSAT(InterpretableModel):
     def __init__(
         self,
         backbone: Backbone,
-        attention: On = DEFAULTS.attention,
+        attention: AttentionLevel = DEFAULTS.attention,
         *,
         extractor_dropout: float = DEFAULTS.extractor_dropout,
         temperature: float = DEFAULTS.temperature,
@@ -82,17 +99,22 @@ class GSAT(InterpretableModel):
         self.r = None
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Both runs.
+        """Run the backbone twice: for the attention, and with it.
 
         Args:
-            draws: the source of all randomness of this pass; None (evaluation) means none.
+            batch: The graphs.
+            draws: Source of all randomness of this pass: dropout and sampling. (default: ``None``,
+                evaluation: no dropout, and α = p)
+
+        Returns:
+            Logits of the prediction, edge weights, attention and keep-probabilities.
         """
         at = draws.child if draws else lambda *_: None
-        h = self.backbone.embed(batch, draws=at("first run"))
-        logits = self.extractor(h, batch, at("extractor"))
-        probability = torch.sigmoid(logits)
-        alpha = self._sample(logits, batch, draws) if draws else probability
-        weight = edge_weights(alpha, batch, self._on)
+        h = self.backbone.embed(batch, draws=at("first run"))  # [N, k], on the whole graph G
+        logits = self.extractor(h, batch, at("extractor"))  # [E] or [N]
+        probability = torch.sigmoid(logits)  # p
+        alpha = self._sample(logits, batch, draws) if draws else probability  # α ~ Bern(p)
+        weight = edge_weights(alpha, batch, self._on)  # [E], A_S = α ⊙ A
         return ModelOutput(
             logits=self.backbone(batch, attention=weight, draws=at("second run")),
             edge_weight=weight,
@@ -100,31 +122,51 @@ class GSAT(InterpretableModel):
             probability=probability,
         )
 
+    def edge_weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Compute the weight of each edge from node embeddings, without noise.
+
+        Args:
+            h: Node embeddings, ``[N, k]``.
+            batch: The graphs.
+
+        Returns:
+            ``[E]``, what :meth:`explain` reports of each edge.
+        """
+        return edge_weights(torch.sigmoid(self.extractor(h, batch)), batch, self._on)
+
     def _sample(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
-        rows = batch.edge_id if self.on == "edge" else batch.node_id
-        return sample(logits, rows, draws.child("attention"), self.temperature, self.sampling)
+        row_id = batch.edge_id if self.on == "edge" else batch.node_id
+        return sample(logits, row_id, draws.child("attention"), self.temperature, self.sampling)
 
     @property
-    def _on(self) -> On:
+    def _on(self) -> AttentionLevel:
         return self.extractor.on
 
     @classmethod
     def from_pretrained(
         cls,
         source: Backbone | InterpretableModel | Mapping[str, Tensor] | str | Path,
-        attention: On = DEFAULTS.attention,
+        attention: AttentionLevel = DEFAULTS.attention,
         *,
         backbone: Backbone | None = None,
         **settings: Any,
     ) -> GSAT:
-        """GSAT on a network that is trained already, to be fine-tuned by :func:`gsat.fit`.
+        """Make a GSAT of a network that is trained already, to be fine-tuned by :func:`gsat.fit`.
+
+        Of a model or a run, nothing but the backbone is taken.
 
         Args:
-            source: a backbone or a trained model (its backbone goes into this one as it is, not
-                as a copy), the directory of a run, or a state dict.
-            attention, settings: as in the constructor; of a model or run nothing but the backbone
-                is taken.
-            backbone: the network a state dict is loaded into.
+            source: A backbone or a trained model (its backbone is used itself, not copied), the
+                directory of a run, or a state dict.
+            attention: As in the constructor. (default: ``"edge"``)
+            backbone: The network that a state dict is loaded into. (default: ``None``)
+            **settings: The constructor's other arguments.
+
+        Returns:
+            The model, with a fresh extractor.
+
+        Raises:
+            GSATError: If ``source`` is none of these, or its weights do not fit.
         """
         if isinstance(source, Mapping):
             if backbone is None:
@@ -169,7 +211,12 @@ class GSAT(InterpretableModel):
         return model
 
     def as_pyg(self, label: int | None = None) -> PyGModel:
-        """The model as ``torch_geometric.explain`` expects one; see :class:`gsat.PyGModel`."""
-        from gsat.explain.pyg import PyGModel
+        """Return a view of the model that ``torch_geometric.explain`` can call.
 
+        Args:
+            label: Which label of a multi-label model is explained. (default: ``None``)
+
+        Returns:
+            The view; see :class:`gsat.PyGModel`.
+        """
         return PyGModel(self, label)

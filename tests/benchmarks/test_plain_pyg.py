@@ -35,13 +35,13 @@ def test_it_is_the_same_function(name: str, attention: str, training: bool) -> N
     assert batch.y is not None
     x = batch.x.double()
     attr = None if batch.edge_attr is None else batch.edge_attr.double()
-    said = ours(batch)
+    output = ours(batch)
     theirs = plain(x, batch.edge_index, batch.node_graph, attr, batch.num_graphs)
-    torch.testing.assert_close(said.logits, theirs.logits)
-    torch.testing.assert_close(said.edge_weight, theirs.weight)
-    torch.testing.assert_close(said.probability, theirs.p)
+    torch.testing.assert_close(output.logits, theirs.logits)
+    torch.testing.assert_close(output.edge_weight, theirs.weight)
+    torch.testing.assert_close(output.probability, theirs.p)
     y = batch.y if batch.y.dtype == torch.long else batch.y.double()
-    (ours.task.loss(said.logits, y) + bottleneck.information(said.attention, 0.7)).backward()
+    (ours.task.loss(output.logits, y) + bottleneck.information(output.attention, 0.7)).backward()
     (ours.task.loss(theirs.logits, y) + information(theirs.alpha, 0.7)).backward()
     for mine, other in (
         (ours.backbone.encoder, plain.backbone.encoder),
@@ -69,12 +69,12 @@ def test_it_is_the_same_function_on_pna(name: str, training: bool) -> None:
     plain.train(training)
     batch = data.train.batch()
     attr = None if batch.edge_attr is None else batch.edge_attr.double()
-    said = ours(batch)
+    output = ours(batch)
     x = batch.x.double()
     theirs = plain(x, batch.edge_index, batch.node_graph, attr, batch.num_graphs)
-    torch.testing.assert_close(said.logits, theirs.logits)
-    torch.testing.assert_close(said.edge_weight, theirs.weight)
-    said.logits.square().sum().backward()
+    torch.testing.assert_close(output.logits, theirs.logits)
+    torch.testing.assert_close(output.edge_weight, theirs.weight)
+    output.logits.square().sum().backward()
     theirs.logits.square().sum().backward()
     for mine, other in (
         (ours.backbone.encoder, plain.backbone.encoder),

@@ -337,8 +337,8 @@ def test_a_nodes_explanation_stays_in_its_computation_graph(kind: str) -> None:
     assert not inside.all()
     assert torch.equal(found.edge_mask[~inside], torch.zeros(int((~inside).sum())))
     torch.testing.assert_close(found.edge_mask[inside], whole[inside])
-    said = model.explain(data).of_node(4)
-    assert int(found.target[4]) == int(said.prediction)
+    output = model.explain(data).of_node(4)
+    assert int(found.target[4]) == int(output.prediction)
     positive, negative = fidelity(explainer, found)
     assert 0 <= positive <= 1
     assert 0 <= negative <= 1

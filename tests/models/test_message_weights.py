@@ -1,4 +1,4 @@
-"""Attention inside networks from PyG: what it weighs, what it leaves alone, what it refuses."""
+"""Attention inside networks from PyG: what it weighs, what it leaves as it is, what it refuses."""
 
 from __future__ import annotations
 

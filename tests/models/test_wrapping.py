@@ -187,13 +187,13 @@ def test_without_draws_nothing_is_dropped() -> None:
 
 def test_a_model_that_was_deep_copied_is_its_own() -> None:
     model, batch = gsat.GSAT(gsat.wrap(gcn(), THREE)), from_pyg(random_graphs(8)).batch()
-    said = model(batch, Draws(0))
+    output = model(batch, Draws(0))
     twin = copy.deepcopy(model)
     with torch.no_grad():
         for weight in twin.parameters():
             weight.mul_(2)
-    assert torch.equal(model(batch, Draws(0)).logits, said.logits)
-    assert not torch.equal(twin(batch, Draws(0)).logits, said.logits)
+    assert torch.equal(model(batch, Draws(0)).logits, output.logits)
+    assert not torch.equal(twin(batch, Draws(0)).logits, output.logits)
 
 
 # -- mistakes -------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Tuple(OneGraph):
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "message"),
     [
         (nn.Linear(4, 8), "must take x and edge_index"),
         (TakesData(), r"must take x and edge_index.* it takes data"),
@@ -247,8 +247,8 @@ class Tuple(OneGraph):
         (pyg.HeteroConv({("a", "b", "a"): pyg.GCNConv(4, 4)}), "nodes of several kinds"),
     ],
 )
-def test_what_can_not_be_wrapped_is_told_in_one_line(module: Any, said: str) -> None:
-    with pytest.raises(GSATError, match=said) as error:
+def test_what_cannot_be_wrapped_is_refused_in_one_line(module: Any, message: str) -> None:
+    with pytest.raises(GSATError, match=message) as error:
         gsat.wrap(module, task=THREE)
     assert "\n" not in str(error.value)
 
@@ -310,7 +310,7 @@ def test_graphs_that_do_not_fit() -> None:
 
 
 def test_it_learns() -> None:
-    """Triangles or not: what a wrapped GIN can tell, it tells soon."""
+    """Triangles or not: a wrapped GIN learns to distinguish them soon."""
     rng, listed = np.random.default_rng(0), []
     for number in range(40):
         tail = [(i, i + 1) for i in range(3, 7)]
@@ -368,10 +368,10 @@ def test_a_wrapped_gin_is_trained_as_our_own(on: str) -> None:
     batch = from_pyg(random_graphs(9)).batch()
     y = torch.arange(batch.num_graphs) % 3
     for step in range(2):
-        said, same = (model(batch, Draws(step)) for model in (ours, theirs))
-        for found, expected in zip(same, said, strict=True):
+        output, same = (model(batch, Draws(step)) for model in (ours, theirs))
+        for found, expected in zip(same, output, strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        for answer in (said, same):
+        for answer in (output, same):
             (THREE.loss(answer.logits, y) + answer.attention.mean()).backward()
     for (name, one), other in zip(gin.named_parameters(), plain.parameters(), strict=True):
         if not name.endswith("inner.bias"):  # batch norm takes it away again: its slope is noise

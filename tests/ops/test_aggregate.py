@@ -26,21 +26,21 @@ def inputs(kind: str, batch: GraphBatch, normal: Callable[..., Tensor], h: int) 
     return [normal(1, batch.num_nodes, h), normal(2, edges).sigmoid(), *more[kind]]
 
 
-def op(kind: str, batch: GraphBatch, own: bool = False) -> Callable[..., Tensor]:
+def op(kind: str, batch: GraphBatch, include_self: bool = False) -> Callable[..., Tensor]:
     def run(x: Tensor, weight: Tensor | None, *term: Tensor) -> Tensor:
         made = {"none": lambda: None, "scalar": lambda: ScalarTerm(*term), "dense": lambda: term[0]}
-        return aggregate(x, batch, weight, made[kind](), own)
+        return aggregate(x, batch, weight, made[kind](), include_self)
 
     return run
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("include_self", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_the_sum_over_incoming_edges(
-    kind: str, own: bool, mixed: GraphBatch, normal: Callable[..., Tensor]
+    kind: str, include_self: bool, mixed: GraphBatch, normal: Callable[..., Tensor]
 ) -> None:
     x, weight, *term = inputs(kind, mixed, normal, 5)
-    expected = x.double().numpy().copy() if own else np.zeros((mixed.num_nodes, 5))
+    expected = x.double().numpy().copy() if include_self else np.zeros((mixed.num_nodes, 5))
     for e, (u, v) in enumerate(mixed.edge_index.T.tolist()):
         message = x[u].double().numpy()
         if kind == "scalar":
@@ -49,32 +49,32 @@ def test_it_is_the_sum_over_incoming_edges(
         elif kind == "dense":
             message = np.maximum(message + term[0][e].double().numpy(), 0)
         expected[v] += float(weight[e]) * message
-    found = op(kind, mixed, own)(x, weight, *term)
+    found = op(kind, mixed, include_self)(x, weight, *term)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("h", "own"), [(1, True), (33, False), (33, True)])
+@pytest.mark.parametrize(("h", "include_self"), [(1, True), (33, False), (33, True)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_form_is_as_exact_as_the_plain_one(
     kind: str,
     h: int,
-    own: bool,
+    include_self: bool,
     batch: GraphBatch,
     normal: Callable[..., Tensor],
     agree: Callable[..., None],
 ) -> None:
-    agree(op(kind, batch, own), *inputs(kind, batch, normal, h))
+    agree(op(kind, batch, include_self), *inputs(kind, batch, normal, h))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_nobody_asks_for(
+def test_one_gradient_is_the_same_as_among_all(
     kind: str,
     mixed: GraphBatch,
     normal: Callable[..., Tensor],
     measured: Callable[..., list[Tensor]],
 ) -> None:
-    """Asked for one input alone, the gradient is the one asked for with all the others."""
-    given, run = inputs(kind, mixed, normal, 4), op(kind, mixed, own=True)
+    """The gradient of one input by itself equals that of the same input among all."""
+    given, run = inputs(kind, mixed, normal, 4), op(kind, mixed, include_self=True)
     everything = measured(run, *given)[1:]
     for place, expected in enumerate(everything):
 
@@ -93,7 +93,7 @@ def test_gradients_of_the_plain_form(
     if kind != "none":
         edge = term[0][:, None] * term[1] + term[2] if kind == "scalar" else term[0]
         assert (x[small.src] + edge).abs().min() > 1e-4  # finite differences stay off the kink
-    assert torch.autograd.gradcheck(op(kind, small, own=True), made)
+    assert torch.autograd.gradcheck(op(kind, small, include_self=True), made)
 
 
 @pytest.mark.parametrize("kind", KINDS)

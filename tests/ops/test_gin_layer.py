@@ -11,9 +11,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GINConv
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.ops import Draws, EdgeTerm, ScalarTerm, gin_layer, products
-from gsat.ops import gin as gin_module
-from gsat.ops.products import spread
+from gsat.ops import Draws, EdgeTerm, ScalarTerm, gin_layer
+from gsat.ops.numba import gin_layer as gin_layer_numba
+from gsat.ops.numba import matmul
+from gsat.ops.numba.matmul import run_over_blocks
 from reference import random_graphs
 
 DRAWS = Draws(3, "layer")
@@ -87,7 +88,7 @@ def test_many_rows_in_blocks_and_chunks(
     """More rows than go through the steps together, in several blocks."""
     store = from_pyg(random_graphs(11, 30, awkward=False))
     batch = store.batch([i % 30 for i in range(900)])
-    assert batch.num_nodes > 8 * gin_module._CHUNK
+    assert batch.num_nodes > 8 * gin_layer_numba._CHUNK
     agree(layer(batch, kind, DRAWS), *inputs(batch, kind, normal))
 
 
@@ -124,13 +125,13 @@ def test_it_is_pygs_gin(
         torch.testing.assert_close(getattr(norm, name), getattr(theirs.nn[1], name))
 
 
-def test_it_works_without_products_in_kernels(
+def test_it_works_without_mkl(
     mixed: GraphBatch, normal: Callable[..., Tensor], measured: Callable[..., list[Tensor]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     given = inputs(mixed, "scalar", normal)
     fast = measured(layer(mixed, "scalar", DRAWS), *given)
-    monkeypatch.setattr(products, "blas", lambda: 0)
+    monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)
     for ours, unfused in zip(fast, measured(layer(mixed, "scalar", DRAWS), *given), strict=True):
         torch.testing.assert_close(ours, unfused, rtol=1e-4, atol=1e-4)
 
@@ -165,8 +166,12 @@ def test_without_gradients_it_is_the_same_in_one_pass(
     term: EdgeTerm = ScalarTerm(*terms) if len(terms) == 3 else terms[0] if terms else None
     with_gradients = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
     calls = []
-    monkeypatch.setattr(gin_module, "spread", lambda *args: calls.append(1) or spread(*args))
+    monkeypatch.setattr(
+        gin_layer_numba,
+        "run_over_blocks",
+        lambda *args: calls.append(1) or run_over_blocks(*args),
+    )
     with torch.no_grad():
         found = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
-    assert len(calls) == (1 if products.blas() else 0)
+    assert len(calls) == (1 if matmul.sgemm_address() else 0)
     torch.testing.assert_close(found, with_gradients, rtol=1e-4, atol=1e-4)

@@ -134,13 +134,13 @@ def test_a_graph_with_one_row_becomes_zero(
     nodes = kind == "normalise nodes"
     ptr = mixed.node_ptr if nodes else mixed.edge_ptr
     graph = mixed.node_graph if nodes else mixed.edge_graph
-    alone = (ptr.diff() == 1)[graph]
-    assert alone.any()
+    single = (ptr.diff() == 1)[graph]
+    assert single.any()
     given = inputs(kind, mixed, normal, 8)
     value, *gradients = measured(op(kind, mixed, 0.5, DRAWS), *given)
-    assert (value[alone] == 0).all()
+    assert (value[single] == 0).all()
     if kind != "gather":
-        assert (gradients[0][alone] == 0).all()
+        assert (gradients[0][single] == 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

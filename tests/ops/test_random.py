@@ -14,12 +14,10 @@ from torch import Tensor
 
 from gsat.ops import Draws, relu_dropout
 from gsat.ops import random as random_module
+from gsat.ops.numba.random import channel_bits_numba, column_offsets_numba, row_words_numba
 from gsat.ops.random import (
     channel_bits,
-    channel_bits_numba,
-    column_offsets_numba,
     row_words,
-    row_words_numba,
     threshold,
 )
 

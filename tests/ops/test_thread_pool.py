@@ -1,4 +1,4 @@
-"""Threads that wait for kernels awake."""
+"""The thread pool that runs ranges of kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gsat.ops.thread_pool import ThreadPool, thread_pool
+from gsat.ops.numba.thread_pool import ThreadPool, thread_pool
 
 
 def collect(first: int, last: int, out: list[tuple[int, int, str]]) -> None:
@@ -27,7 +27,7 @@ def test_each_range_is_run_once_by_a_thread_of_its_own() -> None:
         assert next(part[2] for part in out if part[0] == 0) == here
 
 
-def test_some_may_have_nothing_to_do() -> None:
+def test_some_threads_may_have_nothing_to_do() -> None:
     mine = ThreadPool(4)
     for bounds in ([0, 1], [0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2], [0, 1, 2, 3, 4]):
         out: list[tuple[int, int, str]] = []
@@ -47,7 +47,7 @@ def test_a_sleeping_thread_is_woken() -> None:
     assert len(out) == 4
 
 
-def test_an_error_comes_back_and_the_team_goes_on() -> None:
+def test_an_error_is_raised_and_the_pool_still_works() -> None:
     mine = ThreadPool(2)
 
     def fail(first: int, last: int, where: int) -> None:
@@ -62,7 +62,7 @@ def test_an_error_comes_back_and_the_team_goes_on() -> None:
     assert len(out) == 2
 
 
-def test_another_python_thread_does_not_wait_for_the_team() -> None:
+def test_another_python_thread_does_not_wait_for_the_pool() -> None:
     mine = ThreadPool(2)
     inside, go = threading.Event(), threading.Event()
 
@@ -88,10 +88,10 @@ def test_there_is_one_of_each_size() -> None:
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this system")
 @pytest.mark.medium
-def test_a_forked_process_makes_its_own() -> None:
+def test_a_forked_process_makes_its_own_pool() -> None:
     program = """
 import os
-from gsat.ops.thread_pool import thread_pool
+from gsat.ops.numba.thread_pool import thread_pool
 thread_pool(2).run(lambda a, b: None, [0, 1, 2], [])
 child = os.fork()
 if child == 0:
@@ -99,8 +99,8 @@ if child == 0:
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    said = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         capture_output=True, text=True, timeout=100, check=True,
     )  # fmt: skip
-    assert said.stdout.strip() == "7"
+    assert finished.stdout.strip() == "7"

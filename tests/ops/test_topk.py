@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gsat.ops import top_of_segments
+from gsat.ops import segment_topk_mask
 
 # Empty, of one, of equal scores only, and long ones.
 LENGTHS = [3, 0, 1, 6, 0, 40, 7, 200, 0]
@@ -35,7 +35,7 @@ def test_it_is_a_stable_sort_of_each_segment(
     scores = torch.randint(values, (int(ptr[-1]),), generator=draw).to(dtype) - values / 2
     scores[ptr[3] : ptr[4]] = 0.0
     count = (share * lengths).long()
-    found = top_of_segments(scores.requires_grad_(), ptr, count)
+    found = segment_topk_mask(scores.requires_grad_(), ptr, count)
     assert found.dtype == torch.bool
     assert found.tolist() == by_sorting(scores, ptr.tolist(), count.tolist())
 
@@ -44,4 +44,4 @@ def test_it_is_a_stable_sort_of_each_segment(
 def test_nothing_at_all(ops: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSAT_OPS", ops)
     none = torch.zeros(0, dtype=torch.long)
-    assert top_of_segments(torch.zeros(0), torch.zeros(1, dtype=torch.long), none).shape == (0,)
+    assert segment_topk_mask(torch.zeros(0), torch.zeros(1, dtype=torch.long), none).shape == (0,)

@@ -1,1 +1,1 @@
-"""Explanations by and for torch_geometric.explain, and post-hoc explainers."""
+"""Adapters to ``torch_geometric.explain``, and post-hoc explainers on a user's network."""

@@ -1,4 +1,4 @@
-"""`explain_with`: the post-hoc explainers on a network that is trained already."""
+"""``explain_with``: the post-hoc explainers on a network that is trained already."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POSTHOC: dict[str, type[PostHocMethod]] = {
     method.name: method for method in (GNNExplainerMethod, PGExplainerMethod, GraphMaskMethod)
 }
 
-# How a network is trained; these are.
+# Methods take settings of training; these networks are trained already.
 _UNUSED = TrainingSettings.model_validate({})
 
 
@@ -42,24 +42,41 @@ def explain_with(
     seed: int = 0,
     **settings: Any,
 ) -> list[Explanation]:
-    """Explain a trained network by ``gnnexplainer``, ``pgexplainer`` or ``graphmask``.
+    """Explain a trained network by a post-hoc explainer.
 
-    ``gsat.explain_with("gnnexplainer", my_pyg_model, graphs, task=data.task)``. The network is the
-    same afterwards, with its flags and statistics.
+    The network is unchanged afterwards, its training flags and running statistics included.
 
     Args:
-        network: a PyG network that gives logits of graphs, with its ``task``; a backbone or a
-            network wrapped by :func:`gsat.wrap`; or the model of a run of ``erm``.
-        graphs: what is explained, one ``Data`` or several.
-        train: graphs to learn from; pgexplainer and graphmask need them.
-        batch_size: graphs per step of that. seed: decides all that is random.
-        settings: those of the method, as in a recipe, such as ``size=0.1``.
+        method: ``"gnnexplainer"``, ``"pgexplainer"`` or ``"graphmask"``.
+        network: A PyG network that gives logits of graphs, with its ``task``; a backbone, or a
+            network wrapped by :func:`gsat.wrap`; or the model of a run of the method ``erm``.
+        graphs: What is explained, one graph or several.
+        task: What the network predicts; needed for a PyG network. (default: ``None``)
+        train: Graphs to learn from; ``"pgexplainer"`` and ``"graphmask"`` need them.
+            (default: ``None``)
+        batch_size: Graphs per step of that learning. (default: ``128``)
+        seed: Decides all that is random. (default: ``0``)
+        **settings: The method's settings, as in a recipe, such as ``size=0.1``.
+
+    Returns:
+        One explanation per graph.
+
+    Raises:
+        GSATError: If there is no such explainer or setting, or the network cannot be explained.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=20)
+        >>> network = gsat.GIN.for_data(data, hidden=8)
+        >>> found = gsat.explain_with("gnnexplainer", network, data.test[0], iterations=2)
+        >>> len(found[0].edge_mask) == data.test[0].num_edges
+        True
     """
     if method not in POSTHOC:
         raise GSATError(f"there is no explainer '{method}': there are {', '.join(POSTHOC)}")
     kind = POSTHOC[method]
     if kind.learns and train is None:
-        raise GSATError(f"{method} learns from graphs: give some, as train=…")
+        raise GSATError(f"{method} learns from graphs: give some as train=…")
     given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
     try:
         chosen = kind.Settings(**settings)
@@ -77,6 +94,7 @@ def explain_with(
 
 
 def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:
+    """The backbone of what was given; a PyG network is wrapped."""
     if isinstance(network, PlainModel | PostHocModel):
         return network.backbone
     if isinstance(network, InterpretableModel):

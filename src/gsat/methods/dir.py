@@ -23,7 +23,7 @@ from gsat.graphs.subgraph import edge_subgraph
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
 from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
-from gsat.ops import Draws, top_of_segments
+from gsat.ops import Draws, segment_topk_mask
 from gsat.registry import register_method
 from gsat.settings import validated
 
@@ -168,7 +168,7 @@ class DIR(InterpretableModel):
         edges = batch.edge_ptr.diff()
         count = (self.ratio * edges.double()).long()
         count = torch.minimum(count.clamp(min=1), (edges - 1).clamp(min=1)).minimum(edges)
-        return top_of_segments(scores, batch.edge_ptr, count)
+        return segment_topk_mask(scores, batch.edge_ptr, count)
 
     def represent(
         self,

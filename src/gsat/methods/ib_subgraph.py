@@ -22,8 +22,13 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
-from gsat.ops import Draws, pool
-from gsat.ops.mutual import Estimator, donsker_varadhan, raise_estimate
+from gsat.ops import (
+    Draws,
+    StatisticsNetwork,
+    donsker_varadhan,
+    pool,
+    train_statistics_network,
+)
 from gsat.registry import register_method
 
 _LARGEST = 100.0  # of a channel of a subgraph's embedding, as published
@@ -149,7 +154,7 @@ class IBSubgraphMethod(Method):
     ) -> None:
         super().__init__(model, settings, training, seed)
         with seeded(seed, "estimator"):
-            self.estimator = Estimator(model.backbone.hidden)
+            self.estimator = StatisticsNetwork(model.backbone.hidden)
 
     def phases(self) -> tuple[Phase, ...]:
         """One phase, which ends early; any epoch may be the best."""
@@ -167,7 +172,7 @@ class IBSubgraphMethod(Method):
         assigned = self.model.assign(batch, draws)
         graph, subgraph = self._whole(assigned.x, batch), assigned.subgraph
         orders = self._orders(batch.num_graphs, draws.child("shuffle", context.step))
-        raise_estimate(self.estimator, self.inner, graph, subgraph, orders[1:])
+        train_statistics_network(self.estimator, self.inner, graph, subgraph, orders[1:])
         # Detached: the estimator learns nothing from this.
         fixed = {name: weights.detach() for name, weights in self.estimator.named_parameters()}
         joint, shuffled = (

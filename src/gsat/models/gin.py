@@ -20,7 +20,6 @@ from gsat.ops import (
     gin_layer,
     scalar_term,
 )
-from gsat.ops.gin import gin_layer_plain
 from gsat.registry import register_backbone
 
 
@@ -91,7 +90,7 @@ class GINLayer(nn.Module):
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
         mlp = (self.inner, self.norm, self.outer)
-        return gin_layer_plain(x, batch, passing, term, *mlp, more=more)
+        return gin_layer(x, batch, passing, term, *mlp, extra=more)
 
     def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
         """The message m of every edge, ``[E, hidden]``."""

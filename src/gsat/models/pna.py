@@ -24,16 +24,17 @@ from gsat.graphs import GraphBatch
 from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone
 from gsat.models.encoder import node_encoder
 from gsat.ops import (
+    AGGREGATORS,
+    STD_EPS,
     Aggregator,
     Draws,
     add_dropout,
     batch_norm_relu,
-    centre_aggregate,
-    edge_aggregate,
     multi_aggregate,
+    multi_aggregate_edges,
+    multi_aggregate_target,
     weight_statistics,
 )
-from gsat.ops.multi import AGGREGATORS, EPS
 from gsat.registry import register_backbone
 from gsat.tasks import Task
 
@@ -111,7 +112,7 @@ class PNALayer(nn.Module):
             if "sum" in self.aggregators:
                 z = torch.addmm(z, x * degree, total.T)
         else:
-            own = centre_aggregate(x, run.statistics, self.aggregators)
+            own = multi_aggregate_target(x, run.statistics, self.aggregators)
             z = torch.addmm(z, own.flatten(1), centre.flatten(1).T)
         if run.edge is not None:
             z = torch.addmm(z, run.edge.flatten(1), edge[0].flatten(1).T)
@@ -146,7 +147,7 @@ class PNALayer(nn.Module):
         passing = keep[:, None] * messages + (1 - keep)[:, None] * baseline
         z = x.new_zeros(())
         for part, block in zip(passing.split(self.hidden, dim=1), self._blocks(), strict=True):
-            seen = edge_aggregate(part, run.batch, run.attention, self.aggregators)
+            seen = multi_aggregate_edges(part, run.batch, run.attention, self.aggregators)
             z = z + seen.flatten(1) @ block.flatten(1).T
         if run.scale is not None:
             z = (z.unflatten(1, (self.scalers, self.hidden)) * run.scale).sum(1)
@@ -168,7 +169,7 @@ class PNALayer(nn.Module):
         """With weights of one: what multiplies x where an edge arrives, what multiplies degree · x
         [S · hidden, hidden], and a constant [S · hidden]."""
         w = self._named(block)
-        return w["mean"] + w["min"] + w["max"], w["sum"], EPS**0.5 * w["std"].sum(1)
+        return w["mean"] + w["min"] + w["max"], w["sum"], STD_EPS**0.5 * w["std"].sum(1)
 
     def _constant_edges(self, z: Tensor, run: _Run, block: Tensor) -> tuple[Tensor, Tensor]:
         """z plus the edges' part, by products of rank two or four; and a constant left over."""
@@ -302,10 +303,10 @@ class PNA(GatedBackbone):
             if bool((attribute == attribute[:1]).all()):
                 constant = self.edge_encoder(attribute[:1])
                 if statistics is not None and "std" in self.aggregators:
-                    spread = centre_aggregate(constant, statistics, ("std",))[:, 0]
+                    spread = multi_aggregate_target(constant, statistics, ("std",))[:, 0]
             else:
                 encoded = self.edge_encoder(attribute)
-                edge = edge_aggregate(encoded, batch, attention, self.aggregators)
+                edge = multi_aggregate_edges(encoded, batch, attention, self.aggregators)
         return _Run(
             batch,
             attention,

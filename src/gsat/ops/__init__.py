@@ -1,35 +1,57 @@
-"""The few operations that cost time: one meaning in plain torch, one fast form for the CPU."""
+"""The few operations that cost time: one meaning in plain torch, one fast form for the CPU.
 
-from gsat.ops.aggregate import EdgeTerm, ScalarTerm, aggregate, scalar_term
-from gsat.ops.batchnorm import batch_norm_relu
-from gsat.ops.centre import centre_aggregate, weight_statistics
-from gsat.ops.concrete import bernoulli_kl, concrete
-from gsat.ops.engine import engine, exclusive_threads, keep_freed_memory
-from gsat.ops.extractor import extractor
-from gsat.ops.gin import gin_layer
-from gsat.ops.multi import Aggregator, edge_aggregate, multi_aggregate
-from gsat.ops.normalise import (
+``reference`` says what each op means, ``numba`` holds the compiled forms, ``functional`` the ops
+that models call, ``dispatch`` the choice between forms, ``random`` the source of random numbers.
+"""
+
+from gsat.ops.dispatch import engine
+from gsat.ops.functional import (
+    add_dropout,
+    aggregate,
+    batch_norm_relu,
+    bernoulli_kl,
+    concrete,
+    extractor,
     gather_normalise_relu_dropout,
+    gin_layer,
+    multi_aggregate,
+    multi_aggregate_edges,
+    multi_aggregate_target,
     normalise_relu_dropout,
+    pool,
     relu_dropout,
+    scalar_term,
+    segment_topk_mask,
+    train_statistics_network,
+    weight_statistics,
 )
-from gsat.ops.pool import pool
+from gsat.ops.numba.buffers import keep_freed_memory
+from gsat.ops.numba.parallel import exclusive_threads
 from gsat.ops.random import Draws
-from gsat.ops.residual import add_dropout
-from gsat.ops.topk import top_of_segments
+from gsat.ops.reference import (
+    AGGREGATORS,
+    STD_EPS,
+    Aggregator,
+    EdgeTerm,
+    ScalarTerm,
+    StatisticsNetwork,
+    donsker_varadhan,
+)
 
 __all__ = [
+    "AGGREGATORS",
+    "STD_EPS",
     "Aggregator",
     "Draws",
     "EdgeTerm",
     "ScalarTerm",
+    "StatisticsNetwork",
     "add_dropout",
     "aggregate",
     "batch_norm_relu",
     "bernoulli_kl",
-    "centre_aggregate",
     "concrete",
-    "edge_aggregate",
+    "donsker_varadhan",
     "engine",
     "exclusive_threads",
     "extractor",
@@ -37,10 +59,13 @@ __all__ = [
     "gin_layer",
     "keep_freed_memory",
     "multi_aggregate",
+    "multi_aggregate_edges",
+    "multi_aggregate_target",
     "normalise_relu_dropout",
     "pool",
     "relu_dropout",
     "scalar_term",
-    "top_of_segments",
+    "segment_topk_mask",
+    "train_statistics_network",
     "weight_statistics",
 ]

@@ -1,12 +1,13 @@
 """Random numbers as a function, not a state.
 
-A draw is named by where it is used: (seed, epoch, purpose, …) give a 64-bit key, a row (a node or
+A draw is named by where it is used: (seed, epoch, purpose, …) give a 64-bit key; a row (a node or
 an edge, named by graph and position) and a channel give the number. So a draw does not depend on
 the order of batches, on threads, or on anything else that runs in the process, and a resumed run
 needs no saved generator.
 
 The 64-bit row hash is splitmix64's finaliser; the 32-bit channel hash has two multiply-xorshift
-rounds. Both forms below, torch and Numba, give the same bits.
+rounds. Here they are in torch; :mod:`gsat.ops.numba.random` has them for kernels, with the same
+bits.
 """
 
 from __future__ import annotations
@@ -14,21 +15,34 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-_MASK32 = 0xFFFFFFFF
-_GOLDEN64, _MIX1_64, _MIX2_64 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_GOLDEN32, _MIX1_32, _MIX2_32 = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
+MASK32 = 0xFFFFFFFF
+GOLDEN64, MIX1_64, MIX2_64 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+GOLDEN32, MIX1_32, MIX2_32 = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
 
 
 class Draws:
     """A named source of random numbers.
 
-    ``Draws(seed).child("epoch", 3).child("dropout", 0)`` always gives the same numbers; any other
-    path gives independent ones.
+    The same seed and path always give the same numbers; any other path gives independent ones.
+
+    Args:
+        seed: The run's seed, or the key of another source.
+        *path: What the numbers are for: strings and integers.
+
+    Attributes:
+        key: 64-bit hash of seed and path; it decides all numbers.
+
+    Example:
+        >>> import torch
+        >>> from gsat.ops import Draws
+        >>> draws = Draws(0).child("epoch", 3).child("dropout", 0)
+        >>> rows = torch.tensor([7, 8])
+        >>> torch.equal(draws.uniform(rows)[1:], draws.uniform(rows[1:]))
+        True
     """
 
     __slots__ = ("key",)
@@ -40,93 +54,86 @@ class Draws:
         self.key = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
 
     def child(self, *path: Any) -> Draws:
-        """The source for a more special purpose."""
+        """Return the source for a more specific purpose.
+
+        Args:
+            *path: What the numbers are for: strings and integers.
+        """
         return Draws(self.key, *path)
 
-    def uniform(self, rows: Tensor) -> Tensor:
-        """[M] float32 in (0, 1), never 0 or 1, one per row name (long)."""
-        low, _ = row_words(self.key, rows)
+    def uniform(self, row_id: Tensor) -> Tensor:
+        """Draw uniform numbers in (0, 1), never 0 or 1.
+
+        Args:
+            row_id: Names of the rows, ``[M]`` long.
+
+        Returns:
+            One number per row, ``[M]`` float32.
+        """
+        low, _ = row_words(self.key, row_id)
         return ((low >> 9).to(torch.float32) + 0.5) * 2.0**-23
 
-    def keep(self, rows: Tensor, channels: int, drop: float) -> Tensor:
-        """[M, channels] bool, each True with probability ``1 - drop``."""
-        return channel_bits(self.key, rows, channels) >= threshold(drop)
+    def keep(self, row_id: Tensor, channels: int, drop: float) -> Tensor:
+        """Draw a dropout mask.
+
+        Args:
+            row_id: Names of the rows, ``[M]`` long.
+            channels: d, the number of columns.
+            drop: Probability of False.
+
+        Returns:
+            ``[M, d]`` bool, each entry True with probability ``1 - drop``.
+        """
+        return channel_bits(self.key, row_id, channels) >= threshold(drop)
 
     def permutation(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """A permutation of 0 … count - 1."""
+        """Draw a permutation of 0 … count - 1.
+
+        Args:
+            count: Its length.
+
+        Returns:
+            ``[count]`` int64.
+        """
         return np.random.Generator(np.random.Philox(key=self.key)).permutation(count)
 
     def torch_seed(self) -> int:
-        """A seed for torch's own generator, for foreign modules and for initial weights."""
+        """Return a seed for torch's own generator, for initial weights and for wrapped modules."""
         return self.key >> 1
 
 
 def threshold(drop: float) -> int:
-    """Channel bits below this are dropped."""
-    return min(round(drop * 2**32), _MASK32)
+    """Return the number below which the 32 random bits of an entry mean that it is dropped."""
+    return min(round(drop * 2**32), MASK32)
 
 
-def row_words(key: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Two 32-bit words per row name, as long tensors [M]."""
-    z = rows * _signed(_GOLDEN64) + _signed(key)
-    z = (z ^ _shift(z, 30)) * _signed(_MIX1_64)
-    z = (z ^ _shift(z, 27)) * _signed(_MIX2_64)
+def row_words(key: int, row_id: Tensor) -> tuple[Tensor, Tensor]:
+    """Hash each row name to two 32-bit words: [M] to two long tensors [M]."""
+    z = row_id * _signed(GOLDEN64) + _signed(key)
+    z = (z ^ _shift(z, 30)) * _signed(MIX1_64)
+    z = (z ^ _shift(z, 27)) * _signed(MIX2_64)
     z = z ^ _shift(z, 31)
-    return z & _MASK32, _shift(z, 32)
+    return z & MASK32, _shift(z, 32)
 
 
-def channel_bits(key: int, rows: Tensor, channels: int) -> Tensor:
-    """32 random bits per row and channel, as a long tensor [M, channels]."""
-    low, high = row_words(key, rows)
-    column = torch.arange(channels, device=rows.device) * _GOLDEN32
-    x = (low[:, None] + column) & _MASK32
-    x = ((x ^ (x >> 16)) * _MIX1_32) & _MASK32
+def channel_bits(key: int, row_id: Tensor, channels: int) -> Tensor:
+    """Hash each row name and channel to 32 bits: [M] to a long tensor [M, channels]."""
+    low, high = row_words(key, row_id)
+    column = torch.arange(channels, device=row_id.device) * GOLDEN32
+    x = (low[:, None] + column) & MASK32
+    x = ((x ^ (x >> 16)) * MIX1_32) & MASK32
     x = x ^ high[:, None]
-    x = ((x ^ (x >> 15)) * _MIX2_32) & _MASK32
+    x = ((x ^ (x >> 15)) * MIX2_32) & MASK32
     return x ^ (x >> 16)
 
 
 def _signed(value: int) -> int:
+    """The int64 with the bits of a uint64."""
     value &= 2**64 - 1
     return value - 2**64 if value >= 2**63 else value
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:
+    """Shift right, as unsigned."""
     # torch shifts signed integers arithmetically; the hash wants zeros from the left.
     return (z >> bits) & ((1 << (64 - bits)) - 1)
-
-
-# Numba promotes 32-bit arithmetic to 64 bits, so every step below is cut back by hand: a hash that
-# does not wrap around stops dropping anything, silently.
-
-
-@numba.njit(inline="always")
-def row_words_numba(key: np.uint64, row: np.int64) -> Any:
-    """The two words of :func:`row_words` for one row."""
-    z = np.uint64(row) * np.uint64(_GOLDEN64) + key
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_MIX1_64)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_MIX2_64)
-    z = z ^ (z >> np.uint64(31))
-    return np.uint32(z & np.uint64(_MASK32)), np.uint32(z >> np.uint64(32))
-
-
-@numba.njit(inline="always")
-def column_offsets_numba(channels: int) -> Any:
-    """What :func:`channel_bits_numba` needs of each channel, [channels] uint32.
-
-    Made before the loop: a loop that multiplies its 64-bit counter has half as many lanes.
-    """
-    offsets = np.empty(channels, np.uint32)
-    for column in range(channels):
-        offsets[column] = np.uint32(np.uint32(column) * np.uint32(_GOLDEN32))
-    return offsets
-
-
-@numba.njit(inline="always")
-def channel_bits_numba(low: np.uint32, high: np.uint32, offset: np.uint32) -> Any:
-    """The bits of :func:`channel_bits` for one row and the offset of one channel."""
-    x = np.uint32(low + offset)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(16))) * np.uint32(_MIX1_32))
-    x = np.uint32(x ^ high)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIX2_32))
-    return np.uint32(x ^ np.uint32(x >> np.uint32(16)))

@@ -20,7 +20,7 @@ from gsat.errors import DiskError, Interrupted, RunError, RunExistsError, StopAl
 from gsat.io.disk import check_writable
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
-from gsat.ops.engine import compile_quietly
+from gsat.ops.numba.compile import compile_quietly
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory

@@ -1,1 +1,1 @@
-"""Any PyTorch Geometric network as a backbone."""
+"""PyG networks as backbones (``wrap``), and GSAT models as PyG models (``pyg_model``)."""

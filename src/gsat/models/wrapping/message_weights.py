@@ -1,12 +1,12 @@
-"""Attention inside a network somebody else wrote, which stays as it is.
+"""Edge weights on the messages of a network that somebody else wrote, without changing it.
 
-A pass runs on a twin: new module objects that share the weights and buffers of the originals. What
-the attention needs is set on the twin, so nothing can leak into the caller's module, another
-thread, a deep copy or the next pass.
+A forward pass runs on a shallow copy: new module objects that share the weights and buffers of the
+originals. What the edge weights need is set on the copy, so nothing can leak into the original,
+another thread, a deep copy or the next pass.
 
-Where a message-passing layer takes an optional ``edge_weight``, attention goes there and the
-layer's normalisation sees it. Where it has a softmax over neighbours, attention weighs the terms of
-that softmax: an edge at 0 is as good as deleted. Everywhere else it multiplies the messages.
+Where a message-passing layer takes an optional ``edge_weight``, the weights go there, and the
+layer's normalisation sees them. Where it has a softmax over neighbours, they multiply the terms of
+that softmax: an edge of weight 0 is as good as deleted. Everywhere else they multiply the messages.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from torch_geometric.utils import scatter, softmax
 from gsat.errors import GSATError
 
 
-class Pass:
-    """One run of a foreign network.
+class WeightedPass:
+    """One forward pass of a network with weights on its messages.
 
     Args:
-        edges: [2, E], as the network gets them. nodes: N.
-        attention: [E], or None to leave the messages alone.
-        keep: the submodule whose output is kept; None for every message-passing layer.
-        training: False runs all of it in evaluation mode, True leaves each part in its own.
+        edges: The edges as the network gets them, ``[2, E]``.
+        nodes: N, the number of nodes.
+        attention: The weight of each edge, ``[E]``; None leaves the messages as they are.
+        observed: The submodule whose output is recorded; None for every message-passing layer.
+            (default: ``None``)
+        training: False runs all of it in evaluation mode, True leaves each part in its own mode.
+            (default: ``False``)
 
     Attributes:
-        kept: outputs of ``keep``, in the order of execution.
-        rounds: how many times messages were passed on: a layer may do it more than once.
+        outputs: The outputs of ``observed``, in the order of execution.
+        rounds: How many times messages were passed on; a layer may do it more than once.
     """
 
     def __init__(
@@ -44,42 +47,50 @@ class Pass:
         edges: Tensor,
         nodes: int,
         attention: Tensor | None,
-        keep: nn.Module | None = None,
+        observed: nn.Module | None = None,
         training: bool = False,
     ) -> None:
         self.edges, self.nodes, self.attention = edges, nodes, attention
-        self.keep, self.training = keep, training
-        self.kept: list[Any] = []
+        self.observed, self.training = observed, training
+        self.outputs: list[Any] = []
         self.rounds = 0
 
-    def twin(self, module: nn.Module) -> nn.Module:
-        """The network to call once in place of ``module``."""
-        return self._twin(module, type(module).__name__, {})
+    def shallow_copy(self, module: nn.Module) -> nn.Module:
+        """Return the network to call, once, in place of the original.
 
-    def _twin(self, module: nn.Module, name: str, made: dict[int, nn.Module]) -> nn.Module:
-        if id(module) in made:
-            return made[id(module)]
-        twin = made[id(module)] = object.__new__(type(module))
-        twin.__dict__ = dict(vars(module))
+        Args:
+            module: The original.
+        """
+        return self._copy(module, type(module).__name__, {})
+
+    def _copy(self, module: nn.Module, name: str, copies: dict[int, nn.Module]) -> nn.Module:
+        """The copy of a module; ``copies`` holds those made so far, by the original's id."""
+        if id(module) in copies:
+            return copies[id(module)]
+        copy = copies[id(module)] = object.__new__(type(module))
+        copy.__dict__ = dict(vars(module))
         for key, value in vars(module).items():
             # PyG keeps some methods on the instance, bound to the original.
             if isinstance(value, MethodType) and value.__self__ is module:
-                twin.__dict__[key] = MethodType(value.__func__, twin)
-        twin._modules = {
-            key: child if child is None else self._twin(child, f"{name}.{key}", made)
+                copy.__dict__[key] = MethodType(value.__func__, copy)
+        copy._modules = {
+            key: child if child is None else self._copy(child, f"{name}.{key}", copies)
             for key, child in module._modules.items()
         }
         if not self.training:
-            twin.training = False
-        if isinstance(twin, MessagePassing):
-            self._attend(twin, name)
-        if module is self.keep or (self.keep is None and isinstance(module, MessagePassing)):
-            twin.forward = _then(twin.forward, self.kept.append)
-        return twin
+            copy.training = False
+        if isinstance(copy, MessagePassing):
+            self._weigh_layer(copy, name)
+        if module is self.observed or (
+            self.observed is None and isinstance(module, MessagePassing)
+        ):
+            copy.forward = _then(copy.forward, self.outputs.append)
+        return copy
 
     # -- the layers -----------------------------------------------------------------------------
 
-    def _attend(self, layer: Any, name: str) -> None:
+    def _weigh_layer(self, layer: Any, name: str) -> None:
+        """Set on a copied layer what weighs its messages; ``name`` is its path, for errors."""
         kind: Any = type(layer)
         call, propagate = layer.forward, layer.propagate
 
@@ -97,31 +108,31 @@ class Pass:
                 bound = signature.bind(*args, **kwargs)
                 given = bound.arguments
                 weight = _finite_gradient(self._aligned(given.get("edge_index"), name))
-                own = given.get("edge_weight")
-                given["edge_weight"] = weight if own is None else own * weight
+                of_data = given.get("edge_weight")
+                given["edge_weight"] = weight if of_data is None else of_data * weight
                 return call(*bound.args, **bound.kwargs)
 
             layer.forward = weighted
             return
 
         current: list[Tensor] = []  # the weights of the edges the layer is working on
-        by_softmax: list[bool] = []  # not empty where a softmax has weighed them already
+        by_softmax: list[bool] = []  # not empty where a softmax has applied them already
 
-        def from_the_start(*args: Any, **kwargs: Any) -> Any:
+        def reset_and_call(*args: Any, **kwargs: Any) -> Any:
             current.clear()
             by_softmax.clear()
             return call(*args, **kwargs)
 
-        def on_edges(method: Callable[..., Any], lasts: bool) -> Callable[..., Any]:
-            def working(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        def on_edges(method: Callable[..., Any], whole_call: bool) -> Callable[..., Any]:
+            def on_these_edges(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
                 current[:] = [self._aligned(edge_index, name)]
                 before = len(by_softmax)
                 out = method(edge_index, *args, **kwargs)
-                if not lasts:
+                if not whole_call:
                     del by_softmax[before:]
                 return out
 
-            return working
+            return on_these_edges
 
         def weigh(values: Tensor, dim: int) -> Tensor:
             _check_message(values, dim, current[0], name)
@@ -130,31 +141,31 @@ class Pass:
             return values * current[0].view(size)
 
         def weigh_terms(terms: Tensor, dim: int) -> Tensor:
-            if not current:  # not of edges, or too early to know of which
+            if not current:  # the edges it is about are not known
                 return terms
             by_softmax.append(True)
             return weigh(terms, dim)
 
-        layer.forward = from_the_start
-        # What edges are found to weigh holds for all rounds, a softmax of messages for its own.
-        layer.propagate = on_edges(layer.propagate, lasts=False)
-        layer.edge_updater = on_edges(layer.edge_updater, lasts=True)
+        layer.forward = reset_and_call
+        # A softmax in edge_updater holds for the whole call, one in propagate for its own round.
+        layer.propagate = on_edges(layer.propagate, whole_call=False)
+        layer.edge_updater = on_edges(layer.edge_updater, whole_call=True)
         for method in _methods_with_softmax(kind):
             setattr(layer, method, _with_softmax(layer, method, weigh_terms))
         message = layer.message
 
-        def dampened(*args: Any, **kwargs: Any) -> Tensor:
+        def weighted_message(*args: Any, **kwargs: Any) -> Tensor:
             out: Tensor = message(*args, **kwargs)
-            # That a method names softmax does not mean that it takes one: it may be an option.
+            # A method that names softmax may not have called it: it may be an option.
             return out if by_softmax else weigh(out, layer.node_dim)
 
-        layer.message = dampened
+        layer.message = weighted_message
 
     def _aligned(self, edge_index: Any, name: str) -> Tensor:
-        """Attention for the edges a layer works on, [M].
+        """Weights for the edges that a layer works on, [M].
 
-        Layers put self-loops at the end and may have taken the graph's own away before. A loop the
-        layer adds weighs 1; one that stands for a loop of the graph weighs what that one does.
+        Layers append self-loops and may have removed those of the graph before. A loop that the
+        layer adds has weight 1; one that stands for a loop of the graph has the weight of that one.
         """
         assert self.attention is not None
         if edge_index is self.edges:
@@ -162,14 +173,14 @@ class Pass:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             raise GSATError(
                 f"{name} gets its edges as {type(edge_index).__name__}; attention needs the plain "
-                f"edge_index [2, E] to be handed on"
+                f"edge_index [2, E] to be passed on"
             )
         for edges in (self.edges, self.edges.flip(0)):
             loops = edges[0] == edges[1]
             for without in (False, True):
-                own = edges[:, ~loops] if without else edges
-                first, rest = edge_index[:, : own.shape[1]], edge_index[:, own.shape[1] :]
-                if not torch.equal(first, own) or not torch.equal(rest[0], rest[1]):
+                known = edges[:, ~loops] if without else edges
+                first, rest = edge_index[:, : known.shape[1]], edge_index[:, known.shape[1] :]
+                if not torch.equal(first, known) or not torch.equal(rest[0], rest[1]):
                     continue
                 if not without:
                     return torch.cat([self.attention, self.attention.new_ones(rest.shape[1])])
@@ -178,11 +189,13 @@ class Pass:
                 return torch.cat([self.attention[~loops], weight[rest[0]]])
         raise GSATError(
             f"{name} works on {edge_index.shape[1]} edges that are not the graph's "
-            f"{self.edges.shape[1]}; a network that pools or rewires graphs can't be wrapped"
+            f"{self.edges.shape[1]}; a network that pools or rewires graphs cannot be wrapped"
         )
 
 
 def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[..., Any]:
+    """The same call, whose result is also given to ``use``."""
+
     def run(*args: Any, **kwargs: Any) -> Any:
         out = call(*args, **kwargs)
         use(out)
@@ -193,7 +206,7 @@ def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[...,
 
 @functools.cache
 def _takes_edge_weight(kind: Any) -> bool:
-    """Whether it has an optional weight per edge; one it requires may mean a distance."""
+    """Whether a layer has an optional weight per edge; a required one may mean a distance."""
     # FAConv normalises by itself and accepts no weights then.
     parameter = inspect.signature(kind.forward).parameters.get("edge_weight")
     return parameter is not None and parameter.default is None and not issubclass(kind, FAConv)
@@ -201,7 +214,7 @@ def _takes_edge_weight(kind: Any) -> bool:
 
 @functools.cache
 def _methods_with_softmax(kind: Any) -> tuple[str, ...]:
-    """The methods of a layer that name PyG's softmax over neighbours, where edges are at hand."""
+    """The methods of a layer, other than forward, that use PyG's softmax over neighbours."""
     found = []
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         used = [method.__globals__.get(word) for word in method.__code__.co_names]
@@ -211,7 +224,7 @@ def _methods_with_softmax(kind: Any) -> tuple[str, ...]:
 
 
 def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor]) -> Any:
-    """The layer's method, with a softmax whose terms are weighed."""
+    """A layer's method, with a softmax whose terms are weighed."""
     function: Any = getattr(type(layer), method)
 
     def weighted(
@@ -247,20 +260,21 @@ def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor
 
 
 def _check_message(out: Any, dim: int, weight: Tensor, name: str) -> None:
+    """Raise unless there is a message for each weight."""
     if not isinstance(out, Tensor) or out.shape[dim] != len(weight):
         came = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise GSATError(
-            f"{name} has messages that attention can't weigh: a row for each of {len(weight)} "
+            f"{name} has messages that attention cannot weigh: a row for each of {len(weight)} "
             f"edges was needed, not {came}"
         )
 
 
 def _finite_gradient(weight: Tensor) -> Tensor:
-    """The weights; a gradient that is not a number on the way back counts as 0.
+    """The same weights, with a gradient that is 0 where it would not be a number.
 
     A node that loses all its edges has degree 0, where a normalisation by 1/√degree has no slope.
     """
     if weight.requires_grad:
-        weight = weight.view_as(weight)  # a tensor of its own: the hook stays with this pass
+        weight = weight.view_as(weight)  # another tensor, so that the hook belongs to this pass
         weight.register_hook(lambda grad: torch.where(grad.isfinite(), grad, 0.0))
     return weight

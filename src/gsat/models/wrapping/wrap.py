@@ -1,4 +1,4 @@
-"""`wrap`: any PyTorch Geometric network as a backbone, without a change to it."""
+"""``wrap``: any PyTorch Geometric network as a backbone, without changing it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.models.backbone import Backbone, BackboneSettings
 from gsat.models.weights import seeded
-from gsat.models.wrapping.examine import (
+from gsat.models.wrapping.inspection import (
     check_embeddings,
-    examples,
-    message_passing,
-    parameters,
+    example_batches,
     shorten,
 )
-from gsat.models.wrapping.message_weights import Pass
+from gsat.models.wrapping.message_weights import WeightedPass
 from gsat.ops import Draws
 from gsat.registry import register_backbone
 from gsat.tasks import Task
@@ -46,27 +44,42 @@ def wrap(
     example: Data | GraphStore | Iterable[Data] | None = None,
     seed: int = 0,
 ) -> Wrapped:
-    """Make a backbone of any PyG network: ``gsat.GSAT(gsat.wrap(module, task=data.task))``.
+    """Make a backbone of any PyG network, for :class:`gsat.GSAT`.
 
     The network's ``forward`` takes ``x`` and ``edge_index`` and, if it names them, ``edge_attr``,
-    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the caller's graphs.
-    It returns node embeddings [N, hidden] (then they are summed over each graph and a linear layer
-    follows) or the logits of graphs [B, num_logits]. Without a source of random draws it runs in
-    evaluation mode. Its weights are shared, not copied: training the model trains the module. What
-    its forward keeps on itself, other than in buffers, is forgotten after each run.
+    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the graphs given. It
+    returns node embeddings ``[N, hidden]`` (they are summed over each graph, and a linear layer
+    follows) or the logits of graphs ``[B, num_logits]``. Its weights are shared, not copied:
+    training the model trains the module. What its ``forward`` stores on itself, other than in
+    buffers, is lost after each run.
 
-    Attention multiplies the messages of every message-passing layer; a layer with an optional
-    ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours weighs its
-    terms by it. A network that lets nodes know of each other in another way (a norm over the
-    graph, a virtual node, attention between all nodes) gives a warning.
+    Attention multiplies the messages of every message-passing layer. A layer with an optional
+    ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours has its terms
+    multiplied. A network in which nodes exchange information in another way (a norm over the graph,
+    a virtual node, attention between all nodes) causes a warning.
 
     Args:
-        module: the network. task: what the logits are for.
-        embed: the name of the submodule whose output is the node embeddings, where the network
-            returns logits (the message-passing layer that runs last).
-        example: a graph or some, to try the network on; without it, random ones with as many
-            features as one of its parts takes.
-        seed: decides the initial weights of the linear layer, if there is one.
+        module: The network.
+        task: What it predicts, such as ``data.task``.
+        embed: Name of the submodule whose output is the node embeddings, where the network returns
+            logits. (default: ``None``, the message-passing layer that runs last)
+        example: A graph or several to try the network on. (default: ``None``, random graphs with as
+            many features as one of its parts takes)
+        seed: Decides the initial weights of the linear layer, if there is one. (default: ``0``)
+
+    Returns:
+        The backbone.
+
+    Raises:
+        GSATError: If the network cannot be wrapped; the message says why.
+
+    Example:
+        >>> import gsat
+        >>> from torch_geometric.nn import GCN
+        >>> network = GCN(10, 16, num_layers=2)
+        >>> model = gsat.GSAT(gsat.wrap(network, task=gsat.Task("binary")))
+        >>> model.backbone.hidden
+        16
     """
     return Wrapped(module, task, embed=embed, example=example, seed=seed)
 
@@ -79,10 +92,17 @@ class WrappedSettings(BackboneSettings):
 
 @register_backbone("wrapped")
 class Wrapped(Backbone):
-    """A foreign network as a backbone; see :func:`wrap`.
+    """A PyG network as a backbone; :func:`wrap` makes one.
+
+    Args:
+        module: The network.
+        task: What it predicts.
+        embed: Name of the submodule that gives the node embeddings. (default: ``None``)
+        example: A graph or several to try the network on. (default: ``None``)
+        seed: Decides the initial weights of the linear layer. (default: ``0``)
 
     Attributes:
-        module: the network. gives: ``nodes`` or ``graphs``, what a row of its output belongs to.
+        gives: What a row of the network's output belongs to, ``"nodes"`` or ``"graphs"``.
     """
 
     Settings: ClassVar[type[BackboneSettings]] = WrappedSettings
@@ -102,20 +122,20 @@ class Wrapped(Backbone):
         self.module, self.task, self.embed_name = module, task, embed
         described = " ".join(repr(module).split())
         self.settings = WrappedSettings(name=self.name, module=described)
-        self.takes = parameters(module)
-        layers = message_passing(module)
+        self.takes = forward_inputs(module)
+        layers = message_passing_layers(module)
         if embed is not None and embed not in dict(module.named_modules()):
             known = ", ".join(name for name, _ in module.named_children())
             raise GSATError(
                 f"the network has no submodule '{embed}' to embed with; it has: {known}"
             )
-        # PyG's ready-made networks hand edge attributes to layers that were not built for them.
+        # PyG's ready-made networks pass edge attributes to layers that were not built for them.
         ready = [x for x in layers if "edge_attr" in inspect.signature(x.forward).parameters]
         refused = ready and all(getattr(layer, "edge_dim", 0) is None for layer in ready)
         self.edge_attr = "edge_attr" in self.takes and not refused
         self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
 
-        batch = self._try(examples(module, layers, self.edge_attr, example))
+        batch = self._try(example_batches(module, layers, self.edge_attr, example))
         if self.gives == "nodes":
             with seeded(seed, "wrapped"):
                 self.head = nn.Linear(self.hidden, task.num_logits)
@@ -134,7 +154,7 @@ class Wrapped(Backbone):
 
     @classmethod
     def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
-        """Not possible: only the caller can make the network."""
+        """Raise an error: the network has to be made in Python."""
         raise GSATError(
             "the backbone 'wrapped' is a network of your own; train it in Python: "
             "gsat.fit(gsat.GSAT(gsat.wrap(module, task=data.task)), data)"
@@ -142,32 +162,39 @@ class Wrapped(Backbone):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Not possible: only the caller can make the network."""
+        """Raise an error: the network has to be made in Python."""
         raise own_module(config["module"])
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
+        """Compute node embeddings ``[N, hidden]``; see :meth:`Backbone.embed`."""
         out, run = self._run(batch, attention, draws)
-        return self._embeddings(out, run.kept, batch)
+        return self._embeddings(out, run.outputs, batch)
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits by one linear layer, after sum pooling or of single nodes, where the network
-        itself gives node embeddings."""
+        """Compute logits by one linear layer, where the network gives node embeddings.
+
+        Args:
+            embeddings: ``[N, hidden]``; summed over each graph, or taken at single nodes.
+            batch: The graphs.
+
+        Raises:
+            GSATError: If the network gives logits of graphs itself.
+        """
         if self.gives == "graphs":
             raise GSATError("this network gives logits of graphs; it has no read-out of its own")
         return self.head(self.pooled(embeddings, batch, "sum"))
 
     @property
     def hops(self) -> int:
-        """How many times messages were passed on when the network was tried."""
+        """How many times messages were passed on in the trial run."""
         return self._hops
 
     def forward(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Logits [B, num_logits]; see :meth:`Backbone.forward`."""
+        """Compute logits ``[B, num_logits]``; see :meth:`Backbone.forward`."""
         if self.gives == "nodes":
             return super().forward(batch, attention, draws)
         out, _ = self._run(batch, attention, draws)
@@ -188,24 +215,29 @@ class Wrapped(Backbone):
 
     def _run(
         self, batch: GraphBatch, attention: Tensor | None, draws: Draws | None
-    ) -> tuple[Any, Pass]:
+    ) -> tuple[Any, WeightedPass]:
+        """Run the network; what it returned, and the record of the pass."""
         inputs, attention = self._inputs(batch), batch.weighted(attention)
-        keep = self.module.get_submodule(self.embed_name) if self.embed_name is not None else None
+        name = self.embed_name
+        observed = None if name is None else self.module.get_submodule(name)
         weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
-        run = Pass(inputs["edge_index"], batch.num_nodes, weight, keep, training=draws is not None)
-        twin = run.twin(self.module)
+        training = draws is not None
+        run = WeightedPass(inputs["edge_index"], batch.num_nodes, weight, observed, training)
+        network = run.shallow_copy(self.module)
         with _seeded_generator(draws, batch):
-            out = twin(**{name: inputs[name] for name in self.takes if name in inputs})
+            out = network(**{name: inputs[name] for name in self.takes if name in inputs})
         if not run.rounds:
             raise GSATError(
                 f"no message-passing layer of {type(self.module).__name__} was used in its "
                 f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
             )
-        if not run.kept:
+        if not run.outputs:
             raise GSATError(f"embed='{self.embed_name}' was not used in the network's forward")
         return out, run
 
     def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
+        """What the network may take, by name."""
+
         def cast(values: Tensor) -> Tensor:
             whole = self.whole_numbers and not values.is_floating_point()
             return values if whole else values.to(self._like.dtype)
@@ -225,16 +257,16 @@ class Wrapped(Backbone):
             inputs["edge_weight"] = torch.ones_like(edges[0], dtype=self._like.dtype)
         return inputs
 
-    def _embeddings(self, out: Any, kept: list[Any], batch: GraphBatch) -> Tensor:
-        found = out if self.gives == "nodes" and self.embed_name is None else kept[-1]
-        return check_embeddings(found, batch, self.embed_name)
+    def _embeddings(self, out: Any, outputs: list[Any], batch: GraphBatch) -> Tensor:
+        """Node embeddings [N, hidden]: the network's result, or what was recorded last."""
+        output = out if self.gives == "nodes" and self.embed_name is None else outputs[-1]
+        return check_embeddings(output, batch, self.embed_name)
 
     # -- trying it ------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _try(self, examples: list[GraphBatch]) -> GraphBatch:
-        """Find out what the network gives, and how wide its embeddings are, from a run on the first
-        of the examples that it takes."""
+        """Find out what the network gives, by a run on the first of the examples that it takes."""
         problems: list[Exception] = []
         for example in examples:
             batch = example.to(self._like.device)
@@ -247,7 +279,7 @@ class Wrapped(Backbone):
                 problems.append(error)
                 continue
             self.gives = self._kind(out, batch)
-            embeddings = self._embeddings(out, run.kept, batch)
+            embeddings = self._embeddings(out, run.outputs, batch)
             self._hops = run.rounds
             self.hidden = embeddings.shape[1]
             self._warn_of_leaks(batch, zeros, embeddings)
@@ -260,6 +292,7 @@ class Wrapped(Backbone):
         ) from problems[0]
 
     def _kind(self, out: Any, batch: GraphBatch) -> str:
+        """What a row of the result belongs to, ``nodes`` or ``graphs``."""
         shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         if isinstance(out, Tensor) and out.dim() == 2:
             if len(out) == batch.num_nodes:
@@ -279,7 +312,7 @@ class Wrapped(Backbone):
         )
 
     def _warn_of_leaks(self, batch: GraphBatch, zeros: Tensor, before: Tensor) -> None:
-        """With all edges at 0 a node must know nothing of the others; say so if it does."""
+        """Warn if a node depends on others even when every edge has weight 0."""
         noise = torch.randn(batch.x.shape, generator=torch.Generator().manual_seed(0))
         if batch.x.is_floating_point():
             changed = batch.x + noise.to(batch.x)
@@ -289,15 +322,19 @@ class Wrapped(Backbone):
         after = self.embed(replace(batch, x=changed), zeros)
         if not torch.equal(before[0], after[0]):
             warnings.warn(
-                f"{type(self.module).__name__} lets a node know of others even when attention is 0 "
-                f"on every edge (by a norm over the graph, a softmax out of reach, attention "
+                f"in {type(self.module).__name__} a node depends on others even when attention is "
+                f"0 on every edge (by a norm over the graph, a softmax out of reach, attention "
                 f"between all nodes, …): its explanations may miss what passes there",
                 stacklevel=5,
             )
 
 
 def own_module(described: str | None) -> GSATError:
-    """The error that asks for the network of a run."""
+    """Return the error that asks for the network of a run.
+
+    Args:
+        described: What the network was, in words; None if unknown.
+    """
     return GSATError(
         f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
         f"model again and pass model= to gsat.load or gsat.resume in Python"
@@ -306,8 +343,10 @@ def own_module(described: str | None) -> GSATError:
 
 @contextmanager
 def _seeded_generator(draws: Draws | None, batch: GraphBatch) -> Iterator[None]:
-    """Foreign dropout draws from torch's own generator: seeded by the step's draws and its graphs,
-    and left as it was."""
+    """Seed torch's own generator by the step's draws and graphs, and restore it afterwards.
+
+    Dropout of the wrapped network draws from it.
+    """
     if draws is None:
         yield
         return

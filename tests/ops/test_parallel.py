@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import threading
 from collections.abc import Callable
@@ -27,15 +26,15 @@ from gsat.ops import (
     gin_layer,
     normalise_relu_dropout,
     pool,
-    products,
     relu_dropout,
 )
-from gsat.ops.engine import engine, split
-from gsat.ops.thread_pool import ThreadPool, thread_pool
+from gsat.ops.dispatch import engine
+from gsat.ops.numba import compile as compile_module
+from gsat.ops.numba import matmul, parallel
+from gsat.ops.numba.parallel import run_over_segments
+from gsat.ops.numba.thread_pool import ThreadPool, thread_pool
 from reference import random_graphs
 
-# The package exports a function of the same name.
-engine_module = importlib.import_module("gsat.ops.engine")
 DRAWS = Draws(1, "engine")
 Op = Callable[[Tensor, GraphBatch], Tensor]
 
@@ -80,28 +79,31 @@ def _extractor(x: Tensor, batch: GraphBatch, ends: int) -> Tensor:
 
 # Every compiled op on one tensor x [N, h], with the name of its compiled backward.
 OPS: dict[str, tuple[str, Op]] = {
-    "aggregate": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), own=True)),
+    "aggregate": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), include_self=True)),
     "aggregate scalar": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), _scalar(x, b))),
     "aggregate dense": ("_Aggregate", lambda x, b: aggregate(x, b, _edge(x, b), _dense(x, b))),
     "normalise": (
-        "_Normalise",
+        "_NormaliseReLUDropout",
         lambda x, b: normalise_relu_dropout(x, b.node_ptr, b.node_id, 0.5, DRAWS),
     ),
-    "gather": ("_Gather", lambda x, b: gather_normalise_relu_dropout(x, x.flip(1), b, 0.5, DRAWS)),
-    "relu": ("_Relu", lambda x, b: relu_dropout(x, b.node_id, 0.5, DRAWS, x[:3].sum(0))),
+    "gather": (
+        "_GatherNormaliseReLUDropout",
+        lambda x, b: gather_normalise_relu_dropout(x, x.flip(1), b, 0.5, DRAWS),
+    ),
+    "relu": ("_ReLUDropout", lambda x, b: relu_dropout(x, b.node_id, 0.5, DRAWS, x[:3].sum(0))),
     "gin layer": ("_GINLayer", _gin_layer),
     "extractor edges": ("_Extractor", lambda x, b: _extractor(x, b, 2)),
     "extractor nodes": ("_Extractor", lambda x, b: _extractor(x, b, 1)),
-    "pool": ("_Sum", lambda x, b: pool(x, b.node_ptr)),
-    "batch norm": ("_BatchNorm", _batch_norm),
+    "pool": ("_SegmentSum", lambda x, b: pool(x, b.node_ptr)),
+    "batch norm": ("_BatchNormReLU", _batch_norm),
     "concrete": ("_Concrete", lambda x, b: concrete(x[:, 0], b.node_id, DRAWS, 0.7)),
-    "information": ("_KL", lambda x, b: bernoulli_kl(x[:, 0].sigmoid(), 0.7)),
+    "information": ("_BernoulliKL", lambda x, b: bernoulli_kl(x[:, 0].sigmoid(), 0.7)),
 }
 
 
 def use(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels use so many threads."""
-    monkeypatch.setattr(engine_module, "_kernel_threads", [count])
+    monkeypatch.setattr(parallel, "_kernel_threads", [count])
 
 
 @pytest.fixture(params=OPS)
@@ -143,7 +145,7 @@ def test_the_switch_chooses_the_form(
 
 
 @pytest.mark.parametrize("chosen", ["numba", "torch"])
-def test_the_switch_is_told(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_returns_the_selected_form(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSAT_OPS", chosen)
     assert engine() == chosen
 
@@ -159,12 +161,12 @@ def test_an_unknown_form_is_an_error(
 
 @pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 1000])
 def test_chunks_cover_all_rows(rows: int) -> None:
-    ptr = engine_module.chunks(rows)
+    ptr = parallel.chunk_ptr(rows)
     assert ptr[0] == 0
     assert ptr[-1] == rows
-    assert len(ptr) - 1 == -(-rows // engine_module.CHUNK)
+    assert len(ptr) - 1 == -(-rows // parallel.CHUNK)
     assert (np.diff(ptr) > 0).all()
-    assert (np.diff(ptr) <= engine_module.CHUNK).all()
+    assert (np.diff(ptr) <= parallel.CHUNK).all()
 
 
 # -- threads -----------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ class Recorder:
     """Stands for a kernel that is compiled already, and notes the ranges it is called with."""
 
     def __init__(self) -> None:
-        engine_module._ready.add(self)
+        compile_module._compiled.add(self)
         self.ranges: list[tuple[int, int]] = []
 
     def __call__(self, first: int, last: int, ptr: np.ndarray, *more: str) -> None:
@@ -184,14 +186,14 @@ class Recorder:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    monkeypatch.setattr(parallel, "_MIN_ROWS", 1)
     use(count, monkeypatch)
     rng = np.random.default_rng(0)
     for case in range(60):
         sizes = rng.integers(0, 5, size=case % 12) * rng.integers(0, 2, size=case % 12)
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         kernel = Recorder()
-        split(kernel, ptr, "more")
+        run_over_segments(kernel, ptr, "more")
         ranges = sorted(kernel.ranges)
         assert ranges[0][0] == 0
         assert ranges[-1][1] == len(sizes)
@@ -200,19 +202,19 @@ def test_ranges_cover_every_segment_once(count: int, monkeypatch: pytest.MonkeyP
 
 
 def test_the_work_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_SMALLEST", 100)
+    monkeypatch.setattr(parallel, "_MIN_ROWS", 100)
     use(2, monkeypatch)
     ptr = np.concatenate([[0], np.cumsum([50] + [1] * 200)]).astype(np.int64)
     kernel = Recorder()
-    split(kernel, ptr, "more")
+    run_over_segments(kernel, ptr, "more")
     assert sorted(ptr[b] - ptr[a] for a, b in kernel.ranges) == [125, 125]
     kernel = Recorder()
-    split(kernel, ptr[:140], "more")
+    run_over_segments(kernel, ptr[:140], "more")
     assert kernel.ranges == [(0, 139)]  # less than 100 rows for each: not worth a second thread
 
 
 def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
+    monkeypatch.setattr(parallel, "_MIN_ROWS", 1)
     use(2, monkeypatch)
 
     class Failing(Recorder):
@@ -221,18 +223,18 @@ def test_an_error_in_any_range_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
                 raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        split(Failing(), np.arange(5), "more")
+        run_over_segments(Failing(), np.arange(5), "more")
 
 
-def test_kernels_may_have_torchs_threads_to_themselves() -> None:
+def test_exclusive_threads_go_to_the_kernels() -> None:
     torch.set_num_threads(3)
-    assert engine_module.num_threads() == 1  # torch's threads would stand in their way
-    with engine_module.exclusive_threads():
-        assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
-        with engine_module.exclusive_threads():
-            assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
-        assert (engine_module.num_threads(), torch.get_num_threads()) == (3, 1)
-    assert (engine_module.num_threads(), torch.get_num_threads()) == (1, 3)
+    assert parallel.num_threads() == 1  # torch's threads would stand in their way
+    with parallel.exclusive_threads():
+        assert (parallel.num_threads(), torch.get_num_threads()) == (3, 1)
+        with parallel.exclusive_threads():
+            assert (parallel.num_threads(), torch.get_num_threads()) == (3, 1)
+        assert (parallel.num_threads(), torch.get_num_threads()) == (3, 1)
+    assert (parallel.num_threads(), torch.get_num_threads()) == (1, 3)
 
 
 # -- compiling ---------------------------------------------------------------------------------
@@ -245,9 +247,9 @@ def _twice(first, last, ptr, x):  # type: ignore[no-untyped-def]
 
 def test_a_kernel_is_compiled_before_threads_enter_it() -> None:
     """And on an empty range: nothing is done twice."""
-    compiled = engine_module.kernel(_twice)
+    compiled = compile_module.kernel(_twice)
     x = np.ones(3, np.float32)
-    split(compiled, np.array([0, 2, 3]), x)
+    run_over_segments(compiled, np.array([0, 2, 3]), x)
     assert x.tolist() == [2, 2, 2]
     assert len(compiled.signatures) == 1
 
@@ -264,16 +266,16 @@ def test_threads_do_not_change_a_bit(
         calls.append(size)
         return thread_pool(size)
 
-    monkeypatch.setattr(engine_module, "thread_pool", counting)
-    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
-    monkeypatch.setattr(engine_module, "CHUNK", 8)
-    monkeypatch.setattr(products, "_LEAST", 16)
+    monkeypatch.setattr(parallel, "thread_pool", counting)
+    monkeypatch.setattr(parallel, "_MIN_ROWS", 1)
+    monkeypatch.setattr(parallel, "CHUNK", 8)
+    monkeypatch.setattr(matmul, "_MIN_BLOCK_ROWS", 16)
     use(1, monkeypatch)
-    alone = run(op, mixed)
+    expected = run(op, mixed)
     assert not calls
     for count in (2, 3):
         use(count, monkeypatch)
-        assert same(run(op, mixed), alone)
+        assert same(run(op, mixed), expected)
     assert calls
 
 
@@ -283,7 +285,7 @@ def test_threads_do_not_change_a_bit_of_a_large_batch(
     """Large enough for torch, too, to share out the last sum over graphs."""
     store = from_pyg(random_graphs(6, 40, awkward=False))
     batch = store.batch(np.arange(800) % 40)
-    assert batch.num_nodes > 2 * engine_module._SMALLEST
+    assert batch.num_nodes > 2 * parallel._MIN_ROWS
     found = []
     for count in (1, 2):
         use(count, monkeypatch)
@@ -292,9 +294,9 @@ def test_threads_do_not_change_a_bit_of_a_large_batch(
 
 
 def test_python_threads_may_enter_at_once(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_SMALLEST", 1)
-    monkeypatch.setattr(engine_module, "CHUNK", 8)
-    monkeypatch.setattr(products, "_LEAST", 16)
+    monkeypatch.setattr(parallel, "_MIN_ROWS", 1)
+    monkeypatch.setattr(parallel, "CHUNK", 8)
+    monkeypatch.setattr(matmul, "_MIN_BLOCK_ROWS", 16)
     use(2, monkeypatch)
     store = from_pyg(random_graphs(7, 30))
     batches = [store.batch(np.arange(start, start + 12)) for start in (0, 9, 20)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 import numba
@@ -11,36 +10,34 @@ import pytest
 import torch
 from torch import Tensor
 
-from gsat.ops import products
-from gsat.ops.products import (
-    add_transposed_times,
-    blas,
-    blocks,
-    fused,
-    spread,
-    times,
-    times_transposed,
+from gsat.ops.dispatch import use_fused
+from gsat.ops.numba import matmul, parallel
+from gsat.ops.numba.buffers import aligned_empty
+from gsat.ops.numba.matmul import (
+    add_matmul_tn,
+    block_ptr,
+    matmul_nn,
+    matmul_nt,
+    run_over_blocks,
+    sgemm_address,
 )
 
-engine_module = importlib.import_module("gsat.ops.engine")
-
-
-# They are parts of kernels: only compiled code may call them.
+# These are inlined into kernels: only compiled code may call them.
 
 
 @numba.njit
-def forward(blas, x, w, out):  # type: ignore[no-untyped-def]
-    times_transposed(blas, x, w, out)
+def forward(sgemm, x, w, out):  # type: ignore[no-untyped-def]
+    matmul_nt(sgemm, x, w, out)
 
 
 @numba.njit
-def rows_gradient(blas, y, w, add, out):  # type: ignore[no-untyped-def]
-    times(blas, y, w, add, out)
+def rows_gradient(sgemm, y, w, add, out):  # type: ignore[no-untyped-def]
+    matmul_nn(sgemm, y, w, add, out)
 
 
 @numba.njit
-def weights_gradient(blas, y, x, out):  # type: ignore[no-untyped-def]
-    add_transposed_times(blas, y, x, out)
+def weights_gradient(sgemm, y, x, out):  # type: ignore[no-untyped-def]
+    add_matmul_tn(sgemm, y, x, out)
 
 
 @pytest.fixture
@@ -50,29 +47,29 @@ def matrices(normal: Callable[..., Tensor]) -> tuple[np.ndarray, np.ndarray, np.
     return x.numpy(), w.numpy(), y.numpy()
 
 
-def test_torch_brings_its_products_here() -> None:
-    assert torch.backends.mkl.is_available() == (blas() != 0)
+def test_sgemm_is_found_where_torch_has_mkl() -> None:
+    assert torch.backends.mkl.is_available() == (sgemm_address() != 0)
 
 
-@pytest.mark.skipif(not blas(), reason="torch's BLAS is not MKL here")
+@pytest.mark.skipif(not sgemm_address(), reason="torch's BLAS is not MKL here")
 class TestProducts:
     def test_forward(self, matrices: tuple[np.ndarray, ...]) -> None:
         x, w, _ = matrices
         out = np.full((37, 5), np.nan, np.float32)
-        forward(blas(), x, w, out)
+        forward(sgemm_address(), x, w, out)
         np.testing.assert_allclose(out, x @ w.T, rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize("add", [False, True])
     def test_gradient_of_rows(self, add: bool, matrices: tuple[np.ndarray, ...]) -> None:
         _, w, y = matrices
         out = np.full((37, 6), 2.0 if add else np.nan, np.float32)
-        rows_gradient(blas(), y, w, add, out)
+        rows_gradient(sgemm_address(), y, w, add, out)
         np.testing.assert_allclose(out, y @ w + (2.0 if add else 0.0), rtol=0, atol=1e-5)
 
     def test_gradient_of_weights_goes_into_columns(self, matrices: tuple[np.ndarray, ...]) -> None:
         x, _, y = matrices
         out = np.ones((5, 13), np.float32)
-        weights_gradient(blas(), y, x, out[:, 3:9])
+        weights_gradient(sgemm_address(), y, x, out[:, 3:9])
         np.testing.assert_allclose(out[:, 3:9], y.T @ x + 1, rtol=0, atol=1e-5)
         assert (out[:, :3] == 1).all()
         assert (out[:, 9:] == 1).all()
@@ -81,14 +78,16 @@ class TestProducts:
     def test_few_rows(self, rows: int, matrices: tuple[np.ndarray, ...]) -> None:
         x, w, y = (m[:rows] if len(m) == 37 else m for m in matrices)
         out = np.ones((rows, 5), np.float32)
-        forward(blas(), x, w, out)
+        forward(sgemm_address(), x, w, out)
         np.testing.assert_allclose(out, x @ w.T, rtol=0, atol=1e-5)
         total = np.ones((5, 6), np.float32)
-        weights_gradient(blas(), y, x, total)
+        weights_gradient(sgemm_address(), y, x, total)
         np.testing.assert_allclose(total, y.T @ x + 1, rtol=0, atol=1e-5)
 
-    def test_torchs_own_products_keep_their_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        library = products._library()
+    def test_products_of_torch_itself_keep_their_threads(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        library = matmul._library()
         torch.set_num_threads(2)
         try:
             before = library.MKL_Get_Max_Threads()
@@ -98,9 +97,9 @@ class TestProducts:
                 def __call__(self, *_: object) -> None:
                     inside.append(library.MKL_Get_Max_Threads())
 
-            spread(Run(), np.array([0, 300]))
-            monkeypatch.setattr(engine_module, "_kernel_threads", [2])
-            spread(Run(), np.array([0, 300, 600]))  # one by each of two threads
+            run_over_blocks(Run(), np.array([0, 300]))
+            monkeypatch.setattr(parallel, "_kernel_threads", [2])
+            run_over_blocks(Run(), np.array([0, 300, 600]))  # one by each of two threads
             assert len(inside) == 5  # and two empty calls that would have compiled it
             assert set(inside) == {1}
             assert library.MKL_Get_Max_Threads() == before == 2
@@ -108,15 +107,15 @@ class TestProducts:
             torch.set_num_threads(1)
 
 
-def test_without_such_a_blas_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fused(torch.ones(1)) == (blas() != 0)
-    monkeypatch.setattr(products, "blas", lambda: 0)
-    assert not fused(torch.ones(1))
+def test_without_mkl_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert use_fused(torch.ones(1)) == (sgemm_address() != 0)
+    monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)
+    assert not use_fused(torch.ones(1))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 700, 2697, 10**6])
 def test_blocks_cover_all_rows(rows: int) -> None:
-    ptr = blocks(rows)
+    ptr = block_ptr(rows)
     assert ptr[0] == 0
     assert ptr[-1] == rows
     sizes = np.diff(ptr)
@@ -130,9 +129,9 @@ def test_blocks_cover_all_rows(rows: int) -> None:
 @pytest.mark.parametrize(
     "sizes", [[0], [0, 0], [0, 3, 0], [900, 0, 0], [0, 0, 900], [300] * 7, [1] * 2000]
 )
-def test_blocks_take_whole_graphs_and_all_of_them(sizes: list[int]) -> None:
+def test_blocks_consist_of_whole_graphs_and_cover_all_of_them(sizes: list[int]) -> None:
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    bounds = blocks(int(ptr[-1]), ptr)
+    bounds = block_ptr(int(ptr[-1]), ptr)
     assert bounds[0] == 0
     assert bounds[-1] == len(sizes)
     assert (np.diff(bounds) > 0).all()
@@ -141,12 +140,12 @@ def test_blocks_take_whole_graphs_and_all_of_them(sizes: list[int]) -> None:
 
 
 def test_no_graph_is_one_empty_block() -> None:
-    assert blocks(0, np.zeros(1, np.int64)).tolist() == [0, 0]
+    assert block_ptr(0, np.zeros(1, np.int64)).tolist() == [0, 0]
 
 
-def test_rooms_begin_where_torchs_tensors_do() -> None:
+def test_arrays_begin_at_a_multiple_of_64_bytes() -> None:
     for rows in range(1, 60):
-        room = engine_module.empty(rows, 7)
-        assert room.shape == (rows, 7)
-        assert room.dtype == np.float32
-        assert room.ctypes.data % 64 == 0
+        memory = aligned_empty(rows, 7)
+        assert memory.shape == (rows, 7)
+        assert memory.dtype == np.float32
+        assert memory.ctypes.data % 64 == 0

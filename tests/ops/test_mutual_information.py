@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
-from gsat.ops.mutual import Estimator, donsker_varadhan, raise_estimate
+from gsat.ops import StatisticsNetwork, donsker_varadhan, train_statistics_network
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ def pairs() -> Callable[..., tuple[Tensor, Tensor]]:
     return make
 
 
-def estimator(h: int, dtype: torch.dtype = torch.float32) -> Estimator:
+def estimator(h: int, dtype: torch.dtype = torch.float32) -> StatisticsNetwork:
     with torch.random.fork_rng():
         torch.manual_seed(4)
-        return Estimator(h).to(dtype)
+        return StatisticsNetwork(h).to(dtype)
 
 
 def shuffles(steps: int, rows: int) -> Tensor:
@@ -89,7 +89,10 @@ def test_training_is_autograd_and_adam(
         theirs.step()
         expected.append(estimate.detach())
     with torch.no_grad():  # as inside an evaluation
-        halves = [raise_estimate(ours, adam, e.to(dtype), p.to(dtype), o) for o in orders.split(30)]
+        halves = [
+            train_statistics_network(ours, adam, e.to(dtype), p.to(dtype), o)
+            for o in orders.split(30)
+        ]
     allowed = allowed or 1e-12
     found = torch.cat(halves).double()
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=10 * allowed)
@@ -111,7 +114,7 @@ def test_it_rises_on_pairs_that_know_each_other_and_not_on_others(
     orders = shuffles(150, 256)
     ours = estimator(8)
     before = copy.deepcopy(list(ours.parameters()))
-    found = raise_estimate(ours, ours.adam(3e-3, 0.0), e, p, orders)
+    found = train_statistics_network(ours, ours.adam(3e-3, 0.0), e, p, orders)
     assert found[-20:].mean() > found[:20].mean() + 0.5
     assert found[-1] < 8 * math.log(256)
     assert e.grad is None
@@ -119,7 +122,7 @@ def test_it_rises_on_pairs_that_know_each_other_and_not_on_others(
     assert all(w.grad is None for w in ours.parameters())
     assert not any(torch.equal(a, b) for a, b in zip(before, ours.parameters(), strict=True))
     apart = estimator(8)
-    strangers = raise_estimate(apart, apart.adam(3e-3, 0.0), e, p.roll(1, 0), orders)
+    strangers = train_statistics_network(apart, apart.adam(3e-3, 0.0), e, p.roll(1, 0), orders)
     assert strangers[-20:].mean() < found[-20:].mean() / 2
 
 
@@ -128,7 +131,7 @@ def test_no_steps_change_nothing(ops: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GSAT_OPS", ops)
     ours = estimator(4)
     before = copy.deepcopy(ours.state_dict())
-    none = raise_estimate(
+    none = train_statistics_network(
         ours, ours.adam(1e-3, 0.0), torch.ones(3, 4), torch.ones(3, 4), shuffles(1, 3)[:0]
     )
     assert none.shape == (0,)

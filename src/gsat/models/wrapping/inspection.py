@@ -1,4 +1,4 @@
-"""What a foreign network takes and gives, as far as it can be told from outside."""
+"""What a wrapped network takes and gives, as far as its signature and a trial run show."""
 
 from __future__ import annotations
 
@@ -19,15 +19,26 @@ from gsat.models.interpretable import as_store
 _INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
 
 
-def parameters(module: nn.Module) -> dict[str, bool]:
-    """The inputs the network's forward names, and whether each is required."""
+def forward_inputs(module: nn.Module) -> dict[str, bool]:
+    """Read from its signature what a network's ``forward`` takes.
+
+    Args:
+        module: The network.
+
+    Returns:
+        The inputs by name, and whether each is required.
+
+    Raises:
+        GSATError: If it is no module, has weights without a shape, is for several kinds of nodes,
+            or takes something that a graph does not have.
+    """
     if not isinstance(module, nn.Module):
         raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
     kind = type(module).__name__
     if any(isinstance(part, HeteroConv | HGTConv | HANConv) for part in module.modules()):
         raise GSATError(f"{kind} is for nodes of several kinds; graphs here have nodes of one kind")
     if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
-        raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph before")
+        raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph first")
     found = inspect.signature(module.forward).parameters.values()
     named = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     required = {p.name: p.default is p.empty for p in named}
@@ -40,8 +51,18 @@ def parameters(module: nn.Module) -> dict[str, bool]:
     return {name: needed for name, needed in required.items() if name in _INPUTS}
 
 
-def message_passing(module: nn.Module) -> list[nn.Module]:
-    """Its message-passing layers; raises where attention could not reach them."""
+def message_passing_layers(module: nn.Module) -> list[nn.Module]:
+    """Find the message-passing layers of a network.
+
+    Args:
+        module: The network.
+
+    Returns:
+        The layers, at least one.
+
+    Raises:
+        GSATError: If there is none, or one that remembers its first graph.
+    """
     layers = [part for part in module.modules() if isinstance(part, MessagePassing)]
     if not layers:
         raise GSATError(
@@ -57,26 +78,51 @@ def message_passing(module: nn.Module) -> list[nn.Module]:
     return layers
 
 
-def check_embeddings(found: Any, batch: GraphBatch, name: str | None) -> Tensor:
-    """``found`` as node embeddings [N, hidden], or an error that names the submodule it is from."""
-    if isinstance(found, Tensor) and found.dim() == 2 and len(found) == batch.num_nodes:
-        return found
-    came = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+def check_embeddings(output: Any, batch: GraphBatch, name: str | None) -> Tensor:
+    """Return a submodule's output if it is node embeddings.
+
+    Args:
+        output: What the submodule returned.
+        batch: The graphs it was run on.
+        name: The submodule's name; None for the last message-passing layer.
+
+    Returns:
+        ``[N, hidden]``.
+
+    Raises:
+        GSATError: If it is something else.
+    """
+    if isinstance(output, Tensor) and output.dim() == 2 and len(output) == batch.num_nodes:
+        return output
+    came = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
     where = f"embed='{name}'" if name is not None else "the last message-passing layer"
     raise GSATError(
-        f"{where} gives {came}; node embeddings [{batch.num_nodes}, hidden] were needed: name "
+        f"{where} gives {came}; node embeddings [{batch.num_nodes}, hidden] were needed; name "
         f"another submodule with embed="
     )
 
 
-def examples(
+def example_batches(
     module: nn.Module,
     layers: list[nn.Module],
     edge_attr: bool,
     example: Data | GraphStore | Iterable[Data] | None,
 ) -> list[GraphBatch]:
-    """Two graphs with edges to try the network on; if none were given, random ones with as many
-    features as each of its parts takes."""
+    """Make batches of two graphs with edges to try a network on.
+
+    Args:
+        module: The network.
+        layers: Its message-passing layers.
+        edge_attr: Whether it takes edge features.
+        example: A graph or several that it is made for; None for random graphs.
+
+    Returns:
+        One batch of the graphs given; or one for each number of features that a part of the network
+        takes.
+
+    Raises:
+        GSATError: If no graph given has an edge, or no part says how many features it takes.
+    """
     if example is not None:
         store = as_store(example)
         with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]
@@ -87,7 +133,7 @@ def examples(
     widths = list(dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     if not widths or any(isinstance(part, nn.Embedding) for part in module.modules()):
         raise GSATError(
-            f"{type(module).__name__} does not tell what features it takes; give wrap() a graph it "
+            f"{type(module).__name__} does not say what features it takes; give wrap() a graph it "
             f"is made for: example=data.train[0]"
         )
     columns = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
@@ -95,6 +141,7 @@ def examples(
 
 
 def _random_graphs(features: int, edge_features: int) -> GraphBatch:
+    """A path and a triangle with random features."""
     generator = torch.Generator().manual_seed(0)
     graphs = []
     for pairs in ([(0, 1), (1, 2)], [(0, 1), (1, 2), (2, 0)]):
@@ -106,5 +153,10 @@ def _random_graphs(features: int, edge_features: int) -> GraphBatch:
 
 
 def shorten(text: str, width: int = 200) -> str:
-    """The text, cut where it is longer than ``width``."""
+    """Cut a text that is too long for a message.
+
+    Args:
+        text: The text.
+        width: The most characters of the result. (default: ``200``)
+    """
     return text if len(text) <= width else f"{text[: width - 1]}…"

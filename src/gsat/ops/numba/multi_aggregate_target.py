@@ -1,11 +1,7 @@
-"""The aggregations of :mod:`gsat.ops.multi` for a message from the receiving node itself.
+"""Several aggregations of messages from the destination node itself, m_uv = w_uv * x_v.
 
-    centre_aggregate(x):  m_uv = w_uv · x_v
-
-It needs no message at all: x_v does not depend on u, so its aggregations are x_v times statistics
-of the weights alone (for min and max, which of the two depends on the sign of x_v). The same holds
-for an edge attribute that is the same on all edges. The statistics are those of
-:func:`weight_statistics`, taken once for all layers of a network.
+No message is made: x_v does not depend on u, so its aggregations are x_v times statistics of the
+weights alone (for min and max, which of the two depends on the sign of x_v).
 """
 
 from __future__ import annotations
@@ -19,51 +15,33 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.engine import array, chunks, compiled, kernel, split
-from gsat.ops.multi import EPS, Aggregator, reduce_messages, slots_of
+from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.compile import kernel
+from gsat.ops.numba.multi_aggregate import positions
+from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
+from gsat.ops.reference import STD_EPS, Aggregator
 
 
 def weight_statistics(weight: Tensor, batch: GraphBatch) -> Tensor:
-    """Mean, min, max, variance and sum of the weights [E] on the edges into each node, [N, 5]."""
-    if compiled(weight):
-        return _Statistics.apply(weight, batch)
-    kinds: tuple[Aggregator, ...] = ("mean", "min", "max", "sum")
-    mean, low, high, total = reduce_messages(weight[:, None], batch, kinds)[..., 0].unbind(1)
-    degree = batch.dst_ptr.diff().clamp(min=1).to(weight.dtype)
-    square = torch.zeros_like(mean).index_add(0, batch.dst, weight * weight) / degree
-    return torch.stack([mean, low, high, torch.relu(square - mean * mean), total], dim=1)
+    """Compiled form of :func:`gsat.ops.reference.weight_statistics`."""
+    return _WeightStatistics.apply(weight, batch)
 
 
-def centre_aggregate(x: Tensor, statistics: Tensor, aggregators: Sequence[Aggregator]) -> Tensor:
-    """All aggregations of w_uv · x_v, without a message per edge.
-
-    Args:
-        x: [N, h], or [1, h] for an edge attribute that is the same on all edges.
-        statistics: [N, 5], of the weights, from :func:`weight_statistics`.
-
-    Returns:
-        [N, A, h].
-    """
-    if compiled(x, statistics):
-        whole = x.expand(len(statistics), -1)
-        return _Centre.apply(whole, statistics, slots_of(aggregators), len(aggregators))
-    mean, low, high, variance, total = statistics[:, :, None].unbind(1)
-    parts = {
-        "mean": mean * x,
-        # A negative x_v turns the order of w · x_v around.
-        "min": torch.where(x >= 0, low, high) * x,
-        "max": torch.where(x >= 0, high, low) * x,
-        "std": (variance * x * x + EPS).sqrt(),
-        "sum": total * x,
-    }
-    return torch.stack([parts[name] for name in aggregators], dim=1)
+def multi_aggregate_target(
+    x: Tensor, statistics: Tensor, aggregators: Sequence[Aggregator]
+) -> Tensor:
+    """Compiled form of :func:`gsat.ops.reference.multi_aggregate_target`."""
+    whole = x.expand(len(statistics), -1)
+    return _MultiAggregateTarget.apply(whole, statistics, positions(aggregators), len(aggregators))
 
 
-# -- compiled form ------------------------------------------------------------------------------
+# In ``statistics`` and ``out`` of the first two kernels, the columns are: 0 mean, 1 min, 2 max,
+# 3 variance, 4 sum. ``position`` is as in multi_aggregate.py.
 
 
 @kernel
 def _statistics_forward(first, last, node_ptr, dst_ptr, weight, out):  # type: ignore[no-untyped-def]
+    """out[v] = mean, min, max, variance and sum of the weights on the edges into v."""
     for v in range(node_ptr[first], node_ptr[last]):
         begin, end = dst_ptr[v], dst_ptr[v + 1]
         for k in range(5):
@@ -85,6 +63,7 @@ def _statistics_forward(first, last, node_ptr, dst_ptr, weight, out):  # type: i
 
 @kernel
 def _statistics_backward(first, last, node_ptr, dst_ptr, weight, out, grad, grad_weight):  # type: ignore[no-untyped-def]
+    """Gradient of weight; min and max share theirs among equals, as in torch."""
     zero, two = np.float32(0.0), np.float32(2.0)
     for v in range(node_ptr[first], node_ptr[last]):
         begin, end = dst_ptr[v], dst_ptr[v + 1]
@@ -102,14 +81,14 @@ def _statistics_backward(first, last, node_ptr, dst_ptr, weight, out, grad, grad
             grad_weight[e] = g
 
 
-class _Statistics(torch.autograd.Function):
+class _WeightStatistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, batch: GraphBatch) -> Tensor:
         out = torch.empty(batch.num_nodes, 5)
-        places = batch.node_ptr.numpy(), batch.dst_ptr.numpy()
-        split(_statistics_forward, *places, array(weight), out.numpy())
+        edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy()
+        run_over_segments(_statistics_forward, *edges, as_array(weight), out.numpy())
         ctx.save_for_backward(weight, out)
-        ctx.places = places
+        ctx.edges = edges
         return out
 
     @staticmethod
@@ -117,16 +96,17 @@ class _Statistics(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, out = ctx.saved_tensors
         grad_weight = torch.empty(weight.shape)
-        arrays = (array(weight), array(out), array(grad), grad_weight.numpy())
-        split(_statistics_backward, *ctx.places, *arrays)
+        arrays = (as_array(weight), as_array(out), as_array(grad), grad_weight.numpy())
+        run_over_segments(_statistics_backward, *ctx.edges, *arrays)
         return grad_weight, None
 
 
 @kernel
-def _centre_forward(first, last, ptr, x, statistics, slots, out):  # type: ignore[no-untyped-def]
+def _target_forward(first, last, ptr, x, statistics, position, out):  # type: ignore[no-untyped-def]
+    """out[v] = the aggregations of w_uv * x[v], from statistics of the weights."""
     h = x.shape[1]
     zero = np.float32(0.0)
-    at_mean, at_low, at_high, at_std, at_sum = slots
+    at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(ptr[first], ptr[last]):
         mean, low, high = statistics[v, 0], statistics[v, 1], statistics[v, 2]
         variance, total = statistics[v, 3], statistics[v, 4]
@@ -141,18 +121,19 @@ def _centre_forward(first, last, ptr, x, statistics, slots, out):  # type: ignor
                 out[v, at_high, j] = (high if x[v, j] >= zero else low) * x[v, j]
         if at_std >= 0:
             for j in range(h):
-                out[v, at_std, j] = np.sqrt(variance * x[v, j] * x[v, j] + np.float32(EPS))
+                out[v, at_std, j] = np.sqrt(variance * x[v, j] * x[v, j] + np.float32(STD_EPS))
         if at_sum >= 0:
             for j in range(h):
                 out[v, at_sum, j] = total * x[v, j]
 
 
 @kernel
-def _centre_backward(first, last, ptr, x, statistics, slots, out, grad, grad_x, grad_s):  # type: ignore[no-untyped-def]
+def _target_backward(first, last, ptr, x, statistics, position, out, grad, grad_x, grad_s):  # type: ignore[no-untyped-def]
+    """Gradients of x and of the statistics."""
     h = x.shape[1]
     zero, half = np.float32(0.0), np.float32(0.5)
-    along = np.empty(h, np.float32)
-    at_mean, at_low, at_high, at_std, at_sum = slots
+    product = np.empty(h, np.float32)
+    at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(ptr[first], ptr[last]):
         mean, low, high = statistics[v, 0], statistics[v, 1], statistics[v, 2]
         variance, total = statistics[v, 3], statistics[v, 4]
@@ -168,27 +149,27 @@ def _centre_backward(first, last, ptr, x, statistics, slots, out, grad, grad_x, 
             for j in range(h):
                 grad_x[v, j] += (low if x[v, j] >= zero else high) * grad[v, at_low, j]
             for j in range(h):
-                along[j] = grad[v, at_low, j] * x[v, j]
+                product[j] = grad[v, at_low, j] * x[v, j]
             for j in range(h):
-                for_low += along[j] if x[v, j] >= zero else zero
+                for_low += product[j] if x[v, j] >= zero else zero
             for j in range(h):
-                for_high += zero if x[v, j] >= zero else along[j]
+                for_high += zero if x[v, j] >= zero else product[j]
         if at_high >= 0:
             for j in range(h):
                 grad_x[v, j] += (high if x[v, j] >= zero else low) * grad[v, at_high, j]
             for j in range(h):
-                along[j] = grad[v, at_high, j] * x[v, j]
+                product[j] = grad[v, at_high, j] * x[v, j]
             for j in range(h):
-                for_high += along[j] if x[v, j] >= zero else zero
+                for_high += product[j] if x[v, j] >= zero else zero
             for j in range(h):
-                for_low += zero if x[v, j] >= zero else along[j]
+                for_low += zero if x[v, j] >= zero else product[j]
         if at_std >= 0:
             for j in range(h):
-                along[j] = grad[v, at_std, j] * x[v, j] / out[v, at_std, j]
+                product[j] = grad[v, at_std, j] * x[v, j] / out[v, at_std, j]
             for j in range(h):
-                grad_x[v, j] += variance * along[j]
+                grad_x[v, j] += variance * product[j]
             for j in range(h):
-                for_variance += half * along[j] * x[v, j]
+                for_variance += half * product[j] * x[v, j]
         if at_sum >= 0:
             for j in range(h):
                 grad_x[v, j] += total * grad[v, at_sum, j]
@@ -198,14 +179,14 @@ def _centre_backward(first, last, ptr, x, statistics, slots, out, grad, grad_x, 
         grad_s[v, 3], grad_s[v, 4] = for_variance, for_sum
 
 
-class _Centre(torch.autograd.Function):
+class _MultiAggregateTarget(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, statistics: Tensor, slots: Any, count: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, statistics: Tensor, position: Any, count: int) -> Tensor:
         out = torch.empty(len(x), count, x.shape[1])
-        arrays = (array(x), array(statistics), slots, out.numpy())
-        split(_centre_forward, chunks(len(x)), *arrays)
+        arrays = (as_array(x), as_array(statistics), position, out.numpy())
+        run_over_segments(_target_forward, chunk_ptr(len(x)), *arrays)
         ctx.save_for_backward(x, statistics, out)
-        ctx.slots = slots
+        ctx.position = position
         return out
 
     @staticmethod
@@ -213,8 +194,8 @@ class _Centre(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, statistics, out = ctx.saved_tensors
         grad_x, grad_s = torch.empty(x.shape), torch.empty(statistics.shape)
-        split(
-            _centre_backward, chunks(len(x)), array(x), array(statistics), ctx.slots, array(out),
-            array(grad), grad_x.numpy(), grad_s.numpy(),
+        run_over_segments(
+            _target_backward, chunk_ptr(len(x)), as_array(x), as_array(statistics), ctx.position,
+            as_array(out), as_array(grad), grad_x.numpy(), grad_s.numpy(),
         )  # fmt: skip
         return grad_x, grad_s, None, None

@@ -1,0 +1,195 @@
+"""A GSAT model in the form that ``torch_geometric.explain`` calls models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.explain import ModelConfig
+from torch_geometric.nn import MessagePassing
+
+from gsat.errors import DataError, GSATError
+from gsat.graphs import GraphBatch, GraphStore
+
+if TYPE_CHECKING:
+    from gsat.gsat import GSAT
+
+
+class PyGModel(nn.Module):
+    """View of a trained GSAT that PyG's ``Explainer`` can call; ``model.as_pyg()`` makes one.
+
+    It has no weights of its own, and whatever PyG sets on it does not reach the model. A mask that
+    PyG sets weighs the edges of the prediction pass, on top of the model's own attention. The model
+    runs in evaluation mode.
+
+    Args:
+        model: The model.
+        label: Which label of a multi-label model is explained. (default: ``None``)
+
+    Raises:
+        GSATError: If a multi-label model has no ``label``, another one has, or there is no such
+            label.
+    """
+
+    def __init__(self, model: GSAT, label: int | None = None) -> None:
+        super().__init__()
+        labels = model.task.num_logits
+        if (model.task.kind == "multilabel") != (label is not None):
+            needed = f"a label from 0 to {labels - 1}" if label is None else "no label"
+            raise GSATError(f"as_pyg() of a {model.task.kind} model needs {needed}")
+        if label is not None and not 0 <= label < labels:
+            raise GSATError(f"there is no label {label}: the labels are 0 to {labels - 1}")
+        self.label = label
+        self.mask_layer = _MaskLayer()
+        # Not registered: PyG would put its masks on every layer of the model, also on those of the
+        # pass that makes the attention.
+        self._viewed = (model,)
+
+    @property
+    def model(self) -> GSAT:
+        """The model itself."""
+        return self._viewed[0]
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """What PyG's ``Explainer`` has to know: raw values, of classes or of a number."""
+        task = self.model.task
+        mode = "regression" if task.kind == "regression" else "multiclass_classification"
+        return ModelConfig(mode=mode, task_level=task.level, return_type="raw")
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Predict raw values for each class.
+
+        One logit (of a binary model, or of one label of many) becomes the two columns
+        (−logit/2, logit/2): their softmax is the model's probability, where that of one column
+        would always be 1, and either class has a gradient.
+
+        Captum passes these arguments by position: give them to ``Explainer`` in this order.
+
+        Args:
+            x: Node features, ``[N, F]``.
+            edge_index: ``[2, E]``.
+            batch: The graph of each node, ``[N]``, sorted. (default: ``None``, one graph)
+            edge_attr: Edge features, ``[E, D]``. (default: ``None``)
+
+        Returns:
+            ``[B, C]`` for B graphs and C classes, ``[N, C]`` at node level, ``[B, 1]`` of a
+            regression.
+        """
+        with self.model.evaluating(gradients=True):
+            graphs = as_batch(x, edge_index, batch, edge_attr)
+            weight = self._weights(graphs, edge_index)
+            mask = self.mask_layer.mask
+            if mask is not None:
+                weight = weight * _to_stored_order(mask.to(weight), graphs)
+            logits = self.model.backbone(graphs, attention=weight)
+        if self.label is not None:
+            logits = logits[:, self.label, None]
+        if logits.shape[1] > 1 or self.model.task.kind == "regression":
+            return logits
+        return torch.cat([-logits / 2, logits / 2], dim=1)
+
+    def edge_mask(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Compute the model's own weight of each edge.
+
+        Args:
+            x: Node features, ``[N, F]``.
+            edge_index: ``[2, E]``.
+            batch: The graph of each node, ``[N]``, sorted. (default: ``None``, one graph)
+            edge_attr: Edge features, ``[E, D]``. (default: ``None``)
+
+        Returns:
+            ``[E]``, in the order of ``edge_index``.
+        """
+        with self.model.evaluating():
+            graphs = as_batch(x, edge_index, batch, edge_attr)
+            return self._weights(graphs, edge_index)[graphs.by_caller]
+
+    def _weights(self, graphs: GraphBatch, edge_index: Tensor) -> Tensor:
+        """The model's weight of each edge, [E], in stored order."""
+        h = self.mask_layer(self.model.backbone.embed(graphs), edge_index)
+        return self.model.edge_weights(h, graphs)
+
+
+class _MaskLayer(MessagePassing):
+    """Holds the mask that PyG sets, and shows PyG the node embeddings; changes nothing itself."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_edge_mask":
+            # Once registered as a parameter, PyG would copy every later mask into a new one, and
+            # no gradient would reach what made it.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    @property
+    def mask(self) -> Tensor | None:
+        """The mask that is set, [E], or None."""
+        if not self.explain or self._edge_mask is None:
+            return None
+        return self._edge_mask.sigmoid() if self._apply_sigmoid else self._edge_mask
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """[N, h] to the same."""
+        return x
+
+
+def as_batch(
+    x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
+) -> GraphBatch:
+    """Make a :class:`GraphBatch` of a PyG mini-batch.
+
+    Args:
+        x: Node features, ``[N, F]``.
+        edge_index: ``[2, E]``.
+        batch: The graph of each node, ``[N]``, sorted. (default: ``None``, one graph)
+        edge_attr: Edge features, ``[E, D]``. (default: ``None``)
+
+    Returns:
+        The batch; its ``x`` is the tensor that was given, so that gradients reach it.
+
+    Raises:
+        DataError: If ``batch`` is not sorted, or an edge joins two graphs.
+    """
+    nodes = torch.zeros(len(x), dtype=torch.long) if batch is None else batch.cpu()
+    if len(nodes) != len(x) or bool((nodes.diff() < 0).any()):
+        raise DataError("batch must hold the graph of each node, in rising order")
+    source, target = edge_index.cpu()
+    graph = nodes[source]
+    if not torch.equal(graph, nodes[target]):
+        raise DataError("edge_index joins nodes of different graphs of the batch")
+    order = graph.argsort(stable=True).numpy()
+    counts = np.bincount(nodes.numpy(), minlength=1)
+    node_ptr = np.concatenate([[0], np.cumsum(counts)])
+    edges = np.bincount(graph.numpy(), minlength=len(counts))
+    local = edge_index.cpu().numpy()[:, order] - node_ptr[graph.numpy()[order]]
+    store = GraphStore.from_arrays(
+        node_ptr=node_ptr,
+        edge_ptr=np.concatenate([[0], np.cumsum(edges)]),
+        edge_index=local,
+        edge_attr=None if edge_attr is None else edge_attr.numpy(force=True)[order],
+    )
+    stored = store.batch().to(x.device)
+    # The store knows the edges grouped by graph; edge_index may have them in another order.
+    back = torch.from_numpy(order).argsort().to(x.device)
+    return replace(stored, x=x, by_caller=stored.by_caller[back])
+
+
+def _to_stored_order(values: Tensor, graphs: GraphBatch) -> Tensor:
+    """[E] values from the order of ``edge_index`` to the batch's own."""
+    return values[graphs.by_caller.argsort()]

@@ -1,0 +1,291 @@
+"""Attention-weighted sum of messages: GIN without edge features, GINE with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from gsat.graphs.batch import GraphBatch
+from gsat.ops.numba.buffers import aligned_empty, as_array
+from gsat.ops.numba.compile import kernel
+from gsat.ops.numba.parallel import run_over_segments
+from gsat.ops.reference import EdgeTerm, ScalarTerm
+
+
+def aggregate(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    term: EdgeTerm = None,
+    include_self: bool = False,
+) -> Tensor:
+    """Compiled form of :func:`gsat.ops.reference.aggregate`."""
+    terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
+    return _Aggregate.apply(batch, include_self, x, weight, *terms)
+
+
+def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
+    """NumPy form of :func:`gsat.ops.reference.scalar_term`."""
+    line = _ScalarTerm.apply(encoder.weight, encoder.bias, edge.weight, edge.bias)
+    return ScalarTerm(attribute, *line)
+
+
+class _ScalarTerm(torch.autograd.Function):
+    """In NumPy: a dozen torch operations on a few numbers each took a tenth of a step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, w: Tensor, b: Tensor, edge: Tensor, edge_bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(w, b, edge)
+        slope, offset = (
+            as_array(edge) @ as_array(w)[:, 0],
+            as_array(edge) @ as_array(b) + as_array(edge_bias),
+        )
+        return torch.from_numpy(slope), torch.from_numpy(offset)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_slope: Tensor, of_offset: Tensor) -> tuple[Tensor | None, ...]:
+        w, b, edge = (as_array(t) for t in ctx.saved_tensors)
+        grad_slope, grad_offset = as_array(of_slope), as_array(of_offset)
+        grad_edge = np.outer(grad_slope, w[:, 0]) + np.outer(grad_offset, b)
+        grads = (grad_slope @ edge)[:, None], grad_offset @ edge, grad_edge, grad_offset
+        return tuple(torch.from_numpy(g) for g in grads)
+
+
+# Forward walks over the edges into each node, backward over the edges out of each node, so that
+# each row is written by one thread. Both are split by graph. Three pairs of kernels: without an
+# edge term ("plain"), with a ScalarTerm ("scalar") and with a term [E, h] ("dense").
+
+
+@kernel
+def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, out):  # type: ignore[no-untyped-def]
+    """out[v] = sum over edges u -> v of w * x[u], plus x[v] if include_self."""
+    h = x.shape[1]
+    for v in range(node_ptr[first], node_ptr[last]):
+        for j in range(h):
+            out[v, j] = x[v, j] if include_self else np.float32(0.0)
+        for e in range(dst_ptr[v], dst_ptr[v + 1]):
+            u, w = src[e], weight[e]
+            for j in range(h):
+                out[v, j] += w * x[u, j]
+
+
+@kernel
+def _plain_backward(  # type: ignore[no-untyped-def]
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, include_self, grad, grad_x, grad_weight
+):
+    """grad_x[u] = sum over edges u -> v of w * grad[v]; grad_weight[e] = grad[v] . x[u]."""
+    h = x.shape[1]
+    weighted = len(grad_weight) > 0
+    for u in range(node_ptr[first], node_ptr[last]):
+        for j in range(h):
+            grad_x[u, j] = grad[u, j] if include_self else np.float32(0.0)
+        for k in range(src_ptr[u], src_ptr[u + 1]):
+            e = by_src[k]
+            v, w = dst[e], weight[e]
+            for j in range(h):
+                grad_x[u, j] += w * grad[v, j]
+            if weighted:
+                dot = np.float32(0.0)
+                for j in range(h):
+                    dot += grad[v, j] * x[u, j]
+                grad_weight[e] = dot
+
+
+@kernel
+def _scalar_forward(  # type: ignore[no-untyped-def]
+    first, last, node_ptr, dst_ptr, src, weight, x, attribute, slope, offset, include_self, out
+):
+    """As the plain one, with messages w * ReLU(x[u] + a * slope + offset)."""
+    h = x.shape[1]
+    for v in range(node_ptr[first], node_ptr[last]):
+        for j in range(h):
+            out[v, j] = x[v, j] if include_self else np.float32(0.0)
+        for e in range(dst_ptr[v], dst_ptr[v + 1]):
+            u, w, a = src[e], weight[e], attribute[e]
+            for j in range(h):
+                out[v, j] += w * max(x[u, j] + (a * slope[j] + offset[j]), np.float32(0.0))
+
+
+@kernel
+def _scalar_backward(  # type: ignore[no-untyped-def]
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, attribute, slope, offset, include_self,
+    grad, grad_x, grad_weight, grad_attribute, grad_slope, grad_offset,
+):  # fmt: skip
+    """Gradients of x, weight and attribute, and of slope and offset as one row per graph."""
+    h = x.shape[1]
+    zero = np.float32(0.0)
+    weighted, attributed = len(grad_weight) > 0, len(grad_attribute) > 0
+    row = np.empty(h, np.float32)
+    for graph in range(first, last):
+        # One row of partial sums per graph: the total does not depend on the threads.
+        for j in range(h):
+            grad_slope[graph, j] = 0.0
+            grad_offset[graph, j] = 0.0
+        for u in range(node_ptr[graph], node_ptr[graph + 1]):
+            for j in range(h):
+                grad_x[u, j] = 0.0
+            for k in range(src_ptr[u], src_ptr[u + 1]):
+                e = by_src[k]
+                v, w, a = dst[e], weight[e], attribute[e]
+                for j in range(h):
+                    m = x[u, j] + (a * slope[j] + offset[j])
+                    row[j] = w * grad[v, j] if m > zero else zero
+                for j in range(h):
+                    grad_x[u, j] += row[j]
+                for j in range(h):
+                    grad_slope[graph, j] += a * row[j]
+                if weighted:
+                    dot = zero
+                    for j in range(h):
+                        dot += grad[v, j] * max(x[u, j] + (a * slope[j] + offset[j]), zero)
+                    grad_weight[e] = dot
+                if attributed:
+                    dot_slope = zero
+                    for j in range(h):
+                        m = x[u, j] + (a * slope[j] + offset[j])
+                        dot_slope += grad[v, j] * slope[j] if m > zero else zero
+                    grad_attribute[e] = w * dot_slope
+            for j in range(h):
+                grad_offset[graph, j] += grad_x[u, j]
+                grad_x[u, j] += grad[u, j] if include_self else zero
+
+
+@kernel
+def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_self, out):  # type: ignore[no-untyped-def]
+    """As the plain one, with messages w * ReLU(x[u] + term[e])."""
+    h = x.shape[1]
+    for v in range(node_ptr[first], node_ptr[last]):
+        for j in range(h):
+            out[v, j] = x[v, j] if include_self else np.float32(0.0)
+        for e in range(dst_ptr[v], dst_ptr[v + 1]):
+            u, w = src[e], weight[e]
+            for j in range(h):
+                out[v, j] += w * max(x[u, j] + term[e, j], np.float32(0.0))
+
+
+@kernel
+def _dense_backward(  # type: ignore[no-untyped-def]
+    first, last, node_ptr, src_ptr, by_src, dst, weight, x, term, include_self, grad,
+    grad_x, grad_weight, grad_term,
+):  # fmt: skip
+    """Gradients of x, weight and term."""
+    h = x.shape[1]
+    zero = np.float32(0.0)
+    weighted = len(grad_weight) > 0
+    for u in range(node_ptr[first], node_ptr[last]):
+        for j in range(h):
+            grad_x[u, j] = grad[u, j] if include_self else zero
+        for k in range(src_ptr[u], src_ptr[u + 1]):
+            e = by_src[k]
+            v, w = dst[e], weight[e]
+            for j in range(h):
+                g = w * grad[v, j] if x[u, j] + term[e, j] > zero else zero
+                grad_x[u, j] += g
+                grad_term[e, j] = g
+            if weighted:
+                dot = zero
+                for j in range(h):
+                    dot += grad[v, j] * max(x[u, j] + term[e, j], zero)
+                grad_weight[e] = dot
+
+
+def aggregate_rows(batch: GraphBatch, include_self: bool, weight: Any, x: Any, *terms: Any) -> Any:
+    """Aggregate NumPy arrays; also used by ops that aggregate among other things.
+
+    Args:
+        batch: The graphs.
+        include_self: Whether x itself is added.
+        weight: ``[E]``, or None for all ones.
+        x: ``[N, h]``.
+        *terms: The edge term: nothing, ``(term,)`` or ``(attribute, slope, offset)``.
+
+    Returns:
+        ``[N, h]``.
+    """
+    out = aligned_empty(*x.shape)
+    edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
+    if weight is None:
+        weight = np.ones(batch.num_edges, np.float32)
+    kernels = {0: _plain_forward, 1: _dense_forward, 3: _scalar_forward}
+    run_over_segments(kernels[len(terms)], *edges, weight, x, *terms, include_self, out)
+    return out
+
+
+def aggregate_rows_backward(
+    batch: GraphBatch,
+    include_self: bool,
+    needs: Sequence[bool],
+    grad: Any,
+    weight: Any,
+    x: Any,
+    *terms: Any,
+) -> tuple[Any, ...]:
+    """Return the gradients of :func:`aggregate_rows`.
+
+    Args:
+        batch: The graphs.
+        include_self: Whether x itself was added.
+        needs: Which gradients are needed, in the order of those returned.
+        grad: Gradient of the result, ``[N, h]``.
+        weight: ``[E]``, or None for all ones.
+        x: ``[N, h]``.
+        *terms: The edge term, as in :func:`aggregate_rows`.
+
+    Returns:
+        Gradients of weight, x and each of the terms; None where not needed.
+    """
+    edges = (batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst)
+    if weight is None:
+        weight = np.ones(batch.num_edges, np.float32)
+    unneeded = np.empty(0, np.float32)
+    grad_x = aligned_empty(*x.shape)
+    grad_weight = aligned_empty(*weight.shape) if needs[0] else unneeded
+    arguments = [*(index.numpy() for index in edges), weight, x, *terms, include_self, grad, grad_x]
+    if not terms:
+        run_over_segments(_plain_backward, *arguments, grad_weight)
+        grad_terms: tuple[Any, ...] = ()
+    elif len(terms) == 1:
+        grad_term = aligned_empty(*terms[0].shape)
+        run_over_segments(_dense_backward, *arguments, grad_weight, grad_term)
+        grad_terms = (grad_term,)
+    else:
+        grad_attribute = aligned_empty(*terms[0].shape) if needs[2] else unneeded
+        slopes, offsets = np.empty((2, batch.num_graphs, x.shape[1]), np.float32)
+        run_over_segments(
+            _scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets
+        )
+        grad_terms = (grad_attribute if needs[2] else None, slopes.sum(0), offsets.sum(0))
+    return (grad_weight if needs[0] else None, grad_x, *grad_terms)
+
+
+class _Aggregate(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, batch: GraphBatch, include_self: bool, x: Tensor, *rest: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(x, *rest)
+        ctx.batch, ctx.include_self = batch, include_self
+        weight, *terms = (None if t is None else as_array(t) for t in rest)
+        return torch.from_numpy(aggregate_rows(batch, include_self, weight, as_array(x), *terms))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, *terms = (None if t is None else as_array(t) for t in ctx.saved_tensors)
+        _, _, needs_x, needs_weight, *needs_terms = ctx.needs_input_grad
+        needs = (needs_weight, needs_x, *needs_terms)
+        grads = aggregate_rows_backward(
+            ctx.batch, ctx.include_self, needs, as_array(grad), weight, x, *terms
+        )
+        grad_weight, grad_x, *grad_terms = (
+            None if g is None else torch.from_numpy(g) for g in grads
+        )
+        return None, None, grad_x, grad_weight, *grad_terms

@@ -1,0 +1,156 @@
+"""Batch normalisation and ReLU in one pass, with the bias of the linear layer before it.
+
+    y = ReLU(BatchNorm(z + bias))
+
+While training, the bias cancels (the mean is subtracted), so it is never added to the rows: only
+the running mean has to include it. ``z`` then comes from a bare matrix product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.compile import kernel
+from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
+from gsat.ops.numba.pool import segment_sum_kernel
+
+
+def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
+    """Compiled form of :func:`gsat.ops.reference.batch_norm_relu`.
+
+    For training mode, with two rows or more.
+    """
+    y, mean, variance = _BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
+    update_running_statistics(norm, mean + bias.detach(), variance, len(z))
+    return y
+
+
+def update_running_statistics(
+    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: int
+) -> None:
+    """Update a norm's running mean and variance as ``nn.BatchNorm1d`` does in a training step.
+
+    Args:
+        norm: The module whose buffers are updated.
+        mean: Mean of the batch, ``[h]``.
+        variance: Biased variance of the batch, ``[h]``.
+        count: Number of rows of the batch.
+    """
+    if norm.running_mean is None or norm.running_var is None:
+        return
+    assert norm.num_batches_tracked is not None
+    norm.num_batches_tracked.add_(1)
+    momentum = norm.momentum
+    if momentum is None:
+        momentum = 1.0 / float(norm.num_batches_tracked)
+    norm.running_mean.lerp_(mean, momentum)
+    norm.running_var.lerp_(variance * (count / (count - 1)), momentum)
+
+
+@kernel
+def _centred_squares(first, last, ptr, z, mean, sums):  # type: ignore[no-untyped-def]
+    """sums[c] = sum over the rows of chunk c of (z - mean)^2."""
+    h = z.shape[1]
+    for c in range(first, last):
+        for j in range(h):
+            sums[c, j] = 0.0
+        for i in range(ptr[c], ptr[c + 1]):
+            for j in range(h):
+                centred = z[i, j] - mean[j]
+                sums[c, j] += centred * centred
+
+
+@kernel
+def normalise_rows(first, last, ptr, z, mean, scale, bias, y):  # type: ignore[no-untyped-def]
+    """y = ReLU((z - mean) * scale + bias)."""
+    h = z.shape[1]
+    for i in range(ptr[first], ptr[last]):
+        for j in range(h):
+            value = (z[i, j] - mean[j]) * scale[j] + bias[j]
+            # Cut where it is <= 0, not kept where it is > 0: a NaN gets through, as in torch.
+            y[i, j] = np.float32(0.0) if value <= np.float32(0.0) else value
+
+
+@kernel
+def gradient_sums(first, last, ptr, z, y, mean, inverse_std, grad, total, dot):  # type: ignore[no-untyped-def]
+    """Sums of each segment c over the gradient g that passes the ReLU.
+
+    total[c] = sum of g; dot[c] = sum of g * (z - mean) / std.
+    """
+    h = z.shape[1]
+    row = np.empty(h, np.float32)
+    for c in range(first, last):
+        for j in range(h):
+            total[c, j] = 0.0
+            dot[c, j] = 0.0
+        for i in range(ptr[c], ptr[c + 1]):
+            # Three short loops: one with all seven arrays would not vectorise.
+            for j in range(h):
+                row[j] = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+            for j in range(h):
+                total[c, j] += row[j]
+            for j in range(h):
+                dot[c, j] += row[j] * (z[i, j] - mean[j])
+        for j in range(h):
+            dot[c, j] *= inverse_std[j]
+
+
+@kernel
+def input_gradient(  # type: ignore[no-untyped-def]
+    first, last, ptr, z, y, mean, inverse_std, scale, mean_grad, mean_dot, grad, grad_z
+):
+    """Gradient of z; mean_grad and mean_dot are the sums of gradient_sums over all rows, / M."""
+    h = z.shape[1]
+    for i in range(ptr[first], ptr[last]):
+        for j in range(h):
+            g = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+            normal = (z[i, j] - mean[j]) * inverse_std[j]
+            grad_z[i, j] = scale[j] * (g - mean_grad[j] - normal * mean_dot[j])
+
+
+class _BatchNormReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, z: Tensor, weight: Tensor, bias: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        z = z.contiguous()
+        values, ptr = z.numpy(force=True), chunk_ptr(len(z))
+        sums = torch.empty(len(ptr) - 1, z.shape[1])
+        run_over_segments(segment_sum_kernel, ptr, values, sums.numpy())
+        mean = sums.sum(0) / len(z)
+        run_over_segments(_centred_squares, ptr, values, mean.numpy(), sums.numpy())
+        variance = sums.sum(0) / len(z)
+        inverse_std = torch.rsqrt(variance + eps)
+        scale = weight.detach() * inverse_std
+        y = torch.empty_like(z)
+        lines = mean.numpy(), scale.numpy(), as_array(bias)
+        run_over_segments(normalise_rows, ptr, values, *lines, y.numpy())
+        ctx.save_for_backward(z, y, mean, inverse_std, scale)
+        ctx.mark_non_differentiable(mean, variance)
+        return y, mean, variance
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        z, y, mean, inverse_std, scale = ctx.saved_tensors
+        grad = grad.contiguous()
+        ptr = chunk_ptr(len(z))
+        common = (z.numpy(), y.numpy(), mean.numpy(), inverse_std.numpy())
+        totals, dots = (
+            torch.empty(len(ptr) - 1, z.shape[1]),
+            torch.empty(len(ptr) - 1, z.shape[1]),
+        )
+        run_over_segments(gradient_sums, ptr, *common, grad.numpy(), totals.numpy(), dots.numpy())
+        total, dot = totals.sum(0), dots.sum(0)
+        grad_z = torch.empty_like(z)
+        run_over_segments(
+            input_gradient, ptr, *common, scale.numpy(), (total / len(z)).numpy(),
+            (dot / len(z)).numpy(), grad.numpy(), grad_z.numpy(),
+        )  # fmt: skip
+        return grad_z, dot, total, None
