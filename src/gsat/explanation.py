@@ -36,7 +36,7 @@ class RankedEdge(NamedTuple):
         source: Its first node.
         target: Its second node.
         score: The score.
-        true: Whether the ground truth holds it; None where there is no ground truth.
+        true: Whether the ground truth holds it; None where that is unknown.
     """
 
     unit: int
@@ -82,8 +82,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def confidence(self) -> float | None:
-        """The probability of the predicted class (multi-label: the highest of any label); None in
-        regression."""
+        """The probability of the predicted class, or of the surest label; None in regression."""
         sure = self.get("probabilities")
         return float(sure.max()) if sure is not None and sure.numel() else None
 
@@ -106,7 +105,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def message(self) -> str:
-        """One line that says whether an explanation was found."""
+        """Whether an explanation was found, in one line."""
         if self.found:
             return f"{self.num_units} edges ranked"
         if self.edge_mask.numel() == 0:
@@ -150,18 +149,15 @@ class Explanation(torch_geometric.explain.Explanation):
         marked = torch.zeros(len(score), dtype=torch.bool)
         if truth is not None:
             marked[unit[truth.reshape(-1) > 0]] = True
-        ends: dict[int, list[int]] = {}
-        for position, pair in enumerate(self.edge_index.T.tolist()):
-            ends.setdefault(int(unit[position]), pair)
-        return [
-            RankedEdge(
-                place,
-                *ends[place],
-                float(score[place]),
-                None if truth is None else bool(marked[place]),
-            )
-            for place in score.argsort(descending=True, stable=True).tolist()
-        ]
+        first: dict[int, int] = {}  # the first stored edge of each unit
+        for position, place in enumerate(unit.tolist()):
+            first.setdefault(place, position)
+        ranked = []
+        for place in score.argsort(descending=True, stable=True).tolist():
+            source, target = self.edge_index[:, first[place]].tolist()
+            true = None if truth is None else bool(marked[place])
+            ranked.append(RankedEdge(place, source, target, float(score[place]), true))
+        return ranked
 
     def node_names(self) -> list[str]:
         """Name the nodes by their numbers in the whole graph, and by their words: ``"3 film"``."""
@@ -181,9 +177,6 @@ class Explanation(torch_geometric.explain.Explanation):
 
         Returns:
             The subgraph; numbers in the whole graph are in ``node_id`` and ``edge_id``.
-
-        Raises:
-            GSATError: If the budget is neither a positive number nor a share.
         """
         return self._restrict(self.in_top(budget))
 
@@ -280,7 +273,14 @@ class Explanation(torch_geometric.explain.Explanation):
         return out
 
     def within(self, top: int | str | None = None, above: float | None = None) -> Explanation:
-        """Return the subgraph that :meth:`top` or :meth:`above` keeps, or all of it.
+        """Return the subgraph that :meth:`top` or :meth:`above` keeps, or all of it."""
+        self.budget(top, above)
+        if top is not None:
+            return self.top(top)
+        return self if above is None else self.above(above)
+
+    def budget(self, top: int | str | None = None, above: float | None = None) -> int | None:
+        """Count the edges within a budget; None where there is no budget.
 
         Raises:
             GSATError: If both are given, or one is out of range.
@@ -288,8 +288,8 @@ class Explanation(torch_geometric.explain.Explanation):
         if top is not None and above is not None:
             raise GSATError("top and above both set a budget; give one of them")
         if top is not None:
-            return self.top(top)
-        return self if above is None else self.above(above)
+            return parse_budget(top, self.num_units)
+        return None if above is None else self.above(above).num_units
 
     def draw(self, *, above: float | None = None, **options: Any) -> Figure:
         """Draw the graph.
@@ -325,7 +325,7 @@ class Explanation(torch_geometric.explain.Explanation):
         """Turn ``above`` into the number of edges that it keeps."""
         if above is None:
             return options
-        kept = self.within(options.get("top"), above).num_units
+        kept = self.budget(options.get("top"), above)
         if not kept:
             raise GSATError(f"no edge is above {above:g}; the highest is at {self.highest:.3f}")
         return {**options, "top": kept}

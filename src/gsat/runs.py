@@ -29,23 +29,8 @@ from gsat.training import train as training
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
-from gsat.training.run_files import RunSummary, check_run, list_runs, shown_metrics
+from gsat.training.run_files import check_run, shown_metrics
 from gsat.training.train import load, load_data
-
-__all__ = [
-    "Run",
-    "RunSummary",
-    "check_run",
-    "evaluate",
-    "fit",
-    "list_runs",
-    "new_run_folder",
-    "open_run",
-    "resume",
-    "run_label",
-    "train",
-    "unused_path",
-]
 
 P = ParamSpec("P")
 Data = str | Path | Dataset | GraphStore
@@ -270,6 +255,19 @@ class Run:
             Metrics by name, as fractions; None where one is undefined.
         """
         return evaluate_model(self.model, self.graphs(data, split))
+
+    def readable_metrics(
+        self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
+    ) -> dict[str, float | None]:
+        """Choose the metrics that people read, by title; see :func:`shown_metrics`.
+
+        Args:
+            metrics: As :meth:`evaluate` returns them for the same ``data`` and ``split``.
+            data: As in :meth:`graphs`. (default: the run's own data)
+            split: As in :meth:`graphs`. (default: ``"test"``)
+        """
+        undefined = shown_metrics(metrics, True) != shown_metrics(metrics, False)
+        return shown_metrics(metrics, undefined and self.has_truth(data, split))
 
     def has_truth(self, data: Data | None = None, split: str = "test") -> bool:
         """Whether the ground truth of explanations is known; arguments as in :meth:`graphs`."""

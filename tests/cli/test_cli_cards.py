@@ -78,9 +78,9 @@ def test_second_hand_figures_are_marked(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(cards.PUBLISHED, "houses", figures)
     said = succeed("datasets", "--check", "houses", "--set", "graphs=20").lines
     assert ["graphs", "20", "1513 ?"] in [cells(line) for line in said]
-    assert "? from a second hand, not verified" in said
+    assert "? from a secondary source, not verified" in said
     said = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=20").lines
-    assert not any("second hand" in line for line in said)
+    assert not any("secondary source" in line for line in said)
 
 
 def test_json_and_files(tmp_path: Path) -> None:

@@ -66,6 +66,20 @@ class Tuned:
     chosen: Point
     record: dict[str, Any]
 
+    @property
+    def ties(self) -> list[Point]:
+        """The points as good as the chosen one, in metric and loss, with it; the first is chosen."""
+        best = (self.chosen.mean, self.chosen.loss)
+        return [point for point in self.points if (point.mean, point.loss) == best]
+
+    @property
+    def identical(self) -> list[list[Point]]:
+        """Groups of points that train the same recipe."""
+        groups: dict[str, list[Point]] = {}
+        for point in self.points:
+            groups.setdefault(point.recipe_hash, []).append(point)
+        return [group for group in groups.values() if len(group) > 1]
+
 
 def tune(
     dataset: str,
