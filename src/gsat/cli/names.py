@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsat import registry
 from gsat.errors import DataError, DataNotFoundError, RecipeError
 from gsat.registry import BACKBONES, METHODS, Registry
 
@@ -66,7 +67,7 @@ def check_setting(text: str) -> str:
     return text
 
 
-def load_part(registry: Registry[Any], name: str) -> str:
+def load_part(name: str) -> str:
     """Register the class of a ``file.py:Class``; return the name to use."""
     return registry.load_file(name) if _is_file(name) else name
 
@@ -75,13 +76,13 @@ def _is_file(name: str) -> bool:
     return ".py:" in name
 
 
-def _check(registry: Registry[Any], name: str) -> str:
+def _check(parts: Registry[Any], name: str) -> str:
     if _is_file(name):
         file = Path(name.rpartition(":")[0])
         if not file.is_file():
-            raise RecipeError(f"there is no file {file} to load a {registry.kind} from")
+            raise RecipeError(f"there is no file {file} to load a {parts.kind} from")
         return name
-    known = dict.fromkeys((*_BUILT_IN[registry.kind], *registry.names()))
+    known = dict.fromkeys((*_BUILT_IN[parts.kind], *parts.names()))
     if name not in known:
-        raise RecipeError(f"there is no {registry.kind} '{name}': there are {', '.join(known)}")
+        raise RecipeError(f"there is no {parts.kind} '{name}': there are {', '.join(known)}")
     return name

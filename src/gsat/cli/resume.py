@@ -10,7 +10,6 @@ from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.names import check_backbone, check_method, load_part
 from gsat.cli.options import Device, Json, Quiet, RunFolder, Threads, set_threads
 from gsat.cli.output import print_result
-from gsat.registry import BACKBONES, METHODS
 
 
 @app.command(
@@ -46,9 +45,9 @@ def resume(
     from gsat.training.process_group import group
     from gsat.training.run_directory import RunDirectory
 
-    for registry, name in ((METHODS, method), (BACKBONES, backbone)):
+    for name in (method, backbone):
         if name is not None:
-            load_part(registry, name)
+            load_part(name)
     with group() as processes:
         with processes.agreed():
             # Sums differ in the last bit between thread counts: the run's own count is used.

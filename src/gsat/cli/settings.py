@@ -18,12 +18,12 @@ from gsat.cli.options import Json
 def settings(
     name: Annotated[
         str | None,
-        typer.Argument(help="A method, backbone or data set. [default: all settings]"),
+        typer.Argument(help="A method, backbone, data set or key. [default: all settings]"),
     ] = None,
     json_: Json = False,
 ) -> None:
     """List the settings that --set takes: default, range and meaning."""
-    from gsat.training.recipe import describe_settings
+    from gsat.training.settings_reference import describe_settings
 
     described = describe_settings(name)
     if json_:

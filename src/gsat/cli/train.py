@@ -27,7 +27,6 @@ from gsat.cli.options import (
 )
 from gsat.cli.output import print_result
 from gsat.errors import GSATError
-from gsat.registry import BACKBONES, METHODS
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
@@ -78,7 +77,7 @@ def train(
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
 
-    parts = {"backbone": load_part(BACKBONES, backbone), "method": load_part(METHODS, method)}
+    parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = all_settings(set_, epochs)
 
     def recipe_of(number: int | None) -> Recipe:

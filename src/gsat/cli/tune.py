@@ -21,7 +21,6 @@ from gsat.cli.options import (
     all_settings,
 )
 from gsat.errors import GSATError
-from gsat.registry import BACKBONES, METHODS
 
 if TYPE_CHECKING:
     from gsat.studies.tune import Point, Tuned
@@ -87,8 +86,8 @@ def tune(
     from gsat.studies.tune import parse_grid
     from gsat.studies.tune import tune as tune_settings
 
-    method = names.load_part(METHODS, method)
-    backbone = names.load_part(BACKBONES, backbone)
+    method = names.load_part(method)
+    backbone = names.load_part(backbone)
     tuned = tune_settings(
         dataset,
         method,
@@ -130,9 +129,11 @@ def _print_points(tuned: Tuned) -> None:
     Console(highlight=False).print(table)
     for group in tuned.identical:
         same = " and ".join(_settings_of(point) for point in group)
-        typer.echo(f"{same} train the same recipe")
-    if len(tuned.ties) > 1:
-        typer.echo(f"{len(tuned.ties)} settings tie; the first is chosen")
+        typer.echo(f"{same} gave identical runs: what they differ by made no difference")
+    if tuned.ties:
+        equal = all(point.loss == tuned.chosen.loss for point in tuned.ties)
+        which = "the first" if equal else "the one with the lowest validation loss"
+        typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
     seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
     typer.echo(f"chosen on validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
     for point in tuned.points:

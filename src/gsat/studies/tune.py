@@ -68,16 +68,16 @@ class Tuned:
 
     @property
     def ties(self) -> list[Point]:
-        """The points as good as the chosen one, in metric and loss, with it; the first is chosen."""
-        best = (self.chosen.mean, self.chosen.loss)
-        return [point for point in self.points if (point.mean, point.loss) == best]
+        """Other points with the same mean; the chosen one has the lower loss or came first."""
+        return [p for p in self.points if p is not self.chosen and p.mean == self.chosen.mean]
 
     @property
     def identical(self) -> list[list[Point]]:
-        """Groups of points that train the same recipe."""
-        groups: dict[str, list[Point]] = {}
+        """Groups of points with the same values and loss: their settings made no difference."""
+        groups: dict[tuple[Any, ...], list[Point]] = {}
         for point in self.points:
-            groups.setdefault(point.recipe_hash, []).append(point)
+            if point.mean is not None:
+                groups.setdefault((*point.values, point.loss), []).append(point)
         return [group for group in groups.values() if len(group) > 1]
 
 
