@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gsat import draw
+    import gsat.draw as draw
     from gsat.datasets.load import Dataset, load_dataset
     from gsat.draw import draw_explanation, draw_grid
     from gsat.errors import GSATError
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gsat.gsat import GSAT
     from gsat.models import GIN, PNA, LEConvNet
     from gsat.models.wrapping.wrap import wrap
-    from gsat.prediction_table import PredictionTable
     from gsat.registry import Registry, register_backbone, register_dataset, register_method
     from gsat.runs import Run, evaluate, fit, open_run, resume, train
     from gsat.studies.tune import tune
     from gsat.tasks import Task
+    from gsat.training.prediction_table import PredictionTable
     from gsat.training.recipe import Recipe, make_recipe
     from gsat.training.run_files import list_runs
     from gsat.training.train import load
@@ -42,7 +42,7 @@ _HOMES = {
     "GraphStore": "gsat.graphs",
     "LEConvNet": "gsat.models",
     "PNA": "gsat.models",
-    "PredictionTable": "gsat.prediction_table",
+    "PredictionTable": "gsat.training.prediction_table",
     "PyGModel": "gsat.explain.pyg",
     "Recipe": "gsat.training.recipe",
     "Registry": "gsat.registry",

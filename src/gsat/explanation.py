@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch_geometric.explain
 from torch import Tensor
 
+from gsat.draw.budget import RankedEdge, parse_budget
 from gsat.draw.caption import answer
 from gsat.draw.export import write_explanation
 from gsat.draw.files import render
@@ -26,24 +27,6 @@ AT_R = 0.05
 # PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
 _OF_GRAPH = ("logits", "probabilities", "prediction", "y")
-
-
-class RankedEdge(NamedTuple):
-    """An edge with its score; both directions of an undirected edge are one.
-
-    Attributes:
-        unit: Its number among the graph's units (see :meth:`Explanation.units`).
-        source: Its first node.
-        target: Its second node.
-        score: The score.
-        true: Whether the ground truth holds it; None where that is unknown.
-    """
-
-    unit: int
-    source: int
-    target: int
-    score: float
-    true: bool | None
 
 
 class Explanation(torch_geometric.explain.Explanation):
@@ -181,7 +164,14 @@ class Explanation(torch_geometric.explain.Explanation):
         return self._restrict(self.in_top(budget))
 
     def in_top(self, budget: int | str) -> Tensor:
-        """Mark the edges that :meth:`top` keeps, ``[E]``."""
+        """Mark the edges that :meth:`top` keeps.
+
+        Args:
+            budget: As in :meth:`top`.
+
+        Returns:
+            A boolean per edge, ``[E]``.
+        """
         unit, score = self.units()
         count = min(parse_budget(budget, len(score)), len(score))
         chosen = torch.zeros(len(score), dtype=torch.bool)
@@ -273,7 +263,12 @@ class Explanation(torch_geometric.explain.Explanation):
         return out
 
     def within(self, top: int | str | None = None, above: float | None = None) -> Explanation:
-        """Return the subgraph that :meth:`top` or :meth:`above` keeps, or all of it."""
+        """Return the subgraph within a budget, or all of it where there is no budget.
+
+        Args:
+            top: As in :meth:`top`. (default: ``None``)
+            above: As in :meth:`above`. (default: ``None``)
+        """
         self.budget(top, above)
         if top is not None:
             return self.top(top)
@@ -281,6 +276,10 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def budget(self, top: int | str | None = None, above: float | None = None) -> int | None:
         """Count the edges within a budget; None where there is no budget.
+
+        Args:
+            top: As in :meth:`top`. (default: ``None``)
+            above: As in :meth:`above`. (default: ``None``)
 
         Raises:
             GSATError: If both are given, or one is out of range.
@@ -370,29 +369,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def parse_budget(budget: int | str, count: int) -> int:
-    """Turn a budget into a number of edges.
-
-    Args:
-        budget: A number (``6`` or ``"6"``), or a share (``"20%"``), which is rounded up.
-        count: How many edges there are.
-
-    Returns:
-        The number of edges, which may be more than ``count``.
-
-    Raises:
-        GSATError: If the budget is neither a positive number nor a share.
-    """
-    text = str(budget).strip()
-    try:
-        if text.endswith("%"):
-            share = float(text[:-1]) / 100
-            if 0 < share <= 1:
-                return math.ceil(round(share * count, 9))
-        elif int(text) > 0:
-            return int(text)
-    except ValueError:
-        pass
-    raise GSATError(f"a budget is a number of edges (6) or a share (20%), not {budget!r}")

@@ -24,9 +24,9 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import admit_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
-from gsat.prediction_table import PredictionTable
 from gsat.training import train as training
 from gsat.training.evaluation import evaluate_model
+from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_files import check_run, shown_metrics
@@ -42,8 +42,12 @@ class Run:
     Opening a run reads nothing but small files; the model and the data are loaded when first used.
     :func:`gsat.open_run`, :func:`gsat.train`, :func:`gsat.fit` and :func:`gsat.resume` make one.
 
-    Attributes:
-        path: The run directory; None if nothing was written.
+    Args:
+        path: The run directory; None if nothing was written. (default: ``None``)
+        model: The trained model. (default: loaded from the run directory)
+        recipe: How it was trained. (default: read from the run directory)
+        result: What ``result.json`` holds. (default: read from the run directory)
+        data: The data it was trained on. (default: loaded by the recipe)
     """
 
     def __init__(
@@ -270,7 +274,12 @@ class Run:
         return shown_metrics(metrics, undefined and self.has_truth(data, split))
 
     def has_truth(self, data: Data | None = None, split: str = "test") -> bool:
-        """Whether the ground truth of explanations is known; arguments as in :meth:`graphs`."""
+        """Whether the ground truth of explanations is known.
+
+        Args:
+            data: As in :meth:`graphs`. (default: the run's own data)
+            split: As in :meth:`graphs`. (default: ``"test"``)
+        """
         return self._graphs(data, split, labelled=False)[0].has("edge_truth")
 
     @property
@@ -347,32 +356,6 @@ def evaluate(
         Metrics by name, as fractions; None where one is undefined.
     """
     return evaluate_model(model, data.split(split) if isinstance(data, Dataset) else data)
-
-
-def run_label(recipe: Recipe) -> str:
-    """Name what a recipe trains: the data, the backbone and the method."""
-    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
-
-
-def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
-    """Choose a run directory that does not exist yet.
-
-    Args:
-        recipe: What is to be trained.
-        folder: The folder of all runs. (default: ``"runs"``)
-
-    Returns:
-        A path such as ``runs/ba2motifs-gin-gsat-seed-0``, with ``-2``, ``-3``, … if it is taken.
-    """
-    return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
-
-
-def unused_path(path: Path) -> Path:
-    """Return the path, or the first of path-2, path-3, … that does not exist."""
-    candidate, number = path, 2
-    while candidate.exists():
-        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
-    return candidate
 
 
 def _returns_run(function: Callable[P, training.Run]) -> Callable[P, Run]:

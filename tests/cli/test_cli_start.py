@@ -170,17 +170,22 @@ def _no_raw_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_no_raw_data")
 def test_datasets_says_what_is_missing_and_where_to_put_it(tmp_path: Path) -> None:
-    output = succeed("datasets").lines
-    mutag = next(i for i, line in enumerate(output) if line.startswith("mutag "))
-    assert " missing " in output[mutag]
-    assert "Mutagenicity.zip" in output[mutag + 1]
-    assert (
-        str(tmp_path / "cache" / "raw" / "mutagenicity" / "Mutagenicity.zip") in output[mutag + 1]
-    )
-    generated = next(line for line in output if line.startswith("ba2motifs "))
-    assert " here " in generated
-    published = next(line for line in output if line.startswith("ba2motifs --set source=published"))
-    assert " missing " in published
+    lines = succeed("datasets").lines
+    names = [line.split()[0] for line in lines[:-1]]
+    assert len(names) == len(set(names))  # one line per data set
+    listed = dict(zip(names, lines, strict=False))
+    assert " missing " in listed["mutag"]
+    assert " here " in listed["ba2motifs"]
+    assert lines[-1].endswith("gsat datasets NAME")
+    details = succeed("datasets", "mutag").lines
+    assert details[0].startswith("mutag: 2951 molecules")
+    assert details[1] == "missing  gsat train mutag"
+    assert "Mutagenicity.zip" in details[2]
+    assert str(tmp_path / "cache" / "raw" / "mutagenicity" / "Mutagenicity.zip") in details[2]
+    assert any(line.startswith("--set test=paper ") for line in details)
+    sources = [line for line in succeed("datasets", "ba2motifs").lines if "gsat train" in line]
+    assert sources[0] == "here     gsat train ba2motifs"
+    assert sources[1] == "missing  gsat train ba2motifs --set source=published"
 
 
 @pytest.mark.usefixtures("_no_raw_data")

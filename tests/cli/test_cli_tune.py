@@ -156,11 +156,11 @@ def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.medium
-def test_a_killed_tuning_goes_on(tmp_path: Path) -> None:
+def test_a_killed_tuning_continues(tmp_path: Path) -> None:
     """Killed when its first point is finished: that one is kept, the others are trained."""
     out, record = tmp_path / "runs", tmp_path / "tuning.jsonl"
     command = (
-        *TUNE, "--grid", "penalty=0.1,1,10", "--epochs", 40, "--out", out, "--record", record
+        *TUNE, "--grid", "penalty=0.1,1,10", "--epochs", 25, "--out", out, "--record", record
     )  # fmt: skip
     process = start(*command)
     deadline = time.monotonic() + 120
@@ -172,8 +172,7 @@ def test_a_killed_tuning_goes_on(tmp_path: Path) -> None:
     assert finish(process).code == -signal.SIGKILL
     assert not record.exists()
     written = {file: file.stat().st_mtime_ns for file in done}
-    output = finish(start(*command, "--json"))
-    assert (output.code, output.err) == (0, "")
+    output = succeed(*command, "--json")
     assert {file: file.stat().st_mtime_ns for file in done} == written
     line = json.loads(output.out)
     assert line == json.loads(record.read_text())

@@ -293,13 +293,13 @@ def _print_studies(
 
     hashes = {want.experiment.hash for want in wants}
     shown = show_studies(studies, hashes, place, style, statistics=statistics)
-    if shown.errors and not (shown.document or shown.others):
+    if shown.errors and not (shown.document or shown.notes):
         raise GSATError("; ".join(shown.errors))
     if shown.document:
         typer.echo(shown.document)
     # What is not a table stays out of a page of HTML or LaTeX.
     aside = bool(shown.document) and style in ("html", "latex")
-    for text in shown.others:
+    for text in shown.notes:
         typer.echo(text, err=aside)
     for line in shown.errors:
         print_error(line)

@@ -28,8 +28,9 @@ def demo(
     set_threads(1)
     from gsat import draw, runs
     from gsat.training.recipe import make_recipe
+    from gsat.training.run_files import unused_path
 
-    folder = runs.unused_path(out)
+    folder = unused_path(out)
     typer.echo("BA-2Motifs: does a graph contain a house or a five-cycle, and which edges show it?")
     recipe = make_recipe("ba2motifs", settings={"epochs": epochs})
     run = runs.train(recipe, folder / "run", progress=not quiet)

@@ -38,9 +38,7 @@ DatasetArgument = Annotated[
         "zip file, a folder of saved graphs.",
     ),
 ]
-RunFolder = Annotated[
-    Path, typer.Argument(callback=check_run, metavar="RUN", help="A run directory.")
-]
+RunFolder = Annotated[Path, typer.Argument(callback=check_run, help="A run directory.")]
 Data = Annotated[
     str | None,
     typer.Argument(

@@ -76,6 +76,7 @@ def train(
     from gsat.training.process_group import group
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
+    from gsat.training.run_files import new_run_folder
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = all_settings(set_, epochs)
@@ -108,7 +109,7 @@ def train(
             if jobs > 1:
                 raise GSATError("--jobs is the number of --seeds to train at a time; give both")
             chosen = recipe_of(seed)
-        folder = out or runs.new_run_folder(chosen)
+        folder = out or new_run_folder(chosen)
         run = runs.train(chosen, folder, device=device, progress=not quiet)
         if processes.is_main:
             if record:
@@ -127,8 +128,9 @@ def _train_seeds(
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.local import train_all
     from gsat.launch.progress import Progress
-    from gsat.runs import Run, run_label
+    from gsat.runs import Run
     from gsat.training.results import summarise
+    from gsat.training.run_files import run_label
 
     first = recipes[0]
     folder = out or Path("runs") / run_label(first)

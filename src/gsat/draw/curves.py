@@ -23,7 +23,7 @@ Scale = Literal["linear", "log"]
 
 # Okabe and Ito's colours, which colour-blind people can distinguish; line styles help in print.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+LINE_STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 MARKS: Final = "osD^vPX"
 FEW: Final = 20  # points up to this many are marked
 
@@ -98,7 +98,7 @@ def draw_curves(
     for panel in panels:
         _check(panel)
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
-    styles = {name: _line_style(number) for number, name in enumerate(names)}
+    line_styles = {name: _line_style(number) for number, name in enumerate(names)}
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     beside = min(len(names), 2 * columns)  # names side by side in the legend
@@ -111,10 +111,10 @@ def draw_curves(
         axes = figure.add_axes(
             (left / width, low / height, (_WIDE - 0.84) / width, (_HIGH - 0.76) / height)
         )
-        _draw(axes, panel, styles)
+        _draw(axes, panel, line_styles)
     if names:
         marked = all(_marked(line) for p in panels for line in p.lines)
-        _legend(figure, styles, marked, beside)
+        _legend(figure, line_styles, marked, beside)
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
@@ -138,7 +138,7 @@ def _check(panel: Panel) -> None:
 def _line_style(number: int) -> dict[str, Any]:
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[number % len(STYLES)],
+        "linestyle": LINE_STYLES[number % len(LINE_STYLES)],
         "marker": MARKS[number % len(MARKS)],
     }
 
@@ -147,13 +147,15 @@ def _marked(line: Line) -> bool:
     return len(line.x) <= FEW
 
 
-def _draw(axes: Axes, panel: Panel, styles: dict[str, dict[str, Any]]) -> None:
+def _draw(axes: Axes, panel: Panel, line_styles: dict[str, dict[str, Any]]) -> None:
     """Draw one panel."""
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     lowest = _lowest(panel)
     for line in panel.lines:
-        style = styles[line.name] if _marked(line) else {**styles[line.name], "marker": ""}
+        style = (
+            line_styles[line.name] if _marked(line) else {**line_styles[line.name], "marker": ""}
+        )
         x, mean = np.asarray(line.x, dtype=float), _numbers(line.mean)
         if line.band:
             band = _numbers(line.band)
@@ -213,14 +215,16 @@ def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _legend(figure: Figure, styles: dict[str, dict[str, Any]], marked: bool, beside: int) -> None:
+def _legend(
+    figure: Figure, line_styles: dict[str, dict[str, Any]], marked: bool, beside: int
+) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], label=name, linewidth=1.8, markersize=4, **style)
         if marked
         else Line2D([], [], label=name, linewidth=1.8, **{**style, "marker": ""})
-        for name, style in styles.items()
+        for name, style in line_styles.items()
     ]
     figure.legend(
         handles=handles,

@@ -23,12 +23,12 @@ class ShownStudies:
 
     Attributes:
         document: All tables as one document; empty if there is none.
-        others: Claims, and for each picture its title and path.
+        notes: Claims, and for each picture its title and path.
         errors: Why a study can't be shown.
     """
 
     document: str = ""
-    others: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
@@ -58,7 +58,7 @@ def show_studies(
     shown = ShownStudies(render(tables, records, style, statistics=statistics) if tables else "")
     for study in studies:
         if study.name == "claims":
-            shown.others.append(claims_page(records, read_records(place.curves)))
+            shown.notes.append(claims_page(records, read_records(place.curves)))
         elif not isinstance(study, Table):
             experiments = tuple(e for e in study.experiments if e.hash in hashes)
             if not experiments:
@@ -68,7 +68,7 @@ def show_studies(
             except GSATError as error:  # the other studies can still be shown
                 shown.errors.append(f"{study.name}: {error}")
                 continue
-            shown.others.extend(f"{study.title}: {picture}" for picture in pictures)
+            shown.notes.extend(f"{study.title}: {picture}" for picture in pictures)
     return shown
 
 

@@ -1,4 +1,4 @@
-"""What the files of a run say, read without loading a model: TOML and JSON only, no torch."""
+"""Run directories as files: names for new ones, lists of those there are. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
+
+if TYPE_CHECKING:
+    from gsat.training.recipe import Recipe
 
 State = Literal["finished", "running", "stopped"]
 LOWER_IS_BETTER = ("loss", "mae")
@@ -90,6 +93,32 @@ def check_run(path: str | Path) -> Path:
     if not (Path(path) / "recipe.toml").is_file():
         raise RunError(f"{path} is not a run: there is no recipe.toml in it")
     return Path(path)
+
+
+def run_label(recipe: Recipe) -> str:
+    """Name what a recipe trains: the data, the backbone and the method."""
+    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
+
+
+def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
+    """Choose a run directory that does not exist yet.
+
+    Args:
+        recipe: What is to be trained.
+        folder: The folder of all runs. (default: ``"runs"``)
+
+    Returns:
+        A path such as ``runs/ba2motifs-gin-gsat-seed-0``, with ``-2``, ``-3``, … if it is taken.
+    """
+    return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
+
+
+def unused_path(path: Path) -> Path:
+    """Return the path, or the first of path-2, path-3, … that does not exist."""
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return candidate
 
 
 def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[RunSummary]:
