@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_geometric.explain import Explanation as PyGExplanation
 
+from gsat.draw import draw_explanation
 from gsat.errors import GSATError
 from gsat.explanation import Explanation, parse_budget
 
@@ -291,3 +292,47 @@ def test_as_dict_is_json():
     part = json.loads(json.dumps(explanation.top(1).as_dict(), allow_nan=False))
     assert part["node_id"] == [0, 1]
     assert part["edge_id"] == [0, 2]
+
+
+# -- pictures and files ----------------------------------------------------------------------------
+
+
+def test_an_explanation_draws_and_saves_itself(tmp_path) -> None:
+    explanation = square()
+    picture = tmp_path / "a.svg"
+    assert explanation.save(picture, top=2) == picture
+    draw_explanation(explanation, tmp_path / "b.svg", top=2)
+    assert picture.read_bytes() == (tmp_path / "b.svg").read_bytes()
+    explanation.save(tmp_path / "c.svg", above=0.5)  # two edges, 0.9 and 0.7
+    assert picture.read_bytes() == (tmp_path / "c.svg").read_bytes()
+    assert explanation.draw(top=2).get_size_inches().min() > 1
+    assert explanation._repr_svg_().startswith("<?xml")
+    for suffix in ("png", "pdf", "json", "html", "csv"):
+        assert explanation.save(tmp_path / f"a.{suffix}").stat().st_size > 20
+    with pytest.raises(GSATError, match=r"no edge is above 0\.95; the highest is at 0\.900"):
+        explanation.draw(above=0.95)
+    with pytest.raises(GSATError, match="give one of them"):
+        explanation.save(picture, top=1, above=0.5)
+
+
+def test_an_explanation_is_shown_in_one_line() -> None:
+    shown = repr(square(class_names=["cycle", "house"], y=torch.tensor([0])))
+    assert shown == (
+        "Explanation(4 nodes, 4 undirected edges: predicted house (0.90), true cycle; "
+        "4 edges ranked)"
+    )
+    assert "no explanation found" in repr(explain([], [], undirected=False))
+
+
+def test_edges_are_ranked_once_per_pair_with_their_truth() -> None:
+    ranked = square(edge_truth=torch.tensor([1, 0, 1, 0, 0, 0, 0, 0])).ranked_edges()
+    assert [(e.source, e.target, round(e.score, 3), e.true) for e in ranked] == [
+        (1, 0, 0.9, True), (3, 0, 0.7, False), (2, 1, 0.4, False), (2, 3, 0.2, False)
+    ]  # fmt: skip
+    assert {e.true for e in square().ranked_edges()} == {None}
+
+
+def test_nodes_are_named_by_their_numbers_in_the_whole_graph_and_their_words() -> None:
+    assert square().node_names() == ["0", "1", "2", "3"]
+    assert square().top(1).node_names() == ["0", "1"]
+    assert square(words="a\0b\0c").above(0.5).node_names() == ["0 a", "1 b", "3 "]

@@ -205,7 +205,9 @@ def test_without_sampling_and_dropout_draws_change_nothing(on: str) -> None:
 def test_without_sampling_attention_is_the_probability_in_training_too() -> None:
     output = make(sampling="none")(store_of().batch(), DRAWS)
     assert torch.equal(output.attention, output.probability)
-    assert not torch.equal(output.probability, make(sampling="none")(store_of().batch()).probability)
+    assert not torch.equal(
+        output.probability, make(sampling="none")(store_of().batch()).probability
+    )
 
 
 def test_hard_samples_and_temperature_reach_the_sampler() -> None:

@@ -1,4 +1,8 @@
-"""Graph neural networks that say which edges they used."""
+"""Graph neural networks that explain which edges they used.
+
+The names below are loaded when first used, so that ``import gsat`` is quick. ``gsat.draw`` is the
+package of pictures: ``gsat.draw.draw(explanation)`` draws, and so does ``explanation.draw()``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import gsat.draw as draw
     from gsat.datasets.load import Dataset, load_dataset
+    from gsat.draw import draw_explanation, draw_grid
     from gsat.errors import GSATError
     from gsat.explain.post_hoc import explain_with
     from gsat.explain.pyg import GSATExplainer, PyGModel
@@ -15,32 +21,48 @@ if TYPE_CHECKING:
     from gsat.gsat import GSAT
     from gsat.models import GIN, PNA, LEConvNet
     from gsat.models.wrapping.wrap import wrap
-    from gsat.registry import register_dataset
+    from gsat.registry import Registry, register_backbone, register_dataset, register_method
+    from gsat.runs import Run, evaluate, fit, open_run, resume, train
     from gsat.studies.tune import tune
     from gsat.tasks import Task
-    from gsat.training.train import Run, fit, load, resume, train
+    from gsat.training.prediction_table import PredictionTable
+    from gsat.training.recipe import Recipe, make_recipe
+    from gsat.training.run_files import list_runs
+    from gsat.training.train import load
 
-# Loaded when first used: `import gsat` and `gsat --help` do not wait for torch.
+# Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
     "Dataset": "gsat.datasets.load",
-    "load_dataset": "gsat.datasets.load",
+    "Explanation": "gsat.explanation",
+    "GIN": "gsat.models",
+    "GSAT": "gsat.gsat",
     "GSATError": "gsat.errors",
     "GSATExplainer": "gsat.explain.pyg",
-    "PyGModel": "gsat.explain.pyg",
-    "Explanation": "gsat.explanation",
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
-    "GSAT": "gsat.gsat",
-    "explain_with": "gsat.explain.post_hoc",
-    "GIN": "gsat.models",
     "LEConvNet": "gsat.models",
     "PNA": "gsat.models",
+    "PredictionTable": "gsat.training.prediction_table",
+    "PyGModel": "gsat.explain.pyg",
+    "Recipe": "gsat.training.recipe",
+    "Registry": "gsat.registry",
+    "Run": "gsat.runs",
     "Task": "gsat.tasks",
-    "Run": "gsat.training.train",
-    "fit": "gsat.training.train",
+    "draw": "",
+    "draw_explanation": "gsat.draw",
+    "draw_grid": "gsat.draw",
+    "evaluate": "gsat.runs",
+    "explain_with": "gsat.explain.post_hoc",
+    "fit": "gsat.runs",
+    "list_runs": "gsat.training.run_files",
     "load": "gsat.training.train",
-    "resume": "gsat.training.train",
-    "train": "gsat.training.train",
+    "load_dataset": "gsat.datasets.load",
+    "make_recipe": "gsat.training.recipe",
+    "open_run": "gsat.runs",
+    "register_backbone": "gsat.registry",
+    "register_method": "gsat.registry",
+    "resume": "gsat.runs",
+    "train": "gsat.runs",
     "tune": "gsat.studies.tune",
     "register_dataset": "gsat.registry",
     "wrap": "gsat.models.wrapping.wrap",
@@ -57,14 +79,26 @@ __all__ = [
     "GraphBatch",
     "GraphStore",
     "LEConvNet",
+    "PredictionTable",
     "PyGModel",
+    "Recipe",
+    "Registry",
     "Run",
     "Task",
+    "draw",
+    "draw_explanation",
+    "draw_grid",
+    "evaluate",
     "explain_with",
     "fit",
+    "list_runs",
     "load",
     "load_dataset",
+    "make_recipe",
+    "open_run",
+    "register_backbone",
     "register_dataset",
+    "register_method",
     "resume",
     "train",
     "tune",
@@ -74,9 +108,11 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'gsat' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gsat' has no attribute {name!r}")
+    if not _HOMES[name]:
+        return importlib.import_module(f"gsat.{name}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,51 +1,77 @@
-"""`Explanation`: what a model used of one graph, in the caller's edge order."""
+"""`Explanation`: which edges of one graph a model used, in the edge order of that graph."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch_geometric.explain
 from torch import Tensor
 
+from gsat.draw.budget import RankedEdge, parse_budget
+from gsat.draw.caption import answer
+from gsat.draw.export import write_explanation
+from gsat.draw.files import render
+from gsat.draw.graph import draw_explanation
 from gsat.errors import GSATError
 from gsat.graphs.neighbourhood import k_hop_nodes
+from gsat.graphs.texts import explanation_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Probabilities this close to r carry no preference: the bottleneck won everywhere.
 AT_R = 0.05
-# PyG tells node from edge from graph values by their length, which can agree by chance: the
+# PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
 _OF_GRAPH = ("logits", "probabilities", "prediction", "y")
 
 
 class Explanation(torch_geometric.explain.Explanation):
-    """A PyG ``Explanation`` of one graph, with the model's answer beside it.
+    """A PyG ``Explanation`` of one graph, with the model's prediction beside it.
 
-    A node-level model has an answer per node: ``node_prediction`` [N] and ``node_probabilities``
-    [N, C] stand in place of those of the graph, and :meth:`of_node` explains one of them.
+    A node-level model predicts every node: ``node_prediction`` [N] and ``node_probabilities``
+    [N, C] take the place of those of the graph, and :meth:`of_node` explains one of them.
 
     Attributes:
-        edge_mask: [E], the score of each edge in [0, 1], in the caller's edge order.
-        node_mask: [N, 1], the keep-probability of each node, when the model attends to nodes.
-        probabilities: [C], one per class or label, none in regression. prediction: the predicted
-            class (or labels, or number).
-        r: the bottleneck's prior, or None for a model without one.
-        undirected: whether both directions of an edge count as one.
-        node: the number of the node whose answer is explained, when it is one node's.
-        hops: how far away a node's answer looks, when the model is node-level.
+        edge_mask: Scores of the edges in [0, 1], ``[E]``, in the edge order of the graph.
+        node_mask: Keep-probabilities of the nodes, ``[N, 1]``, when the model attends to nodes.
+        probabilities: One per class or label, ``[C]``; empty in regression.
+        prediction: The predicted class (or labels, or number).
+        r: The bottleneck's prior, or None for a model without one.
+        undirected: Whether both directions of an edge count as one.
+        node: The number of the node whose prediction is explained, if it is that of one node.
+        hops: How many hops away a node can influence a prediction, when the model is node-level.
+        class_names: Names of the classes, where they are known; pictures show them.
+        node_types: Names of the node types, where they are known; pictures show them.
+
+    Example:
+        >>> explanation = Explanation(
+        ...     edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]),
+        ...     edge_mask=torch.tensor([0.9, 0.2, 0.7]), num_nodes=3, undirected=False,
+        ... )
+        >>> explanation.top(2).edge_id
+        tensor([0, 2])
+        >>> explanation
+        Explanation(3 nodes, 3 directed edges: 3 edges ranked)
     """
+
+    def __repr__(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        size = f"{int(self.num_nodes or 0)} nodes, {self.num_units} {kind} edges"
+        return f"Explanation({size}: {'; '.join(filter(None, (answer(self), self.message)))})"
 
     @property
     def confidence(self) -> float | None:
-        """The probability of the predicted class (multi-label: of the surest label); None where
-        there is none, in regression."""
+        """The probability of the predicted class, or of the surest label; None in regression."""
         sure = self.get("probabilities")
         return float(sure.max()) if sure is not None and sure.numel() else None
 
     @property
     def marked(self) -> int | None:
-        """Where the explained node stands among the nodes of this (sub)graph, if there is one."""
+        """The position of the explained node in this (sub)graph, if there is one."""
         if self.get("node") is None:
             return None
         return int((self.node_id == self.node).nonzero()[0, 0])
@@ -62,7 +88,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def message(self) -> str:
-        """One line for a person."""
+        """Whether an explanation was found, in one line."""
         if self.found:
             return f"{self.num_units} edges ranked"
         if self.edge_mask.numel() == 0:
@@ -72,19 +98,17 @@ class Explanation(torch_geometric.explain.Explanation):
         return f"no explanation found: all probabilities sit {where}, no edge stands out"
 
     def normalised(self) -> Tensor:
-        """[E], the scores stretched to [0, 1] within this graph, for pictures."""
+        """Stretch the scores ``[E]`` to [0, 1] within this graph, for pictures."""
         low, high = (self.edge_mask.min(), self.edge_mask.max()) if len(self.edge_mask) else (0, 0)
         if high - low < 1e-12:
             return torch.zeros_like(self.edge_mask)
         return (self.edge_mask - low) / (high - low)
 
-    # -- the subgraph itself ------------------------------------------------------------------
-
     def units(self) -> tuple[Tensor, Tensor]:
-        """What a budget counts: edges, or pairs of nodes when the graph is undirected.
+        """Group edges into what a budget counts: both directions of an undirected edge are one.
 
         Returns:
-            ``unit`` [E], the unit of each stored edge, and ``score`` [U], the score of each unit.
+            The unit of each edge, ``[E]``, and the score of each unit, ``[U]``.
         """
         source, target = self.edge_index
         if self.undirected:
@@ -98,20 +122,56 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def num_units(self) -> int:
-        """Edges of the graph, both directions of an undirected edge counting once."""
+        """How many edges there are; both directions of an undirected edge count once."""
         return len(self.units()[1])
 
+    def ranked_edges(self) -> list[RankedEdge]:
+        """List the edges from the highest score down, one per unit (see :meth:`units`)."""
+        unit, score = self.units()
+        truth = self.get("edge_truth")
+        marked = torch.zeros(len(score), dtype=torch.bool)
+        if truth is not None:
+            marked[unit[truth.reshape(-1) > 0]] = True
+        first: dict[int, int] = {}  # the first stored edge of each unit
+        for position, place in enumerate(unit.tolist()):
+            first.setdefault(place, position)
+        ranked = []
+        for place in score.argsort(descending=True, stable=True).tolist():
+            source, target = self.edge_index[:, first[place]].tolist()
+            true = None if truth is None else bool(marked[place])
+            ranked.append(RankedEdge(place, source, target, float(score[place]), true))
+        return ranked
+
+    def node_names(self) -> list[str]:
+        """Name the nodes by their numbers in the whole graph, and by their words: ``"3 film"``."""
+        node_id = self.get("node_id")
+        numbers = range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
+        words = explanation_words(self)
+        if words is None:
+            return [str(number) for number in numbers]
+        return [f"{number} {word}" for number, word in zip(numbers, words, strict=True)]
+
     def top(self, budget: int | str) -> Explanation:
-        """The subgraph of the highest-scored edges.
+        """Return the subgraph of the highest-scored edges.
 
         Args:
-            budget: a number of edges, or a share of them such as ``"20%"`` (rounded up).
+            budget: A number of edges, or a share of them such as ``"20%"`` (rounded up).
                 Both directions of an undirected edge count as one and are kept together.
+
+        Returns:
+            The subgraph; numbers in the whole graph are in ``node_id`` and ``edge_id``.
         """
         return self._restrict(self.in_top(budget))
 
     def in_top(self, budget: int | str) -> Tensor:
-        """[E] bool, the edges that :meth:`top` keeps, in the caller's order."""
+        """Mark the edges that :meth:`top` keeps.
+
+        Args:
+            budget: As in :meth:`top`.
+
+        Returns:
+            A boolean per edge, ``[E]``.
+        """
         unit, score = self.units()
         count = min(parse_budget(budget, len(score)), len(score))
         chosen = torch.zeros(len(score), dtype=torch.bool)
@@ -119,21 +179,37 @@ class Explanation(torch_geometric.explain.Explanation):
         return chosen[unit]
 
     def above(self, probability: float) -> Explanation:
-        """The subgraph of the edges scored above ``probability``."""
+        """Return the subgraph of the edges scored above a probability, numbered as by :meth:`top`.
+
+        Args:
+            probability: From 0 to 1.
+
+        Raises:
+            GSATError: If it is not a probability.
+        """
         if not 0 <= probability <= 1:
             raise GSATError(f"a probability lies between 0 and 1, not {probability}")
         unit, score = self.units()
         return self._restrict((score > probability)[unit])
 
     def of_node(self, node: int) -> Explanation:
-        """The explanation of one node's answer: the subgraph whose messages reach it.
+        """Return the explanation of one node's prediction: the subgraph whose messages reach it.
 
         That is the nodes from which messages arrive in as many steps as the model has layers, and
-        the edges among them; what lies further away has a say only in the scores, which are
-        normalised over the graph. Old numbers are in ``node_id`` and ``edge_id``.
+        the edges among them. Nodes further away influence only the scores, which are normalised
+        over the graph.
+
+        Args:
+            node: The number of the node.
+
+        Returns:
+            The subgraph, as for :meth:`top`, with the prediction of that node.
+
+        Raises:
+            GSATError: If there is no such node, or the model is not node-level.
         """
         if self.get("node_prediction") is None:
-            raise GSATError("this model answers for whole graphs; a node has no answer of its own")
+            raise GSATError("this model answers for whole graphs; a node has no prediction")
         if not 0 <= node < int(self.num_nodes):
             raise GSATError(f"there is no node {node}: the nodes are 0 to {self.num_nodes - 1}")
         chosen, total = torch.tensor([node]), int(self.num_nodes)
@@ -154,18 +230,17 @@ class Explanation(torch_geometric.explain.Explanation):
         return isinstance(y, Tensor) and y.ndim > 0 and len(y) == int(self.num_nodes)
 
     def _restrict(self, keep: Tensor, nodes: Tensor | None = None) -> Explanation:
-        """Edges where ``keep`` [E], their ends, ``nodes`` and the explained node; nodes renumbered,
-        old numbers in ``node_id``, ``edge_id``.
+        """Keep the edges where ``keep`` [E], their ends, the explained node and ``nodes``.
 
-        Restricted again, the numbers are still those of the graph that was explained.
+        Restricted again, ``node_id`` and ``edge_id`` are still numbers of the whole graph.
         """
         edge_id = keep.nonzero()[:, 0]
         ends = self.edge_index[:, edge_id]
-        alone = [] if nodes is None else [nodes]
+        kept = [] if nodes is None else [nodes]
         if self.marked is not None:
-            alone.append(torch.tensor([self.marked]))
+            kept.append(torch.tensor([self.marked]))
         node_id, renumbered = torch.unique(
-            torch.cat([ends.reshape(-1), *alone]), return_inverse=True
+            torch.cat([ends.reshape(-1), *kept]), return_inverse=True
         )
         renumbered = renumbered[: ends.numel()]
         out = Explanation()
@@ -188,10 +263,80 @@ class Explanation(torch_geometric.explain.Explanation):
             out.node_id, out.edge_id = node_id, edge_id
         return out
 
-    # -- for other programs -------------------------------------------------------------------
+    def within(self, top: int | str | None = None, above: float | None = None) -> Explanation:
+        """Return the subgraph within a budget, or all of it where there is no budget.
+
+        Args:
+            top: As in :meth:`top`. (default: ``None``)
+            above: As in :meth:`above`. (default: ``None``)
+        """
+        self.budget(top, above)
+        if top is not None:
+            return self.top(top)
+        return self if above is None else self.above(above)
+
+    def budget(self, top: int | str | None = None, above: float | None = None) -> int | None:
+        """Count the edges within a budget; None where there is no budget.
+
+        Args:
+            top: As in :meth:`top`. (default: ``None``)
+            above: As in :meth:`above`. (default: ``None``)
+
+        Raises:
+            GSATError: If both are given, or one is out of range.
+        """
+        if top is not None and above is not None:
+            raise GSATError("top and above both set a budget; give one of them")
+        if top is not None:
+            return parse_budget(top, self.num_units)
+        return None if above is None else self.above(above).num_units
+
+    def draw(self, *, above: float | None = None, **options: Any) -> Figure:
+        """Draw the graph.
+
+        Args:
+            above: Emphasise the edges scored above this probability. (default: ``None``)
+            options: The options of :func:`gsat.draw.draw_explanation`: ``title``, ``top``,
+                ``node_types``, ``class_names``, ``sharpen``.
+
+        Returns:
+            A matplotlib figure.
+        """
+        return draw_explanation(self, **self._with_budget(above, options))
+
+    def save(self, path: str | Path, *, above: float | None = None, **options: Any) -> Path:
+        """Write the explanation to a file.
+
+        Args:
+            path: ``.svg``, ``.png`` or ``.pdf`` for a picture, ``.html`` for a page, ``.json`` for
+                :meth:`as_dict`, ``.csv`` for a line per edge.
+            above: As in :meth:`draw`. (default: ``None``)
+            options: As in :meth:`draw`.
+
+        Raises:
+            GSATError: If the suffix is unknown or the file can't be written.
+        """
+        return write_explanation(self, path, **self._with_budget(above, options))
+
+    def _repr_svg_(self) -> str:
+        return render(self.draw(), ".svg").decode()
+
+    def _with_budget(self, above: float | None, options: dict[str, Any]) -> dict[str, Any]:
+        """Turn ``above`` into the number of edges that it keeps."""
+        if above is None:
+            return options
+        kept = self.budget(options.get("top"), above)
+        if not kept:
+            raise GSATError(f"no edge is above {above:g}; the highest is at {self.highest:.3f}")
+        return {**options, "top": kept}
+
+    @property
+    def highest(self) -> float:
+        """The highest score of an edge; 0 for a graph without edges."""
+        return float(self.edge_mask.max()) if len(self.edge_mask) else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: the answer, then every edge with its score; None for a NaN."""
+        """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
         edges = []
         truth = self.get("edge_truth")
         for position, (source, target) in enumerate(self.edge_index.T.tolist()):
@@ -219,24 +364,9 @@ class Explanation(torch_geometric.explain.Explanation):
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN: a missing label is None."""
+    """Replace NaN, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def parse_budget(budget: int | str, count: int) -> int:
-    """``6`` or ``"6"`` edges, or ``"20%"`` of ``count`` rounded up."""
-    text = str(budget).strip()
-    try:
-        if text.endswith("%"):
-            share = float(text[:-1]) / 100
-            if 0 < share <= 1:
-                return math.ceil(round(share * count, 9))
-        elif int(text) > 0:
-            return int(text)
-    except ValueError:
-        pass
-    raise GSATError(f"a budget is a number of edges (6) or a share (20%), not {budget!r}")

@@ -36,7 +36,7 @@ class Trained:
     """A finished run that tests may read but not change."""
 
     path: Path
-    said: Outcome
+    outcome: Outcome
 
 
 def gsat(*arguments: object) -> Outcome:

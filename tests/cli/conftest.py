@@ -30,9 +30,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Two epochs on 60 graphs: 48 to train, 6 to validate, 6 to test."""
     path = tmp_path_factory.mktemp("cli") / "run"
     threads = torch.get_num_threads()
-    said = succeed("train", *SMALL, "--epochs", 2, "--out", path)
+    output = succeed("train", *SMALL, "--epochs", 2, "--out", path)
     torch.set_num_threads(threads)
-    return Trained(path, said)
+    return Trained(path, output)
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ def test_backbones(backbone: str, tmp_path: Path) -> None:
     assert 0 <= result["test"]["explanation_auc"] <= 1
     model = gsat.load(tmp_path / "run")
     assert model.backbone.name == backbone
-    said = succeed("evaluate", tmp_path / "run", "--json").out
-    assert json.loads(said)["accuracy"] == result["test"]["accuracy"]
+    output = succeed("evaluate", tmp_path / "run", "--json").out
+    assert json.loads(output)["accuracy"] == result["test"]["accuracy"]
 
 
 @pytest.mark.medium
@@ -37,18 +37,18 @@ def test_pna_with_scalers_and_fewer_aggregators(tmp_path: Path) -> None:
 
 @pytest.mark.medium
 def test_gsat_star_says_what_was_before(tmp_path: Path) -> None:
-    said = succeed("train", *TINY, "--method", "gsat-star", "--out", tmp_path / "run")
+    output = succeed("train", *TINY, "--method", "gsat-star", "--out", tmp_path / "run")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert said.lines[0].split() == [
+    assert output.lines[0].split() == [
         "before", "fine-tuning:", "accuracy", f"{result['pretrained']['test']['accuracy']:.4f}"
     ]  # fmt: skip
-    assert said.lines[1].split()[:2] == ["test", "accuracy"]
+    assert output.lines[1].split()[:2] == ["test", "accuracy"]
     assert isinstance(gsat.load(tmp_path / "run"), gsat.GSAT)
 
 
 @pytest.mark.medium
 def test_erm_has_no_explanation_to_measure(tmp_path: Path) -> None:
-    said = succeed("train", *TINY, "--method", "erm", "--out", tmp_path / "run")
-    assert "undefined" in next(line for line in said.lines if "explanation" in line)
+    output = succeed("train", *TINY, "--method", "erm", "--out", tmp_path / "run")
+    assert "undefined" in next(line for line in output.lines if "explanation" in line)
     evaluated = json.loads(succeed("evaluate", tmp_path / "run", "--json").out)
     assert evaluated["explanation_auc"] is None

@@ -22,10 +22,10 @@ def cells(line: str) -> list[str]:
 
 
 def test_a_card_stands_beside_the_published_figures() -> None:
-    said = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=60").lines
-    assert said[0] == "ba2motifs · source=generated graphs=60 data_seed=0"
-    assert said[2].startswith("matches the paper: different · hash ")
-    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 3}
+    output = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=60").lines
+    assert output[0] == "ba2motifs · source=generated graphs=60 data_seed=0"
+    assert output[2].startswith("matches the paper: different · hash ")
+    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 3}
     assert rows[""] == ["here", "paper"]
     assert rows["graphs"] == ["60", "1000"]
     assert rows["edges stored, mean"] == ["51", "50.96"]
@@ -35,18 +35,24 @@ def test_a_card_stands_beside_the_published_figures() -> None:
     assert rows["test: true edges"][0].endswith(" %")
 
 
+def test_graphs_of_ones_own_are_not_compared_with_papers(tmp_path: Path) -> None:
+    saved = load_dataset("houses", graphs=20).store.save(tmp_path / "graphs")
+    lines = succeed("datasets", "--check", saved).lines
+    assert lines[2].startswith("hash ")
+    assert not any("paper" in line for line in lines)
+
+
 def test_without_published_figures_there_is_no_such_column() -> None:
-    said = succeed("datasets", "--check", "ba-shapes").lines
-    assert said[2].startswith("hash ")  # the paper has no such data to match
-    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 2}
+    output = succeed("datasets", "--check", "ba-shapes").lines
+    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 2}
     assert rows["train: nodes"] == ["560"]
     assert "train: nodes, mean" not in rows
     assert rows["classes"] == ["4"]
 
 
 def test_regression() -> None:
-    said = succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines
-    rows = {row[0]: row[1:] for line in said if len(row := cells(line)) == 2}
+    output = succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines
+    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 2}
     assert "classes" not in rows
     assert " ± " in rows["train: mean ± deviation"][0]
 
@@ -58,11 +64,11 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
     y[:10, 0] = np.nan
     names = [f"[red]label {i}" for i in range(7)]
     labelled = GraphStore({**store.arrays, "y": y}, {**store.meta, "labels": names})
-    monkeypatch.setattr(Houses, "build", lambda *args: labelled)
-    monkeypatch.setattr(Houses, "task", lambda *args: Task("multilabel", 7, "roc_auc"))
-    monkeypatch.setattr(Houses, "version", -1)
-    said = succeed("datasets", "--check", "houses", "--set", "graphs=20")
-    rows = {row[0]: row[1:] for line in said.lines if len(row := cells(line)) == 2}
+    monkeypatch.setattr(houses, "build", lambda name, options: labelled)
+    monkeypatch.setattr(houses, "TASK", Task("multilabel", 7, "roc_auc"))
+    monkeypatch.setattr(houses, "VERSION", -1)
+    output = succeed("datasets", "--check", "houses", "--set", "graphs=20")
+    rows = {row[0]: row[1:] for line in output.lines if len(row := cells(line)) == 2}
     train = y[load_dataset("houses", graphs=20).splits["train"]]
     positive = np.nanmean(train, axis=0)
     assert rows["labels"] == ["7"]
@@ -70,28 +76,28 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
         f"{100 * positive.min():.1f} to {100 * positive.max():.1f} %"
     ]
     assert rows["train: labelled"] == [f"{100 * (1 - np.isnan(train).mean()):.1f} %"]
-    assert "[red]label 3" in said.out
-    assert "note: 10 of 140 labels are missing" in said.lines
+    assert "[red]label 3" in output.out
+    assert "note: 10 of 140 labels are missing" in output.lines
 
 
 def test_second_hand_figures_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {"graphs": cards.PUBLISHED["ogbg-molbace"]["graphs"]}
     monkeypatch.setitem(cards.PUBLISHED, "houses", figures)
-    said = succeed("datasets", "--check", "houses", "--set", "graphs=20").lines
-    assert ["graphs", "20", "1513 ?"] in [cells(line) for line in said]
-    assert "? from a second hand, not verified" in said
-    said = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=20").lines
-    assert not any("second hand" in line for line in said)
+    output = succeed("datasets", "--check", "houses", "--set", "graphs=20").lines
+    assert ["graphs", "20", "1513 ?"] in [cells(line) for line in output]
+    assert "? from a secondary source, not verified" in output
+    output = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=20").lines
+    assert not any("secondary source" in line for line in output)
 
 
 def test_json_and_files(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "cards"
     arguments = ("--set", "graphs=20", "--set", "seed=2", "--write", folder, "--json")
-    said = json.loads(succeed("datasets", "--check", "houses", *arguments).out)
-    assert said == json.loads(json.dumps(cards.card(load_dataset("houses", seed=2, graphs=20))))
+    output = json.loads(succeed("datasets", "--check", "houses", *arguments).out)
+    assert output == json.loads(json.dumps(cards.card(load_dataset("houses", seed=2, graphs=20))))
     (file,) = folder.iterdir()
     assert file.name == "houses-graphs=20-seed=2.json"
-    assert json.loads(file.read_text("utf-8")) == said
+    assert json.loads(file.read_text("utf-8")) == output
 
 
 @pytest.fixture
@@ -105,8 +111,8 @@ def _two_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_two_sets")
 def test_all_sets_that_are_here(tmp_path: Path) -> None:
-    said = json.loads(succeed("datasets", "--check", "all", "--write", tmp_path, "--json").out)
-    assert [card["name"] for card in said] == ["houses", "ba2motifs"]
+    output = json.loads(succeed("datasets", "--check", "all", "--write", tmp_path, "--json").out)
+    assert [card["name"] for card in output] == ["houses", "ba2motifs"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ba2motifs.json", "houses.json"]
     printed = succeed("datasets", "--check", "all").lines
     assert [line for line in printed if " · " in line and "hash" not in line] == [
@@ -157,5 +163,6 @@ def test_refusals() -> None:
     )
     assert "--check NAME" in refuse("datasets", "--check", "all", "--set", "graphs=20")
     assert "--check NAME" in refuse("datasets", "--write", "somewhere")
+    assert "one at a time" in refuse("datasets", "houses", "--check", "houses")
     assert "one at a time" in refuse("datasets", "--check", "houses", "--download", "mutag")
     assert "--check NAME" in refuse("datasets", "--set", "graphs=20")

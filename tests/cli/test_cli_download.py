@@ -64,13 +64,13 @@ def test_files_are_downloaded_and_listed(
     needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path
 ) -> None:
     needs["published"] = (at(served, "a.bin"), at(served, "b.bin"))
-    listed = next(line for line in succeed("datasets").lines if "a.bin" in line)
+    listed = next(line for line in succeed("datasets", "mutag").lines if "a.bin" in line)
     assert "a download, made when first used; or by hand" in listed
     paths = [str(raw / "m" / "a.bin"), str(raw / "m" / "b.bin")]
     assert succeed("datasets", "--download", "mutag").lines == paths
     assert all(Path(path).read_bytes() == CONTENT for path in paths)
-    said = json.loads(succeed("datasets", "--download", "mutag", "--json").out)
-    assert said == {"name": "mutag", "files": paths, "missing": []}
+    output = json.loads(succeed("datasets", "--download", "mutag", "--json").out)
+    assert output == {"name": "mutag", "files": paths, "missing": []}
     rows = json.loads(succeed("datasets", "--json").out)
     assert next(row for row in rows if row["name"] == "mutag")["here"]
 
@@ -79,9 +79,9 @@ def test_a_source_that_has_no_address_does_not_stop_the_others(
     needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path
 ) -> None:
     needs |= {"published": (at(served, "a.bin"),), "parsed": (BY_HAND,)}
-    said = succeed("datasets", "--download", "mutag").lines
-    assert said[0] == str(raw / "m" / "a.bin")
-    assert said[1].startswith("needs by-hand.bin: get it from the library")
+    output = succeed("datasets", "--download", "mutag").lines
+    assert output[0] == str(raw / "m" / "a.bin")
+    assert output[1].startswith("needs by-hand.bin: get it from the library")
     needs["published"] = (at(served, "b.bin"), BY_HAND)
     assert "mutag can't be downloaded: by-hand.bin" in refuse("datasets", "--download", "mutag")
 

@@ -20,9 +20,11 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two epochs on the nodes of a tree with twelve cycles."""
     path = tmp_path_factory.mktemp("cli-nodes") / "run"
     threads = torch.get_num_threads()
-    said = succeed("train", "tree-cycles", "--set", "motifs=12", "--epochs", 2, "--out", path, "-q")
+    output = succeed(
+        "train", "tree-cycles", "--set", "motifs=12", "--epochs", 2, "--out", path, "-q"
+    )
     torch.set_num_threads(threads)
-    assert said.lines[0].startswith("test accuracy")
+    assert output.lines[0].startswith("test accuracy")
     return path
 
 
@@ -31,9 +33,11 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two epochs of counting houses."""
     path = tmp_path_factory.mktemp("cli-numbers") / "run"
     threads = torch.get_num_threads()
-    said = succeed("train", "motif-count", "--set", "graphs=40", "--epochs", 2, "--out", path, "-q")
+    output = succeed(
+        "train", "motif-count", "--set", "graphs=40", "--epochs", 2, "--out", path, "-q"
+    )
     torch.set_num_threads(threads)
-    assert [line.split()[1] for line in said.lines[:2]] == ["R²", "MAE"]
+    assert [line.split()[1] for line in output.lines[:2]] == ["R²", "MAE"]
     return path
 
 
@@ -61,9 +65,9 @@ def test_evaluate_nodes(nodes: Path) -> None:
 
 
 def test_explain_a_node(nodes: Path, tmp_path: Path) -> None:
-    said = succeed("explain", nodes, "--node", 511, "--out", tmp_path / "node.svg").lines
-    assert said[0].startswith("node 511: predicted ")
-    assert said[0].endswith(", true cycle")
+    output = succeed("explain", nodes, "--node", 511, "--out", tmp_path / "node.svg").lines
+    assert output[0].startswith("node 511: predicted ")
+    assert output[0].endswith(", true cycle")
     assert 'id="marked"' in (tmp_path / "node.svg").read_text("utf-8")
     explained = json.loads(succeed("explain", nodes, "--node", 511, "--json").out)
     assert explained["node"] == 511
@@ -89,16 +93,16 @@ def test_numbers(numbers: Path, tmp_path: Path) -> None:
     lines = list(csv.reader(io.StringIO(succeed("predict", numbers).out)))
     assert lines[0] == ["graph", "prediction"]
     assert len(lines) == 1 + 4
-    said = [float(line[1]) for line in lines[1:]]
+    output = [float(line[1]) for line in lines[1:]]
     data = library.load_dataset("motif-count", graphs=40)
     torch.testing.assert_close(
-        torch.tensor(said), library.load(numbers).predict(data.test).labels, rtol=1e-4, atol=1e-4
+        torch.tensor(output), library.load(numbers).predict(data.test).labels, rtol=1e-4, atol=1e-4
     )
     shown = succeed("explain", numbers, "--graph", 0, "--out", tmp_path / "page.html").lines[0]
-    assert shown == f"predicted {said[0]:.4g}, true {float(data.test.labels('graph')[0, 0]):g}"
+    assert shown == f"predicted {output[0]:.4g}, true {float(data.test.labels('graph')[0, 0]):g}"
     explained = json.loads(succeed("explain", numbers, "--graph", 0, "--json").out)
     assert explained["confidence"] is None
-    assert explained["prediction"] == pytest.approx(said[0], rel=1e-4)
+    assert explained["prediction"] == pytest.approx(output[0], rel=1e-4)
 
 
 def test_refusals(nodes: Path, numbers: Path) -> None:

@@ -59,8 +59,8 @@ def test_train_on_every_kind_of_path(form: str, tmp_path: Path) -> None:
     else:
         write_tu(path, tu_tables(graphs()))
     out = tmp_path / "run"
-    said = succeed("train", path, *FAST, "--epochs", 1, "--out", out, "--json")
-    result = json.loads(said.out)
+    output = succeed("train", path, *FAST, "--epochs", 1, "--out", out, "--json")
+    result = json.loads(output.out)
     assert result["dataset"] == str(path)
     assert result["test"]["explanation_auc"] is not None
     measured = json.loads(succeed("evaluate", out, "--json").out)
@@ -104,9 +104,9 @@ def test_new_data_is_measured_by_the_classes_of_the_run(run: Path, tmp_path: Pat
         tmp_path / "yes.jsonl", [{**as_json(g), "y": "yes"} for g in graphs() if int(g.y)]
     )
     rows = list(csv.DictReader(io.StringIO(succeed("predict", run, only).out)))
-    said = sum(row["prediction"] == "1" for row in rows) / len(rows)
+    output = sum(row["prediction"] == "1" for row in rows) / len(rows)
     measured = json.loads(succeed("evaluate", run, only, "--json").out)
-    assert measured["accuracy"] == pytest.approx(said)
+    assert measured["accuracy"] == pytest.approx(output)
     assert succeed("evaluate", run, only).lines[0].startswith("all accuracy")
     lines(tmp_path / "other.jsonl", y="maybe")
     assert "'maybe' is not one of no, yes" in refuse("evaluate", run, tmp_path / "other.jsonl")
@@ -125,6 +125,18 @@ def test_graphs_to_predict_are_checked_at_the_door(run: Path, tmp_path: Path) ->
     for data, why in (("nan", "NaN or infinite: graph 2"), ("order", "order of a store .*graph 0")):
         for command in ("predict", "evaluate"):
             assert re.search(why, refuse(command, run, tmp_path / data))
+
+
+def test_graphs_without_truth_are_not_told_of_explanation_metrics(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "bare.jsonl", [as_json(g) for g in make_graphs(40)])
+    out = tmp_path / "run"
+    trained = succeed("train", path, *FAST, "--epochs", 1, "--out", out).lines
+    evaluated = succeed("evaluate", out).lines
+    erm = succeed("train", path, *FAST, "--epochs", 1, "--method", "erm", "--out", tmp_path / "e")
+    for lines in (trained, evaluated, erm.lines, succeed("explain", out, "--graph", 0).lines):
+        assert not any(word in line for line in lines for word in ("undefined", "paper", "AUC"))
+    assert trained[0] == evaluated[0]
+    assert json.loads(succeed("evaluate", out, "--json").out)["explanation_auc"] is None
 
 
 def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ SHORT = {
 @pytest.mark.parametrize("method", SHORT)
 def test_train_evaluate_and_explain(method: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    said = succeed("train", *TINY, "--method", method, "--set", SHORT[method], "--out", run)
-    assert said.lines[0].startswith("explained model: accuracy")
-    assert "too few epochs" not in said.out
+    output = succeed("train", *TINY, "--method", method, "--set", SHORT[method], "--out", run)
+    assert output.lines[0].startswith("explained model: accuracy")
+    assert "too few epochs" not in output.out
     reported = json.loads((run / "result.json").read_text())
     assert (reported["method"], reported["selected"]) == (method, "last")
     measured = json.loads(succeed("evaluate", run, "--json").out)
@@ -38,5 +38,5 @@ def test_train_evaluate_and_explain(method: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", SHORT)
 def test_answers_about_nodes_are_refused(method: str, tmp_path: Path) -> None:
-    said = refuse("train", "tree-cycles", "--method", method, "--out", tmp_path / "run")
-    assert "answers about graphs" in said
+    output = refuse("train", "tree-cycles", "--method", method, "--out", tmp_path / "run")
+    assert "answers about graphs" in output

@@ -37,9 +37,9 @@ def test_an_interrupted_run_is_saved_and_resumed(trained: Trained, tmp_path: Pat
     stopped = finish(process)
     assert stopped.code not in (0, 1)
     assert stopped.out == ""
-    said = re.fullmatch(r"gsat: stopped after epoch (\d+) of 40; resume with: (.*)\n", stopped.err)
-    assert said is not None, stopped
-    epochs, command = said.groups()
+    output = re.fullmatch(r"gsat: stopped after epoch (\d+) of 40; go on by: (.*)\n", stopped.err)
+    assert output is not None, stopped
+    epochs, command = output.groups()
     assert command == f"gsat resume {run}"
     assert (run / "ckpt" / "LAST").read_text() == f"epoch-{epochs}\n"
     assert len((run / "metrics.jsonl").read_text().splitlines()) == int(epochs)
@@ -90,7 +90,7 @@ def test_a_pipe_gets_the_result_and_no_progress(trained: Trained, tmp_path: Path
         ["bash", "-c", f"{command} | head -1"], capture_output=True, text=True, env=environment()
     )
     assert done.returncode == 0
-    assert done.stdout == trained.said.out.splitlines(keepends=True)[0]
+    assert done.stdout == trained.outcome.out.splitlines(keepends=True)[0]
     assert done.stderr == ""
     assert (tmp_path / "run" / "result.json").is_file()
 
@@ -104,10 +104,10 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     process = start("train", *SMALL, "--epochs", 2, "--out", run, preexec_fn=small_disk)
-    said = refused(finish(process))
-    assert f"can't write to {run}" in said
-    assert "File too large" in said
-    assert "make room" in said
+    output = refused(finish(process))
+    assert f"can't write to {run}" in output
+    assert "File too large" in output
+    assert "make room" in output
     assert not list(run.rglob("*.partial"))
     succeed("resume", run)
     assert (run / "result.json").is_file()

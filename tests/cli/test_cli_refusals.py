@@ -15,7 +15,7 @@ import gsat as package
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["nosuch"], r"no data set 'nosuch'.*ba2motifs"),
         (["ba2motif"], r"did you mean 'ba2motifs'\?"),
@@ -38,10 +38,10 @@ import gsat as package
     ],
 )
 def test_train_refuses(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert re.search(said, refuse("train", *arguments, "--quiet"))
+    assert re.search(output, refuse("train", *arguments, "--quiet"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -59,13 +59,13 @@ def test_an_unknown_engine(
 ) -> None:
     monkeypatch.setenv("GSAT_OPS", "bogus")
     for command in (["train", *TINY, "--out", tmp_path / "run"], ["evaluate", trained.path]):
-        said = refuse(*command)
-        assert "GSAT_OPS" in said
-        assert "'bogus'" in said
+        output = refuse(*command)
+        assert "GSAT_OPS" in output
+        assert "'bogus'" in output
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         ("[training]\nepochss = 3\n", r"no setting 'training\.epochss'"),
         ("epochs = 3\n", r"no setting 'epochs'"),
@@ -80,11 +80,11 @@ def test_an_unknown_engine(
         (b"\xff\xfe\x00", r"mine\.toml is not a TOML file"),
     ],
 )
-def test_a_bad_recipe_file(content: str | bytes, said: str, tmp_path: Path) -> None:
+def test_a_bad_recipe_file(content: str | bytes, output: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     line = refuse("train", *SMALL, "--recipe", file, "--out", tmp_path / "run")
-    assert re.search(said, line)
+    assert re.search(output, line)
     assert not (tmp_path / "run").exists()
 
 
@@ -100,18 +100,18 @@ def test_a_missing_raw_file_is_named_with_its_place(
 ) -> None:
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
-    said = refuse("train", *dataset, "--out", tmp_path / "run")
-    assert Path(file).name in said
-    assert str(tmp_path / "cache" / "raw" / file) in said
-    assert "GSAT_DATA" in said
+    output = refuse("train", *dataset, "--out", tmp_path / "run")
+    assert Path(file).name in output
+    assert str(tmp_path / "cache" / "raw" / file) in output
+    assert "GSAT_DATA" in output
     assert not (tmp_path / "run").exists()
 
 
 def test_out_that_holds_another_run(trained: Trained) -> None:
     before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
-    said = refuse("train", *SMALL, "--out", trained.path)
-    assert "already holds a run" in said
-    assert "choose another folder" in said
+    output = refuse("train", *SMALL, "--out", trained.path)
+    assert "holds another run" in output
+    assert "--out" in output
     assert {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")} == before
 
 
@@ -124,24 +124,24 @@ def test_out_that_holds_something_else(tmp_path: Path) -> None:
 
 def test_out_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said = refuse("train", *TINY, "--out", tmp_path / "file" / "run")
-    assert f"can't write to {tmp_path / 'file' / 'run'}" in said
-    assert "Not a directory" in said
+    output = refuse("train", *TINY, "--out", tmp_path / "file" / "run")
+    assert f"can't write to {tmp_path / 'file' / 'run'}" in output
+    assert "Not a directory" in output
 
 
 def test_a_record_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     record = tmp_path / "file" / "runs.jsonl"
-    said = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
-    assert str(record) in said
+    output = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
+    assert str(record) in output
     assert (tmp_path / "run" / "result.json").is_file()  # the training is not lost
 
 
 def test_a_broken_record_is_known_before_training(tmp_path: Path) -> None:
     record = tmp_path / "runs.jsonl"
     record.write_text("\nnonsense\n")
-    said = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
-    assert f"{record}, line 2" in said
+    output = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
+    assert f"{record}, line 2" in output
     assert not (tmp_path / "run").exists()
 
 
@@ -192,9 +192,9 @@ def test_a_run_without_its_environment(copied: Path) -> None:
 @pytest.mark.parametrize("command", ["evaluate", "predict", "explain"])
 def test_an_unknown_split_or_data_set(command: str, trained: Trained, tmp_path: Path) -> None:
     graph = ["--graph", "0"] if command == "explain" else []
-    said = refuse(command, trained.path, *graph, "--split", "tset")
-    assert "no split 'tset'" in said
-    assert "train, valid, test, all" in said
+    output = refuse(command, trained.path, *graph, "--split", "tset")
+    assert "no split 'tset'" in output
+    assert "train, valid, test, all" in output
     assert "no data set 'nosuch'" in refuse(command, trained.path, "nosuch", *graph)
     assert "no saved graphs" in refuse(command, trained.path, tmp_path, *graph)
 
@@ -211,9 +211,9 @@ def test_graphs_the_model_was_not_made_for(command: str, trained: Trained, tmp_p
     store = package.load_dataset("spmotif-0.5", train_per_class=6).test.select([0, 1])
     saved = store.save(tmp_path / "graphs")
     graph = ["--graph", "0"] if command == "explain" else []
-    said = refuse(command, trained.path, saved, *graph)
-    assert "10 node features" in said
-    assert "4" in said
+    output = refuse(command, trained.path, saved, *graph)
+    assert "10 node features" in output
+    assert "4" in output
 
 
 def test_graphs_that_are_damaged(trained: Trained, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_predict_that_can_not_be_written(trained: Trained, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["--graph", "6"], "no graph 6: the graphs are 0 to 5"),
         (["--graph", "-1"], "no graph -1: the graphs are 0 to 5"),
@@ -247,13 +247,13 @@ def test_predict_that_can_not_be_written(trained: Trained, tmp_path: Path) -> No
 )
 def test_explain_refuses(
     arguments: list[str],
-    said: str,
+    output: str,
     trained: Trained,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in refuse("explain", trained.path, *arguments)
+    assert output in refuse("explain", trained.path, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 

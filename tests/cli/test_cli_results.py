@@ -23,6 +23,6 @@ def test_results_are_the_papers_tables_and_the_other_runs(tmp_path: Path) -> Non
 
 
 def test_no_recorded_runs_is_said(tmp_path: Path) -> None:
-    said = refuse("results", tmp_path / "none.jsonl")
-    assert "no recorded runs" in said
-    assert "gsat train --record" in said
+    output = refuse("results", tmp_path / "none.jsonl")
+    assert "no recorded runs" in output
+    assert "gsat train --record" in output

@@ -13,18 +13,24 @@ from cli_harness import GSAT, Outcome, environment, finish, gsat, refused, start
 
 import gsat as package
 
-COMMANDS = (
-    "train", "resume", "demo", "datasets", "evaluate", "predict", "explain", "methods", "tune",
-    "bench", "results",
-)  # fmt: skip
+GROUPS = {
+    "Your data:": ["train", "resume", "evaluate", "predict", "explain", "tune"],
+    "The paper:": ["bench", "results"],
+    "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
+}
+COMMANDS = [(name,) for names in GROUPS.values() for name in names]
+COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify")]
 
 
 def test_quick_commands_import_nothing_heavy() -> None:
     script = """
 import sys
 from gsat.cli.app import run
-heavy = {"torch", "torch_geometric", "numba", "numpy", "matplotlib", "sklearn", "networkx"}
-def check(arguments, heavy):
+quick = [
+    ["--help"], ["--version"], ["datasets"], ["datasets", "mutag"], ["train", "--help"],
+    ["bench", "run", "--help"], ["nonsense"], ["runs", "."],
+]
+for arguments in quick:
     try:
         run(arguments)
     except SystemExit:
@@ -44,13 +50,13 @@ check(["datasets"], heavy - {"numpy"})  # their files import it to generate grap
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["datasets"], ["train"]])
 def test_module_is_the_command(arguments: list[str]) -> None:
     ways = [[GSAT], [sys.executable, "-m", "gsat"]]
-    said = [
+    ended = [
         subprocess.run([*way, *arguments], capture_output=True, text=True, env=environment())
         for way in ways
     ]
-    assert said[0].stdout == said[1].stdout
-    assert said[0].stderr == said[1].stderr
-    assert said[0].returncode == said[1].returncode
+    assert ended[0].stdout == ended[1].stdout
+    assert ended[0].stderr == ended[1].stderr
+    assert ended[0].returncode == ended[1].returncode
 
 
 def test_version() -> None:
@@ -58,22 +64,32 @@ def test_version() -> None:
 
 
 def test_help_names_every_command_and_cuts_no_sentence() -> None:
-    said = succeed("--help").out
-    listed = said[said.index("Commands:") :]
-    for command in COMMANDS:
-        assert f"  {command} " in listed
-    assert "..." not in listed
+    sections: dict[str, list[str]] = {}
+    for line in succeed("--help").lines:
+        if line and not line.startswith(" "):
+            rows = sections.setdefault(line, [])
+        elif line.strip() and sections:
+            rows.append(line)
+    for heading, names in GROUPS.items():
+        listed = [row.split()[0] for row in sections[heading] if not row.startswith("    ")]
+        assert listed[: len(names)] == names
+        assert not any("..." in row for row in sections[heading])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str) -> None:
-    said = succeed(command, "--help").out
-    assert f"gsat {command}" in said
-    assert "--help" in said
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_that_ends_with_examples(command: tuple[str, ...]) -> None:
+    lines = succeed(*command, "--help").lines
+    name = f"gsat {' '.join(command)}"
+    assert lines[0].startswith(f"Usage: {name}")
+    begin = lines.index("  Examples:")
+    assert any("--help" in line for line in lines[:begin])
+    examples = [line.strip() for line in lines[begin + 1 :]]
+    assert examples
+    assert all(line.startswith(name) for line in examples)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["frobnicate"], "frobnicate"),
         (["train"], "dataset"),
@@ -87,17 +103,66 @@ def test_every_command_has_help(command: str) -> None:
         (["resume"], "run"),
     ],
 )
-def test_wrong_usage_is_refused_before_any_work(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_refused_before_any_work(arguments: list[str], output: str) -> None:
     outcome = gsat(*arguments)
     assert outcome.code == 2
     assert outcome.out == ""
     assert "Usage: gsat" in outcome.err
-    assert said in outcome.err.splitlines()[-1]
+    assert output in outcome.err.splitlines()[-1]
 
 
 def test_without_a_command_help_is_shown() -> None:
-    outcome = gsat()
-    assert "Commands:" in outcome.out + outcome.err
+    for arguments, heading in (((), "Your data:"), (("bench",), "Commands:")):
+        outcome = gsat(*arguments)
+        assert heading in outcome.out + outcome.err
+
+
+REFUSED = {
+    ("train", "bogus"): "there is no data set 'bogus'",
+    ("train", "bogus.jsonl"): "there is no file or folder",
+    ("train", "ba2motifs", "--method", "bogus"): "there is no method 'bogus'",
+    ("train", "ba2motifs", "--backbone", "bogus"): "there is no backbone 'bogus'",
+    ("train", "ba2motifs", "--method", "bogus.py:Mine"): "there is no file bogus.py",
+    ("train", "ba2motifs", "--recipe", "missing.toml"): "missing.toml: No such file",
+    ("train", "ba2motifs", "--set", "nonsense"): "key=value, not 'nonsense'",
+    ("tune", "bogus", "ba2motifs"): "there is no method 'bogus'",
+    ("tune", "gsat", "bogus"): "there is no data set 'bogus'",
+    ("resume", "missing"): "missing is not a run",
+    ("evaluate", "missing"): "missing is not a run",
+    ("predict", "missing"): "missing is not a run",
+    ("explain", "missing"): "missing is not a run",
+    ("runs", "missing"): "there is no folder missing",
+    ("datasets", "bogus"): "there is no data set 'bogus'",
+    ("datasets", "bogus.jsonl"): "is a path",
+    ("datasets", "--download", "bogus"): "there is no data set 'bogus'",
+    ("results", "missing.jsonl"): "no recorded runs at missing.jsonl",
+    ("bench", "run", "table1", "--budget", "soon"): "a time is written like",
+}
+
+
+def test_wrong_names_and_missing_files_are_refused_before_torch_is_imported(
+    tmp_path: Path,
+) -> None:
+    script = """
+import contextlib, io, json, sys
+from gsat.cli.app import run
+for arguments in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(arguments)
+    heavy = sorted({"torch", "numpy", "numba", "matplotlib"} & set(sys.modules))
+    print(json.dumps([code, out.getvalue(), err.getvalue(), heavy]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, json.dumps(list(REFUSED))],
+        capture_output=True, text=True, env=environment(), cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(REFUSED)
+    for (code, out, err, heavy), expected in zip(lines, REFUSED.values(), strict=True):
+        assert heavy == [], err
+        assert expected in refused(Outcome(code, out, err))
 
 
 @pytest.fixture
@@ -108,15 +173,22 @@ def _no_raw_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_no_raw_data")
 def test_datasets_says_what_is_missing_and_where_to_put_it(tmp_path: Path) -> None:
-    said = succeed("datasets").lines
-    mutag = next(i for i, line in enumerate(said) if line.startswith("mutag "))
-    assert " missing " in said[mutag]
-    assert "Mutagenicity.zip" in said[mutag + 1]
-    assert str(tmp_path / "cache" / "raw" / "mutagenicity" / "Mutagenicity.zip") in said[mutag + 1]
-    generated = next(line for line in said if line.startswith("ba2motifs "))
-    assert " here " in generated
-    published = next(line for line in said if line.startswith("ba2motifs --set source=published"))
-    assert " missing " in published
+    lines = succeed("datasets").lines
+    names = [line.split()[0] for line in lines[:-1]]
+    assert len(names) == len(set(names))  # one line per data set
+    listed = dict(zip(names, lines, strict=False))
+    assert " missing " in listed["mutag"]
+    assert " here " in listed["ba2motifs"]
+    assert lines[-1].endswith("gsat datasets NAME")
+    details = succeed("datasets", "mutag").lines
+    assert details[0].startswith("mutag: 2951 molecules")
+    assert details[1] == "missing  gsat train mutag"
+    assert "Mutagenicity.zip" in details[2]
+    assert str(tmp_path / "cache" / "raw" / "mutagenicity" / "Mutagenicity.zip") in details[2]
+    assert any(line.startswith("--set test=paper ") for line in details)
+    sources = [line for line in succeed("datasets", "ba2motifs").lines if "gsat train" in line]
+    assert sources[0] == "here     gsat train ba2motifs"
+    assert sources[1] == "missing  gsat train ba2motifs --set source=published"
 
 
 @pytest.mark.usefixtures("_no_raw_data")

@@ -50,7 +50,7 @@ def test_a_run_leaves_its_files(trained: Trained) -> None:
 
 def test_a_run_says_its_test_metrics_and_where_it_is(trained: Trained) -> None:
     test = result(trained.path)["test"]
-    *metrics, last = trained.said.lines
+    *metrics, last = trained.outcome.lines
     assert [line.split() for line in metrics] == [
         ["test", "accuracy", f"{test['accuracy']:.4f}"],
         ["test", "explanation", "AUC", f"{test['explanation_auc']:.4f}"],
@@ -72,9 +72,9 @@ def test_the_result_holds_what_is_promised(trained: Trained) -> None:
 
 
 def test_json_is_the_result_and_nothing_else(tmp_path: Path) -> None:
-    said = succeed("train", *TINY, "--out", tmp_path / "run", "--json")
-    assert json.loads(said.out) == result(tmp_path / "run")
-    assert len(said.lines) == 1
+    output = succeed("train", *TINY, "--out", tmp_path / "run", "--json")
+    assert json.loads(output.out) == result(tmp_path / "run")
+    assert len(output.lines) == 1
 
 
 def test_runs_are_numbered_where_no_folder_is_given(
@@ -164,14 +164,14 @@ def test_a_run_is_recorded_once(trained: Trained, tmp_path: Path) -> None:
 def test_seeds_side_by_side(tmp_path: Path) -> None:
     book, out = tmp_path / "runs.jsonl", tmp_path / "seeds"
     command = ("train", *TINY, "--seeds", 2, "--jobs", 2, "--record", book, "--out", out)
-    said = succeed(*command)
+    output = succeed(*command)
     assert sorted(path.name for path in out.iterdir()) == ["seed-0", "seed-1"]
     values = [result(out / f"seed-{k}")["test"]["accuracy"] for k in (0, 1)]
-    assert said.lines[0].split() == [
+    assert output.lines[0].split() == [
         "accuracy", f"{sum(values) / 2:.4f}", "±", f"{abs(values[0] - values[1]) / 2:.4f}"
     ]  # fmt: skip
-    assert "seeds 0 to 1" in said.lines[-1]
-    assert said.lines[-1].endswith(str(out))
+    assert "seeds 0 to 1" in output.lines[-1]
+    assert output.lines[-1].endswith(str(out))
     assert sorted(json.loads(line)["seed"] for line in book.open()) == [0, 1]
     before = {file: file.stat().st_mtime_ns for file in out.rglob("*.safetensors")}
     # Again, with one seed more: what is finished is neither run nor recorded again.
@@ -202,7 +202,7 @@ def test_options_that_contradict_each_other(extra: tuple[object, ...], tmp_path:
 
 def test_a_finished_run_is_only_shown(trained: Trained) -> None:
     before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
-    assert succeed("resume", trained.path).out == trained.said.out
+    assert succeed("resume", trained.path).out == trained.outcome.out
     assert json.loads(succeed("resume", trained.path, "--json").out) == result(trained.path)
     assert {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")} == before
 
@@ -213,8 +213,8 @@ def test_resume_ends_where_the_whole_run_ends(cut: Cut, whole: Path, tmp_path: P
     for command in ("evaluate", "predict"):
         assert f"gsat resume {run}" in refuse(command, run)
     assert f"gsat resume {run}" in refuse("train", *SMALL, "--out", run)
-    said = succeed("resume", run)
-    assert said.lines[-1].endswith(f"· {run}")
+    output = succeed("resume", run)
+    assert output.lines[-1].endswith(f"· {run}")
     assert outcome(run) == outcome(whole)
     assert result(run)["test"] == result(whole)["test"]
 
@@ -244,10 +244,10 @@ def test_no_sound_checkpoint_is_left(cut: Cut, tmp_path: Path) -> None:
     for folder in (run / "ckpt").glob("epoch-*"):
         flip(folder / "state.safetensors")
     log = (run / "metrics.jsonl").read_bytes()
-    said = refuse("resume", run)
-    assert "no usable checkpoint" in said
-    assert "epoch-3/state.safetensors" in said
-    assert "epoch-2/state.safetensors" in said
+    output = refuse("resume", run)
+    assert "no usable checkpoint" in output
+    assert "epoch-3/state.safetensors" in output
+    assert "epoch-2/state.safetensors" in output
     assert (run / "metrics.jsonl").read_bytes() == log
 
 
@@ -257,17 +257,17 @@ def test_no_sound_checkpoint_is_left(cut: Cut, tmp_path: Path) -> None:
 @pytest.mark.medium
 def test_demo_ends_with_numbers_and_a_picture(tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    said = succeed("demo", "--epochs", 1, "--out", out, "--quiet")
-    assert any(line.startswith("test accuracy") for line in said.lines)
-    assert any(line.startswith("test explanation AUC") for line in said.lines)
-    assert said.lines[-1].endswith(str(out / "explained.png"))
+    output = succeed("demo", "--epochs", 1, "--out", out, "--quiet")
+    assert any(line.startswith("test accuracy") for line in output.lines)
+    assert any(line.startswith("test explanation AUC") for line in output.lines)
+    assert output.lines[-1].endswith(str(out / "explained.png"))
     assert (out / "explained.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "run" / "result.json").is_file()
 
 
 def test_demo_refuses_a_folder_it_can_not_make(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said = gsat("demo", "--epochs", 1, "--out", tmp_path / "file" / "demo")
-    assert said.code == 2
-    assert said.err.count("\n") == 1
-    assert str(tmp_path / "file") in said.err
+    output = gsat("demo", "--epochs", 1, "--out", tmp_path / "file" / "demo")
+    assert output.code == 2
+    assert output.err.count("\n") == 1
+    assert str(tmp_path / "file") in output.err

@@ -118,7 +118,7 @@ def test_curves_that_cannot_be(tmp_path):
         draw_curves([good], columns=0)
     with pytest.raises(GSATError, match=r"must end in .svg, .png, .pdf"):
         draw_curves([good], tmp_path / "a.gif")
-    with pytest.raises(GSATError, match="'a' of 't' has 2 places, 1 means and 0 bands"):
+    with pytest.raises(GSATError, match="'a' of 't' has 2 values of x, 1 means and 0 bands"):
         draw_curves([panel(Line("a", [1, 2], [1]))])
     with pytest.raises(GSATError, match="1 bands; give as many"):
         draw_curves([panel(Line("a", [1, 2], [1, 2], [1]))])

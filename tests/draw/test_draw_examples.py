@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gsat.draw import Row, draw_examples
+from gsat.draw import ExampleRow, draw_examples
 from gsat.errors import GSATError
 
 
@@ -39,7 +39,7 @@ def other(house):
 def test_a_graph_has_the_same_places_in_all_rows(house, other, explain, tmp_path):
     ring = [(i, (i + 1) % 6) for i in range(6)]
     cycles = [explain(ring, list(scores)) for scores in (np.linspace(0, 1, 6), [0.9] * 6)]
-    rows = [Row("GSAT", [house(), cycles[0]]), Row("GraphMask", [other(), cycles[1]])]
+    rows = [ExampleRow("GSAT", [house(), cycles[0]]), ExampleRow("GraphMask", [other(), cycles[1]])]
     figure = draw_examples(rows, tmp_path / "page.png")
     a, b, c, d = figure.axes
     assert (nodes(a) == nodes(c)).all()
@@ -52,8 +52,8 @@ def test_a_graph_has_the_same_places_in_all_rows(house, other, explain, tmp_path
 
 def test_rows_and_columns_are_named(house, other):
     rows = [
-        Row("truth", [house(), house()]),
-        Row("GSAT", [house(), other()], captions=["AUC 1.00", "AUC 0.00"]),
+        ExampleRow("truth", [house(), house()]),
+        ExampleRow("GSAT", [house(), other()], captions=["AUC 1.00", "AUC 0.00"]),
     ]
     figure = draw_examples(rows, titles=["a house", "$again"])
     assert written(figure) == ["a house", "$again", "truth", "GSAT", "AUC 1.00", "AUC 0.00"]
@@ -69,7 +69,9 @@ def test_rows_and_columns_are_named(house, other):
 
 
 def test_a_page_can_be_narrower_than_its_graphs(house):
-    figure = draw_examples([Row("a", [house()] * 5), Row("b", [house()] * 5)], columns=2)
+    figure = draw_examples(
+        [ExampleRow("a", [house()] * 5), ExampleRow("b", [house()] * 5)], columns=2
+    )
     assert len(figure.axes) == 10
     boxes = [axes.get_position() for axes in figure.axes]
     assert len({round(box.x0, 4) for box in boxes}) == 2
@@ -83,7 +85,7 @@ def test_sentences_stand_on_a_page(explain):
     long = explain([(i, i + 1) for i in range(29)], list(np.linspace(0, 1, 29)),
                    words="\0".join(["gorgeous"] * 30))  # fmt: skip
     short = explain([(0, 1)], [0.9], words="a\0film")
-    figure = draw_examples([Row("GSAT", [long, short])])
+    figure = draw_examples([ExampleRow("GSAT", [long, short])])
     assert [len(axes.texts) for axes in figure.axes] == [30, 2]
     renderer = figure.canvas.get_renderer()
     for axes in figure.axes:
@@ -98,7 +100,7 @@ def test_sentences_stand_on_a_page(explain):
 
 def test_names_of_nodes_are_shown(explain):
     atoms = explain([(0, 1), (1, 2)], [0.2, 0.9], x=torch.eye(2)[[0, 1, 0]])
-    figure = draw_examples([Row("GSAT", [atoms])], node_types=["C", "N"])
+    figure = draw_examples([ExampleRow("GSAT", [atoms])], node_types=["C", "N"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["C", "N", "C"]
 
 
@@ -108,7 +110,9 @@ def test_odd_graphs(explain, tmp_path):
         explain([], [], nodes=0),
         explain([(0, 1), (1, 2)], [0.7, 0.7]),
     ]
-    figure = draw_examples([Row("GSAT", odd), Row("again", odd)], tmp_path / "odd.svg")
+    figure = draw_examples(
+        [ExampleRow("GSAT", odd), ExampleRow("again", odd)], tmp_path / "odd.svg"
+    )
     assert len(figure.axes) == 6
 
 
@@ -116,16 +120,16 @@ def test_pages_that_cannot_be(house, explain, tmp_path):
     with pytest.raises(GSATError, match="no example to draw"):
         draw_examples([])
     with pytest.raises(GSATError, match="no example to draw"):
-        draw_examples([Row("a", [])])
+        draw_examples([ExampleRow("a", [])])
     with pytest.raises(GSATError, match="row 'b' has 2 graphs, row 'a' 1"):
-        draw_examples([Row("a", [house()]), Row("b", [house()] * 2)])
+        draw_examples([ExampleRow("a", [house()]), ExampleRow("b", [house()] * 2)])
     with pytest.raises(GSATError, match="graph 0 of row 'a' is another one in row 'b'"):
-        draw_examples([Row("a", [house()]), Row("b", [explain([(0, 4)], [0.1])])])
+        draw_examples([ExampleRow("a", [house()]), ExampleRow("b", [explain([(0, 4)], [0.1])])])
     with pytest.raises(GSATError, match="row 'a' has 2 captions for 1"):
-        draw_examples([Row("a", [house()], captions=["x", "y"])])
+        draw_examples([ExampleRow("a", [house()], captions=["x", "y"])])
     with pytest.raises(GSATError, match="2 titles came for 1"):
-        draw_examples([Row("a", [house()])], titles=["x", "y"])
+        draw_examples([ExampleRow("a", [house()])], titles=["x", "y"])
     with pytest.raises(GSATError, match="at least 1 column"):
-        draw_examples([Row("a", [house()])], columns=0)
+        draw_examples([ExampleRow("a", [house()])], columns=0)
     with pytest.raises(GSATError, match="must end in"):
-        draw_examples([Row("a", [house()])], tmp_path / "a.gif")
+        draw_examples([ExampleRow("a", [house()])], tmp_path / "a.gif")

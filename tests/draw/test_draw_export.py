@@ -78,7 +78,26 @@ def test_json_with_a_budget_and_names(house, tmp_path):
     assert values["title"] == "graph 3"
 
 
-@pytest.mark.parametrize("suffix", [".json", ".html", ".svg"])
+def test_a_line_of_csv_per_edge_in_the_numbers_of_the_whole_graph(house, tmp_path):
+    lines = write_explanation(house(), tmp_path / "a.csv", top=1).read_text().splitlines()
+    assert lines[0] == "source,target,score,truth,chosen"
+    assert lines[1] == "0,1,0.1,0,False"
+    assert lines[5] == "2,3,0.95,1,True"
+    assert len(lines) == 1 + 10
+    part = write_explanation(house().top(1), tmp_path / "b.csv").read_text().splitlines()
+    assert part == ["source,target,score,truth", "2,3,0.95,1", "3,2,0.95,1"]
+
+
+def test_names_that_the_explanation_brings_are_shown_everywhere(house, tmp_path):
+    given = {"class_names": ["cycle", "house"], "node_types": ["C", "N", "O", "F", "S"]}
+    bare, named = house(x=torch.eye(5)), house(x=torch.eye(5), **given)
+    for suffix in (".svg", ".html", ".json"):
+        a = write_explanation(bare, tmp_path / f"a{suffix}", **given).read_bytes()
+        assert write_explanation(named, tmp_path / f"b{suffix}").read_bytes() == a
+        assert write_explanation(bare, tmp_path / f"c{suffix}").read_bytes() != a
+
+
+@pytest.mark.parametrize("suffix", [".json", ".html", ".svg", ".csv"])
 def test_a_mistyped_option_is_an_error(house, tmp_path, suffix):
     with pytest.raises(TypeError, match="tpo"):
         write_explanation(house(), tmp_path / f"a{suffix}", tpo=3)
@@ -138,8 +157,8 @@ def test_a_page_for_an_explanation_without_an_answer(explain, tmp_path):
 
 
 def test_unknown_suffixes_are_refused(house, tmp_path):
-    with pytest.raises(GSATError, match=r"\.json, \.html, not '\.csv'"):
-        write_explanation(house(), tmp_path / "a.csv")
+    with pytest.raises(GSATError, match=r"\.html, \.csv, not '\.txt'"):
+        write_explanation(house(), tmp_path / "a.txt")
     with pytest.raises(GSATError, match="not nothing"):
         write_explanation(house(), tmp_path / "a")
 

@@ -297,9 +297,7 @@ def test_node_labels() -> None:
     store.arrays["node_y"][[7, 8]] = 9
     found = only(find_issues(store, NODES, NODE_SPLITS))
     assert (found.severity, found.graphs, found.count) == ("error", (2,), 2)
-    assert found.message == (
-        "2 labels are not integers from 0 to 1: that of node 7 is 9 (graph 2)"
-    )
+    assert found.message == ("2 labels are not integers from 0 to 1: that of node 7 is 9 (graph 2)")
     # A node that no split asks for may be of no class.
     splits = {**NODE_SPLITS, "train": np.arange(7)}
     assert find_issues(store, NODES, splits) == []

@@ -1,18 +1,63 @@
-"""The application: its commands, and how errors leave it."""
+"""The application: its commands in groups, and how errors are reported."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gsat.errors import GSATError, OtherProcessError
 
+YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
+# In the order in which `gsat --help` lists them.
+COMMANDS = (
+    "train", "resume", "evaluate", "predict", "explain", "tune", "bench", "results", "demo",
+    "datasets", "methods", "settings", "runs",
+)  # fmt: skip
+
+
+class GroupedCommands(TyperGroup):
+    """Commands listed under headings in the help text."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one section per heading, in the order of the commands."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in sorted(self.list_commands(ctx), key=_place):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                heading = getattr(command, "rich_help_panel", None)
+                heading = heading if isinstance(heading, str) else "Commands"
+                help_text = command.get_short_help_str(limit=200)
+                sections.setdefault(heading, []).append((name, help_text))
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def _place(name: str) -> int:
+    return COMMANDS.index(name) if name in COMMANDS else len(COMMANDS)
+
+
+def examples(*lines: str) -> str:
+    """Make the foot of a help text: one example per line, not re-wrapped."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
 app = typer.Typer(
     name="gsat",
-    help="Graph neural networks that say which edges they used.",
+    cls=GroupedCommands,
+    help="Graph neural networks that explain which edges they used.",
+    epilog=examples(
+        "gsat demo                            train and draw in a minute or two",
+        "gsat train ba2motifs                 the paper's recipe for a data set",
+        "gsat train graphs.jsonl              your own graphs",
+        "gsat explain runs/x --graph 12 --out g.svg",
+        "gsat train --help                    all options of a command",
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,21 +76,25 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Graph neural networks that explain which edges they used."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command; returns the exit code."""
-    import gsat.cli.bench
-    import gsat.cli.datasets
-    import gsat.cli.inspect
-    import gsat.cli.studies
-    import gsat.cli.training  # noqa: F401  (importing them adds their commands to the app)
+    """Run a command.
 
+    Args:
+        arguments: The words after ``gsat``.
+
+    Returns:
+        The exit code.
+    """
+    for name in COMMANDS:
+        importlib.import_module(f"gsat.cli.{name}")  # which adds its command to the app
     debug = "--debug" in arguments  # before or after the command
     try:
         # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.
@@ -54,12 +103,12 @@ def run(arguments: list[str]) -> int:
         if debug:
             traceback.print_exc()
         elif not isinstance(error, OtherProcessError):
-            print_error(_said(error))
+            print_error(_message(error))
         return getattr(error, "exit_code", 2)
     return 0
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     if error.filename is None:  # most likely standard output, on a full disk
@@ -70,5 +119,5 @@ def _said(error: Exception) -> str:
 
 
 def print_error(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     typer.echo(f"gsat: {' '.join(message.split())}", err=True)

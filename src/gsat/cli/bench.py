@@ -1,170 +1,70 @@
-"""`gsat bench` and `gsat results`: the paper's tables and figures from real runs."""
+"""``gsat bench``: the paper's tables and figures from real runs."""
 
 from __future__ import annotations
 
-import random
-import re
 import tempfile
 import time
-from collections.abc import Callable, Sized
-from dataclasses import replace
+from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsat.cli.app import app, print_error
-from gsat.cli.training import Quiet
+from gsat.cli.app import PAPER, GroupedCommands, app, examples, print_error
+from gsat.cli.options import Quiet, parse_time
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
+    from gsat.launch.pool import PoolResult
     from gsat.studies.bench_folders import BenchFolders
-    from gsat.studies.plan import RunPlan
+    from gsat.studies.plan import RunPlan, RunRequest
     from gsat.studies.study import Experiment, Study
 
 RECORD = Path("results/runs.jsonl")
 
+bench = typer.Typer(
+    cls=GroupedCommands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run and show the paper's tables and figures.",
+    epilog=examples(
+        "gsat bench list",
+        "gsat bench run table1 --only dataset=ba2motifs --seeds 2 --jobs 2",
+        "gsat bench show table1 --format markdown",
+        "gsat bench verify",
+    ),
+)
+app.add_typer(bench, name="bench", rich_help_panel=PAPER)
 
-@app.command()
-def bench(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="STUDY",
-            help="Tables and figures, or all; none: list them; verify: train a recorded run again",
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")] = 10,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many at a time, a thread each (1; on Ray all CPUs)."),
-    ] = None,
-    only: Annotated[
-        str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
-    ] = "",
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Stop cleanly after 2h, 90m, 1h30m, …; verify: only runs that took no longer.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run, and how long it should take.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what there is.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Show as Markdown.")] = False,
-    html: Annotated[bool, typer.Option("--html", help="Show as a web page.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Show as LaTeX.")] = False,
-    statistics: Annotated[
-        bool, typer.Option("--statistics", help="Compare methods over the seeds both have.")
-    ] = False,
-    stability: Annotated[
-        bool,
-        typer.Option("--stability", help="Compare explanations between seeds; needs the runs."),
-    ] = False,
-    engine: Annotated[str, typer.Option(help="Worker processes here (local), or ray.")] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Of a Ray cluster (RAY_ADDRESS, or a new one on this machine)."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/bench"),
-    record: Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")] = RECORD,
-    quiet: Quiet = False,
-) -> None:
-    """Make the paper's tables and figures.
-
-    Runs only what is not recorded yet and shows ours beside the paper's; the same command goes on
-    where it was stopped.
-    """
-    from gsat.training.process_group import process_count
-    from gsat.training.results import read_runs
-
-    begun = time.monotonic()
-    if process_count() > 1:
-        raise GSATError("bench starts its own processes; run it without torchrun")
-    if engine not in ("local", "ray"):
-        raise GSATError(f"--engine is local or ray, not '{engine}'")
-    if address is not None and engine != "ray":
-        raise GSATError("--address is of a Ray cluster; give --engine ray, too")
-    limit = None if budget is None else parse_time(budget)
-    style = _style(markdown, html, latex)
-    if dry_run and show:
-        raise GSATError("--dry-run says what would run, --show what was; give one of them")
-    if not names:
-        _list(read_runs(record))
-        return
-    if "verify" in names:
-        if names != ["verify"]:
-            raise GSATError("'verify' trains a recorded run again; it stands by itself")
-        if dry_run or show or statistics or stability or style != "text" or engine != "local":
-            raise GSATError(
-                "'verify' trains a recorded run again; it takes --only, --budget, --record and "
-                "--quiet, nothing else"
-            )
-        _verify(record, only, limit, quiet)
-        return
-    from gsat.studies.bench_folders import BenchFolders
-    from gsat.studies.plan import make_plan, request_runs
-    from gsat.studies.runner import run_plan
-    from gsat.studies.study import TableStudy
-    from gsat.studies.tables import STUDIES, find_study
-
-    known = [find_study(name) for name in names if name != "all"]
-    studies = list(STUDIES.values()) if "all" in names else known
-    if style in ("html", "latex") and not any(isinstance(s, TableStudy) for s in studies):
-        raise GSATError(f"--{style} shows tables, and {', '.join(names)} has none; leave it out")
-    wants = request_runs(studies, seeds, only)
-    place = BenchFolders(out, record)
-    outcome, code = None, 0
-    if not show:
-        if not dry_run:
-            place.check()
-        plan = make_plan(wants, place, load=not dry_run)
-        for name, why in plan.unavailable.items():
-            print_error(f"{name} is left out: {why}")
-            code = 1 if plan.to_run or plan.recorded else GSATError.exit_code
-        if dry_run:
-            _say_plan(plan, jobs or (1 if engine == "local" else None))
-            raise typer.Exit(code)
-        outcome = run_plan(
-            plan,
-            place,
-            jobs=jobs,
-            # Data was loaded, and made perhaps, within the same time.
-            budget=None if limit is None else max(limit - (time.monotonic() - begun), 0.0),
-            engine="ray" if engine == "ray" else "local",
-            address=address,
-            progress=not quiet,
-        )
-        _say_outcome(outcome, budget)
-    _show(studies, {want.experiment.hash for want in wants}, place, style, statistics)
-    if stability:
-        _say_stability([want.experiment for want in wants], place)
-    raise typer.Exit(1 if outcome and outcome.failures else code)
+Studies = Annotated[list[str], typer.Argument(metavar="STUDY", help="Tables and figures, or: all.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")]
+Only = Annotated[
+    str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
+]
+Format = Annotated[
+    str, typer.Option("--format", help="How to show tables: text, markdown, html or latex.")
+]
+Statistics = Annotated[
+    bool, typer.Option("--statistics", help="Compare methods over the seeds that both have.")
+]
+Stability = Annotated[
+    bool,
+    typer.Option(
+        "--stability", help="Compare explanations between seeds; needs the folders of the runs."
+    ),
+]
+RunsFolder = Annotated[Path, typer.Option("--out", help="Folder of the runs.")]
+Record = Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")]
 
 
-def parse_time(text: str) -> float:
-    """Seconds from 90s, 30m, 2h, 1h30m or 1d."""
-    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", text)
-    if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text.replace(" ", ""):
-        raise GSATError(f"a time is written like 2h, 90m or 1h30m, not '{text}'")
-    return sum(float(number) * units[unit] for number, unit in parts)
-
-
-def _style(markdown: bool, html: bool, latex: bool) -> str:
-    asked = [n for n, on in (("markdown", markdown), ("html", html), ("latex", latex)) if on]
-    if len(asked) > 1:
-        raise GSATError(f"--{asked[0]} and --{asked[1]} can't both be had; choose one")
-    return asked[0] if asked else "text"
-
-
-def _list(records: list[dict[str, Any]]) -> None:
+@bench.command("list", epilog=examples("gsat bench list"))
+def list_studies(record: Record = RECORD) -> None:
+    """List the tables and figures, and how much of each was run."""
     from gsat.studies.records import Records
     from gsat.studies.tables import STUDIES
+    from gsat.training.results import read_runs
 
-    run = {recipe for recipe, runs in Records(records).items() if runs.done}
+    run = {recipe for recipe, runs in Records(read_runs(record)).items() if runs.done}
     for study in STUDIES.values():
         hashes = {e.hash for e in study.experiments}
         typer.echo(
@@ -172,7 +72,195 @@ def _list(records: list[dict[str, Any]]) -> None:
         )
 
 
-def _say_plan(plan: RunPlan, jobs: int | None) -> None:
+@bench.command(
+    "run",
+    epilog=examples(
+        "gsat bench run table1 --seeds 3 --dry-run",
+        "gsat bench run table1 --only dataset=ba2motifs --seeds 2 --jobs 2",
+        "gsat bench run all --seeds 3 --jobs 2 --budget 8h",
+        "gsat bench run table1 --backend ray --address auto",
+    ),
+)
+def run_studies(
+    names: Studies,
+    seeds: Seeds = 10,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many runs at the same time, a thread each. [default: 1; with Ray: all CPUs]",
+        ),
+    ] = None,
+    only: Only = "",
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop cleanly after 2h, 90m, 1h30m, …")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, and how long it should take.")
+    ] = False,
+    backend: Annotated[
+        str,
+        typer.Option("--backend", "--engine", help="Worker processes here (local), or ray."),
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Ray cluster. [default: RAY_ADDRESS, or a new one on this machine]"),
+    ] = None,
+    format_: Format = "text",
+    statistics: Statistics = False,
+    stability: Stability = False,
+    out: RunsFolder = Path("runs/bench"),
+    record: Record = RECORD,
+    quiet: Quiet = False,
+) -> None:
+    """Run what is missing of a table or figure, then show it.
+
+    What is recorded is not run again, so after an interruption the same command continues.
+    """
+    begun = time.monotonic()
+    _check_format(format_)
+    if backend not in ("local", "ray"):
+        raise GSATError(f"--backend is local or ray, not '{backend}'")
+    if address is not None and backend != "ray":
+        raise GSATError("--address is that of a Ray cluster; give --backend ray as well")
+    limit = None if budget is None else parse_time(budget)
+    from gsat.studies.plan import make_plan
+    from gsat.studies.runner import run_plan
+    from gsat.training.process_group import process_count
+
+    if process_count() > 1:
+        raise GSATError("bench starts its own processes; run it without torchrun")
+    studies, requests, folders = _choose(names, seeds, only, format_, out, record)
+    if not dry_run:
+        folders.check()
+    plan, code = make_plan(requests, folders, load=not dry_run), 0
+    for name, why in plan.unavailable.items():
+        print_error(f"{name} is left out: {why}")
+        code = 1 if plan.to_run or plan.recorded else GSATError.exit_code
+    if dry_run:
+        _print_plan(plan, jobs or (1 if backend == "local" else None))
+        raise typer.Exit(code)
+    outcome = run_plan(
+        plan,
+        folders,
+        jobs=jobs,
+        # Data was loaded, and perhaps generated, within the same time.
+        budget=None if limit is None else max(limit - (time.monotonic() - begun), 0.0),
+        backend="ray" if backend == "ray" else "local",
+        address=address,
+        progress=not quiet,
+    )
+    _print_outcome(outcome, budget)
+    _print_studies(studies, requests, folders, format_, statistics)
+    if stability:
+        _print_stability([request.experiment for request in requests], folders)
+    raise typer.Exit(1 if outcome.failures else code)
+
+
+@bench.command(
+    "show",
+    epilog=examples(
+        "gsat bench show table1",
+        "gsat bench show table1 table2 --format latex",
+        "gsat bench show table1 --statistics --stability",
+        "gsat bench show fig-posthoc",
+    ),
+)
+def show(
+    names: Studies,
+    only: Only = "",
+    format_: Format = "text",
+    statistics: Statistics = False,
+    stability: Stability = False,
+    out: RunsFolder = Path("runs/bench"),
+    record: Record = RECORD,
+) -> None:
+    """Show recorded runs beside the paper's numbers; nothing is run."""
+    _check_format(format_)
+    studies, requests, folders = _choose(names, 1, only, format_, out, record)
+    _print_studies(studies, requests, folders, format_, statistics)
+    if stability:
+        _print_stability([request.experiment for request in requests], folders)
+
+
+@bench.command(
+    "verify",
+    epilog=examples(
+        "gsat bench verify --count 6 --budget 2m",
+        "gsat bench verify --only method=gsat,backbone=pna --budget 10m",
+    ),
+)
+def verify(
+    only: Only = "",
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only runs that took no longer.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option(min=1, help="How many runs, of different methods and backbones.")
+    ] = 1,
+    record: Record = RECORD,
+    quiet: Quiet = False,
+) -> None:
+    """Train recorded runs again and compare them to the last bit.
+
+    The runs are chosen at random. The exit code is 1 if a number differs.
+    """
+    limit = None if budget is None else parse_time(budget)
+    from gsat.errors import Interrupted
+    from gsat.studies.verify import sample_runs, verifiable
+    from gsat.studies.verify import verify as verify_run
+
+    if not verifiable(record):
+        raise GSATError(f"no run is recorded in {record}; make some with: gsat bench run table1")
+    records = verifiable(record, only, limit)
+    if not records:
+        raise GSATError(
+            f"no recorded run in {record} is within --only and --budget; see: gsat results"
+        )
+    differing = False
+    with tempfile.TemporaryDirectory() as folder:
+        for number, chosen in enumerate(sample_runs(records, count)):
+            names = ("dataset", "backbone", "method")
+            what = " ".join(chosen[name] for name in names) + f" seed {chosen['seed']}"
+            typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
+            try:
+                verified = verify_run(chosen, Path(folder) / str(number), progress=not quiet)
+            except Interrupted:
+                raise Interrupted(f"stopped; {what} was not verified") from None
+            for name, (before, now) in verified.environment.items():
+                print_error(f"recorded in another environment: {name} was {before}, is {now}")
+            for name, (before, now) in verified.differing.items():
+                print_error(f"{what}: {name} was {before}, is {now}")
+            if verified.is_same:
+                typer.echo(f"{what}: reproduced to the last bit")
+            differing = differing or not verified.is_same
+    if differing:
+        raise typer.Exit(1)
+
+
+def _check_format(name: str) -> None:
+    if name not in ("text", "markdown", "html", "latex"):
+        raise GSATError(f"--format is text, markdown, html or latex, not '{name}'")
+
+
+def _choose(
+    names: Sequence[str], seeds: int, only: str, style: str, out: Path, record: Path
+) -> tuple[list[Study], list[RunRequest], BenchFolders]:
+    """Find the studies, what they need, and where their runs are."""
+    from gsat.studies.bench_folders import BenchFolders
+    from gsat.studies.plan import request_runs
+    from gsat.studies.study import TableStudy
+    from gsat.studies.tables import STUDIES, find_study
+
+    known = [find_study(name) for name in names if name != "all"]
+    studies = list(STUDIES.values()) if "all" in names else known
+    if style in ("html", "latex") and not any(isinstance(s, TableStudy) for s in studies):
+        raise GSATError(f"--format {style} shows tables, and {', '.join(names)} has none")
+    return studies, request_runs(studies, seeds, only), BenchFolders(out, record)
+
+
+def _print_plan(plan: RunPlan, jobs: int | None) -> None:
+    """Print what would run and how long it should take."""
     from gsat.studies.cost import format_duration
 
     by_experiment: dict[Experiment, list[float]] = {}
@@ -192,156 +280,51 @@ def _count(runs: Sized) -> str:
     return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
 
 
-def _say_outcome(outcome: PoolResult, budget: str | None) -> None:
+def _print_outcome(outcome: PoolResult, budget: str | None) -> None:
+    """Print which runs failed and which are left."""
     for name, why in outcome.failures.items():
         print_error(f"{name} failed: {why}")
-    on = "the same command goes on"
     if outcome.busy:
-        print_error(f"another process is at {_count(outcome.busy)} of these; {on} after it")
+        print_error(
+            f"another process is training {_count(outcome.busy)} of these; the same command "
+            "continues when it has ended"
+        )
     stopped = set(outcome.unfinished) - set(outcome.busy)
     if stopped:
-        why = f"{budget} are spent" if budget else "stopped"
-        print_error(f"{why}, {_count(stopped)} left; {on}")
+        why = f"the budget of {budget} is spent" if budget else "stopped"
+        print_error(f"{why}, {_count(stopped)} left; the same command continues")
 
 
-def _show(
-    studies: list[Study], chosen: set[str], place: BenchFolders, style: str, statistics: bool
+def _print_studies(
+    studies: list[Study],
+    requests: list[RunRequest],
+    folders: BenchFolders,
+    style: str,
+    statistics: bool,
 ) -> None:
-    """Tables of the recipes that were chosen, and pictures, one after the other."""
-    from gsat.studies.claims import claims_page
-    from gsat.studies.figures import draw_figure
-    from gsat.studies.records import Records
-    from gsat.studies.report import render
-    from gsat.studies.study import TableStudy
-    from gsat.training.results import read_records
+    """Print tables, claims and the paths of pictures."""
+    from gsat.studies.show import show_studies
 
-    records = Records.read(place.record)
-    tables = [s.restricted(chosen) for s in studies if isinstance(s, TableStudy)]
-    tables = [table for table in tables if table.parts]
-    # What is no table stays out of a page of HTML or LaTeX.
-    apart = bool(tables) and style in ("html", "latex")
-    errors, shown = [], bool(tables)
-    if tables:
-        typer.echo(render(tables, records, style, statistics=statistics))
-    for study in studies:
-        if study.name == "claims":
-            typer.echo(claims_page(records, read_records(place.curves)), err=apart)
-            shown = True
-        elif not isinstance(study, TableStudy):
-            experiments = tuple(e for e in study.experiments if e.hash in chosen)
-            if not experiments:
-                continue
-            try:
-                pictures = draw_figure(replace(study, experiments=experiments), place)
-            except GSATError as error:  # the other studies are still to be shown
-                errors.append(f"{study.name}: {error}")
-                continue
-            shown = True
-            for picture in pictures:
-                typer.echo(f"{study.title}: {picture}", err=apart)
-    if errors and not shown:
-        raise GSATError("; ".join(errors))
-    for line in errors:
+    hashes = {request.experiment.hash for request in requests}
+    shown = show_studies(studies, hashes, folders, style, statistics=statistics)
+    if shown.errors and not (shown.document or shown.notes):
+        raise GSATError("; ".join(shown.errors))
+    if shown.document:
+        typer.echo(shown.document)
+    # What is not a table stays out of a page of HTML or LaTeX.
+    aside = bool(shown.document) and style in ("html", "latex")
+    for text in shown.notes:
+        typer.echo(text, err=aside)
+    for line in shown.errors:
         print_error(line)
 
 
-def _say_stability(experiments: list[Experiment], place: BenchFolders) -> None:
-    """How alike the explanations of seeds are, where several finished runs are there."""
-    from gsat.methods import METHODS
-    from gsat.studies.records import Records
-    from gsat.studies.stability import record_stability
-    from gsat.studies.stability import stability as measure
+def _print_stability(experiments: list[Experiment], folders: BenchFolders) -> None:
+    """Print how similar the explanations of different seeds are."""
+    from gsat.studies.show import compare_seeds
 
-    found, records = False, Records.read(place.record)
-    for experiment in experiments:
-        runs = place.finished(experiment, records.of(experiment).data_hash)
-        if len(runs) > 1 and METHODS[experiment.method].Model.explains:
-            found = True
-            try:
-                line = measure(list(runs.values()))
-            except GSATError as error:  # others may still be compared
-                print_error(f"{experiment}: {error}")
-                continue
-            record_stability(place.stability, line)
-            mean = "undefined" if line["mean"] is None else f"{line['mean']:.3f}"
-            spread = "" if line["std"] is None else f" ± {line['std']:.3f}"
-            typer.echo(
-                f"{experiment}: rank correlation between {len(runs)} seeds {mean}{spread} "
-                f"({line['graphs']} graphs, {line['explained']})"
-            )
-    if not found:
-        raise GSATError(
-            f"there are no two finished runs of one recipe in {place.runs} to compare; the folders "
-            "of the runs are needed"
-        )
-
-
-@app.command()
-def results(
-    file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
-    page: Annotated[
-        str,
-        typer.Option(
-            help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims."
-        ),
-    ] = "results",
-    write: Annotated[
-        Path | None, typer.Option(help="Put it between the result marks of this file.")
-    ] = None,
-) -> None:
-    """Print what was recorded, ours beside the paper's."""
-    from gsat.studies.claims import claims_page
-    from gsat.studies.pages import headline_numbers, results_page, write_between_marks
-    from gsat.studies.records import Records
-    from gsat.studies.reproduction import reproduction_page
-    from gsat.training.results import read_records
-
-    if not file.is_file():
-        raise GSATError(
-            f"there are no recorded runs at {file}; make some with: gsat bench, gsat train --record"
-        )
-    records = Records.read(file)
-    pages: dict[str, Callable[[], str]] = {
-        "results": lambda: results_page(records),
-        "headlines": lambda: headline_numbers(records),
-        "reproduction": lambda: reproduction_page(
-            records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
-        ),
-        "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
-    }
-    if page not in pages:
-        raise GSATError(f"--page is one of {', '.join(pages)}, not '{page}'")
-    if write is None:
-        typer.echo(pages[page](), nl=False)
-    else:
-        write_between_marks(write, pages[page]())
-
-
-def _verify(record: Path, only: str, limit: float | None, quiet: bool) -> None:
-    from gsat.errors import Interrupted
-    from gsat.studies.verify import verifiable, verify
-
-    if not verifiable(record):
-        raise GSATError(f"no run is recorded in {record}; make some with: gsat bench table1")
-    records = verifiable(record, only, limit)
-    if not records:
-        raise GSATError(
-            f"no recorded run in {record} is all of what --only and --budget ask for; what there "
-            "is: gsat results"
-        )
-    chosen = random.choice(records)
-    names = ("dataset", "backbone", "method")
-    what = " ".join(chosen[name] for name in names) + f" seed {chosen['seed']}"
-    typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            verified = verify(chosen, Path(folder) / "run", progress=not quiet)
-        except Interrupted:
-            raise Interrupted(f"stopped; {what} was not verified") from None
-    for name, (before, now) in verified.environment.items():
-        print_error(f"recorded elsewhere: {name} was {before}, is {now}")
-    for name, (before, now) in verified.differing.items():
-        print_error(f"{what}: {name} was {before}, is {now}")
-    if verified.differing:
-        raise typer.Exit(1)
-    typer.echo(f"{what}: reproduced to the last bit")
+    for text, error in compare_seeds(experiments, folders):
+        if error is None:
+            typer.echo(text)
+        else:
+            print_error(f"{text}: {error}")

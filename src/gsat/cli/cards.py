@@ -1,4 +1,4 @@
-"""`gsat datasets --check`: data cards on the terminal, as JSON, and in files."""
+"""``gsat datasets --check``: data cards on the terminal, as JSON, and in files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gsat.errors import GSATError
 if TYPE_CHECKING:
     from gsat.datasets.cards import Card
 
-MANY = 6  # classes or labels: above that a range says more than a list
+MANY = 6  # classes or labels: above that a range is clearer than a list
 
 
 def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool) -> None:
-    """Check one data set, or ``all`` that are here; leaves with 1 if a check found an error."""
+    """Check one data set, or ``all`` available ones; exits with 1 if a check found an error."""
     from gsat.datasets.cards import known_sets
 
     if name != "all":
@@ -28,12 +28,12 @@ def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool
         _echo(cards[0], as_json)
     else:
         if settings:
-            raise GSATError("--set changes one data set; say which with --check NAME, not 'all'")
+            raise GSATError("--set changes one data set; name it with --check NAME, not 'all'")
         cards, failed = [], False
         for known, options in known_sets():
             try:
                 card = _card(known, [f"{key}={value}" for key, value in options.items()])
-            except GSATError as error:  # the others are still worth a look
+            except GSATError as error:  # the others can still be checked
                 print_error(str(error))
                 failed = True
                 continue
@@ -74,30 +74,31 @@ def _echo(card: Card, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gsat.datasets.registry import paper_match
+    from gsat.datasets.registry import is_path
 
     task = card["task"]
     typer.echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
     typer.echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
-    match = paper_match(card["name"], card["matches_paper"])
-    typer.echo((f"matches the paper: {match} · " if match else "") + f"hash {card['hash']}")
+    # Your own graphs are in no paper.
+    paper = "" if is_path(card["name"]) else f"matches the paper: {card['matches_paper']} · "
+    typer.echo(f"{paper}hash {card['hash']}")
     table = Table("", "here", *(["paper"] if card["published"] else []))
     for row in _rows(card):
         if row:
             table.add_row(*row[: len(table.columns)])
         else:
             table.add_section()
-    # What data says of itself is shown as it is: no markup, no colours, no emoji.
+    # Texts from the data are shown unchanged: no markup, no colours, no emoji.
     Console(markup=False, highlight=False, emoji=False).print(table)
-    if any(not said["verified"] for said in card["published"].values()):
-        typer.echo("? from a second hand, not verified")
+    if any(not figure["verified"] for figure in card["published"].values()):
+        typer.echo("? from a secondary source, not verified")
     for finding in card["findings"]:
         typer.echo(f"{finding['severity']}: {finding['message']}")
     typer.echo()
 
 
 def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:
-    """What is counted, ours, and the published figure; None between sections."""
+    """Make the rows: what is counted, our value, the published one; None between sections."""
     kind, level = card["task"]["kind"], card["task"]["level"]
     labels = "labels" if kind == "multilabel" else "classes"
     yield _row(card, "graphs", "graphs")
@@ -139,9 +140,10 @@ _SHARES = ("truth", "labelled", "undirected")
 def _row(card: Card, label: str, place: str) -> tuple[str, str, str]:
     from gsat.datasets.cards import value_at
 
-    said = card["published"].get(place)
-    mark = "" if said is None or said["verified"] else " ?"
-    return label, _shown(place, value_at(card, place)), _shown(place, said and said["value"]) + mark
+    published = card["published"].get(place)
+    mark = "" if published is None or published["verified"] else " ?"
+    value = None if published is None else published["value"]
+    return label, _shown(place, value_at(card, place)), _shown(place, value) + mark
 
 
 def _shown(place: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`gsat datasets`: what there is, whether it is here, and what is in it."""
+"""``gsat datasets``."""
 
 from __future__ import annotations
 
@@ -8,68 +8,107 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsat.cli.app import app
-from gsat.cli.training import Json
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.names import check_setting, find_dataset
+from gsat.cli.options import Json
 from gsat.errors import DataError, GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
 
 
-@app.command()
+@app.command(
+    rich_help_panel=HOUSEKEEPING,
+    epilog=examples(
+        "gsat datasets",
+        "gsat datasets mutag",
+        "gsat datasets --download mutag",
+        "gsat datasets --check ba2motifs --set graphs=60",
+    ),
+)
 def datasets(
+    name: Annotated[
+        str | None, typer.Argument(help="Show the files and options of one data set.")
+    ] = None,
     check: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Check a data set (or all that are here) and print its card."
+            metavar="NAME", help="Check a data set (or all available ones) and print its card."
         ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="With --check: an option of the data set."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            callback=lambda texts: [check_setting(text) for text in texts or []],
+            help="With --check: an option of the data set.",
+        ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(help="With --check: a folder to put the cards in.")
+        Path | None, typer.Option(help="With --check: a folder to write the cards to.")
     ] = None,
     download: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Get a data set's raw files now.")
+        str | None, typer.Option(metavar="NAME", help="Download a data set's raw files now.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """List the data sets and what is missing of them.
+    """List the data sets, and whether their files are here.
 
-    Says which file to get from where, and where to put it.
+    With a name: which files it needs, where to get them, and its options (for --set).
     """
-    if check is not None and download is not None:
-        raise GSATError("--check and --download are two things to ask for: give one at a time")
+    if (name, check, download).count(None) < 2:
+        raise GSATError("NAME, --check and --download are three questions: ask one at a time")
     if check is not None:
         from gsat.cli.cards import show_cards
 
         return show_cards(check, set_ or [], write, json_)
     if set_ or write is not None:
-        raise GSATError("--set and --write belong to a check; say of what: --check NAME")
-    from gsat.datasets.registry import dataset_names
-
+        raise GSATError("--set and --write belong to a check; name the data set: --check NAME")
     if download is not None:
         from gsat.cli.download import download_files
 
         return download_files(download, json_)
-    rows = [row for name in dataset_names() for row in _sources(name)]
+    from gsat.datasets.registry import dataset_names
+
+    if name is not None:
+        find_dataset(name)
+    names = dataset_names() if name is None else (name,)
+    rows = [row for each in names for row in _sources(each)]
     if json_:
         typer.echo(json.dumps(rows))
-        return
-    width = max(len(row["use"]) for row in rows)
-    for row in rows:
+    elif name is not None:
+        _print_details(name, rows)
+    else:
+        _print_list(rows)
+
+
+def _print_list(rows: list[dict[str, Any]]) -> None:
+    """Print one line per data set: the state of its default source."""
+    defaults = {row["name"]: row for row in reversed(rows)}
+    width = max(map(len, defaults))
+    for name, row in reversed(defaults.items()):
         state = "here" if row["here"] else "missing"
-        typer.echo(f"{row['use']:<{width}}  {state:<8} {row['summary']}")
-        if row["missing"]:
-            others = len(row["missing"]) - 1
-            more = f"; and {others} more, see --json" if others else ""
-            typer.echo(f"{'':<{width}}  {row['missing'][0]}{more}")
+        typer.echo(f"{name:<{width}}  {state:<8} {row['summary']}")
+    if not all(row["here"] for row in defaults.values()):
+        typer.echo("files of a missing data set, and options of any: gsat datasets NAME")
+
+
+def _print_details(name: str, rows: list[dict[str, Any]]) -> None:
+    """Print what a data set is, which files are missing, and its options."""
+    from gsat.datasets.registry import describe_options
+
+    typer.echo(f"{name}: {rows[0]['summary']}")
+    for row in rows:
+        typer.echo(f"{'here' if row['here'] else 'missing':<8} gsat train {row['use']}")
+        for need in row["missing"]:
+            typer.echo(f"         {need}")
+    for option in describe_options(name):
+        typer.echo(f"--set {option.name}={option.default}  {option.description}")
 
 
 def _sources(name: str) -> list[dict[str, Any]]:
-    """One row per source of a data set: the default first, others with the setting to choose."""
+    """Describe the sources of a data set: the default first, others with the setting to choose."""
     from gsat.datasets.registry import describe_options, find_source
 
     try:
@@ -95,6 +134,7 @@ def _sources(name: str) -> list[dict[str, Any]]:
 
 
 def _need(file: RawFile) -> str:
+    """Say how to get a file."""
     from gsat.io.folders import offline
 
     if file.downloads() is None or offline():

@@ -1,4 +1,4 @@
-"""`gsat datasets --download`: get the raw files of a data set before they are needed."""
+"""``gsat datasets --download``: get the raw files of a data set before they are needed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gsat.io.folders import offline
 
 
 def download_files(name: str, as_json: bool) -> None:
-    """Get, check and list the files of every source of a data set.
+    """Download, check and list the files of every source of a data set.
 
-    Other sources do without what can't be downloaded; it is an error when no source is complete.
+    A source that can't be downloaded does not stop the others; it is an error when no source is
+    complete.
     """
     source = find_source(name)
     sources = {value: files for value, files in source.sources(name).items() if files}

@@ -1,14 +1,21 @@
-"""Pictures and files of explanations; curves. Matplotlib is imported when something is drawn."""
+"""Pictures and files of explanations, and curves.
+
+``gsat.draw`` is this package, whether or not it was imported by name: :func:`gsat.draw.draw` draws
+one explanation or several. ``gsat.draw_explanation`` and ``gsat.draw_grid`` are public names as
+well, and an explanation draws itself: ``explanation.draw()``, ``explanation.save("x.svg")``.
+Matplotlib is imported when something is drawn.
+"""
 
 from gsat.draw.curves import Line, Panel, draw_curves
-from gsat.draw.examples import Row, draw_examples
+from gsat.draw.examples import ExampleRow, draw_examples
 from gsat.draw.export import write_explanation, write_scores_npz
-from gsat.draw.graph import draw_explanation, draw_grid
+from gsat.draw.graph import draw, draw_explanation, draw_grid
 
 __all__ = [
+    "ExampleRow",
     "Line",
     "Panel",
-    "Row",
+    "draw",
     "draw_curves",
     "draw_examples",
     "draw_explanation",

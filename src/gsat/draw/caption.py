@@ -1,4 +1,4 @@
-"""The words over a picture: what the model said, what is true."""
+"""The title of a picture: the prediction and, where known, the true label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ _LISTED = 3  # labels named in a title
 
 
 def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -> str:
-    """``predicted house (0.99), true house``; empty when the model's answer is not known."""
+    """Describe the model's prediction in one line.
+
+    Args:
+        explanation: The explained graph.
+        class_names: Names of the classes (or labels).
+            (default: the explanation's own ``class_names``, if any)
+
+    Returns:
+        Such as ``predicted house (0.99), true house``; empty when there is no prediction.
+    """
+    class_names = explanation.get("class_names") if class_names is None else class_names
     if explanation.get("prediction") is None or explanation.get("probabilities") is None:
         return ""
     if explanation.get("node") is None:
@@ -22,6 +32,7 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
 
 
 def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
+    """Describe a prediction of classes or labels, or pass a regression on."""
     if explanation.prediction.is_floating_point():
         return _number(explanation)
     predicted = [int(value) for value in explanation.prediction.reshape(-1).tolist()]
@@ -31,19 +42,19 @@ def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
     truth = explanation.get("y")
     true = [] if truth is None else [float(value) for value in truth.reshape(-1).tolist()]
     if labels:
-        said = [f"{name(i)} ({sure[i]:.2f})" for i, on in enumerate(predicted) if on]
-        is_so = [name(i) for i, value in enumerate(true) if value == 1]
+        positive = [f"{name(i)} ({sure[i]:.2f})" for i, on in enumerate(predicted) if on]
+        true_names = [name(i) for i, value in enumerate(true) if value == 1]
         known = any(not math.isnan(value) for value in true)
-        said_text, true_text = _some(said), _some(is_so) if known else ""
+        predicted_text, true_text = _some(positive), _some(true_names) if known else ""
     else:
-        said_text = f"{name(predicted[0])} ({sure[predicted[0]]:.2f})"
+        predicted_text = f"{name(predicted[0])} ({sure[predicted[0]]:.2f})"
         known = len(true) == 1 and not math.isnan(true[0])
         true_text = name(int(true[0])) if known else ""
-    return f"predicted {said_text}" + (f", true {true_text}" if true_text else "")
+    return f"predicted {predicted_text}" + (f", true {true_text}" if true_text else "")
 
 
 def _number(explanation: Explanation) -> str:
-    """The answer of a regression."""
+    """Describe the prediction of a regression."""
     truth = explanation.get("y")
     true = math.nan if truth is None else float(truth.reshape(-1)[0])
     known = "" if math.isnan(true) else f", true {true:.4g}"
@@ -51,10 +62,12 @@ def _number(explanation: Explanation) -> str:
 
 
 def _namer(kind: str, names: Sequence[str] | None) -> Callable[[int], str]:
+    """Return what names class ``i``, or label ``i``."""
     return lambda i: names[i] if names is not None and 0 <= i < len(names) else f"{kind} {i}"
 
 
 def _some(names: list[str]) -> str:
+    """List the first names and count the others."""
     if not names:
         return "none"
     rest = len(names) - _LISTED

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Scale = Literal["linear", "log"]
 
-# Okabe and Ito's colours, told apart by people who see few of them; styles help in print.
+# Okabe and Ito's colours, which colour-blind people can distinguish; line styles help in print.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+LINE_STYLES: Final = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 MARKS: Final = "osD^vPX"
 FEW: Final = 20  # points up to this many are marked
 
@@ -33,9 +33,13 @@ _LEGEND = 0.36
 
 @dataclass(frozen=True)
 class Line:
-    """One method: its name, and at each of n places ``x`` a mean and the half-width of a band.
+    """One curve with a band around it.
 
-    A mean that is None or NaN leaves a gap; without ``band`` there is no band.
+    Attributes:
+        name: Its name in the legend.
+        x: Where it is known, n places.
+        mean: Its value at each place; None or NaN leaves a gap.
+        band: The half-width of the band at each place; empty for no band.
     """
 
     name: str
@@ -46,7 +50,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes and its lines; ``y_range`` is what the y axis shows, if not all."""
+    """One pair of axes and its lines.
+
+    Attributes:
+        title: Text above the axes.
+        x_label: Text under the x axis.
+        y_label: Text beside the y axis.
+        lines: The curves.
+        x_scale: ``"linear"`` or ``"log"``. (default: ``"linear"``)
+        y_scale: ``"linear"`` or ``"log"``. (default: ``"linear"``)
+        y_range: What the y axis shows. (default: everything)
+    """
 
     title: str
     x_label: str
@@ -60,9 +74,20 @@ class Panel:
 def draw_curves(
     panels: Sequence[Panel], path: str | Path | None = None, *, columns: int = 4
 ) -> Figure:
-    """Draw panels row by row, with one legend; written when ``path`` is given (.svg, .png, .pdf).
+    """Draw panels row by row, with one legend.
 
-    Lines of one name have one colour in all panels.
+    Lines of the same name have the same colour in all panels.
+
+    Args:
+        panels: What to draw.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        columns: How many panels stand side by side. (default: ``4``)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If there is no panel, or a line has values of different lengths.
     """
     if path is not None:
         check_suffix(path)
@@ -73,7 +98,7 @@ def draw_curves(
     for panel in panels:
         _check(panel)
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
-    looks = {name: _look(number) for number, name in enumerate(names)}
+    line_styles = {name: _line_style(number) for number, name in enumerate(names)}
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     beside = min(len(names), 2 * columns)  # names side by side in the legend
@@ -86,10 +111,10 @@ def draw_curves(
         axes = figure.add_axes(
             (left / width, low / height, (_WIDE - 0.84) / width, (_HIGH - 0.76) / height)
         )
-        _draw(axes, panel, looks)
+        _draw(axes, panel, line_styles)
     if names:
         marked = all(_marked(line) for p in panels for line in p.lines)
-        _legend(figure, looks, marked, beside)
+        _legend(figure, line_styles, marked, beside)
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
@@ -100,20 +125,20 @@ def _check(panel: Panel) -> None:
         sizes = {len(line.x), len(line.mean), len(line.band) or len(line.mean)}
         if len(sizes) > 1:
             raise GSATError(
-                f"line '{line.name}' of '{panel.title}' has {len(line.x)} places, "
+                f"line '{line.name}' of '{panel.title}' has {len(line.x)} values of x, "
                 f"{len(line.mean)} means and {len(line.band)} bands; give as many of each"
             )
         if panel.x_scale == "log" and any(not x > 0 for x in line.x):
             raise GSATError(
-                f"line '{line.name}' of '{panel.title}' has places at or below 0, which a log axis "
-                "can't show; leave them out or choose a linear one"
+                f"line '{line.name}' of '{panel.title}' has values of x at or below 0, which a log "
+                "axis can't show; leave them out or choose a linear axis"
             )
 
 
-def _look(number: int) -> dict[str, Any]:
+def _line_style(number: int) -> dict[str, Any]:
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[number % len(STYLES)],
+        "linestyle": LINE_STYLES[number % len(LINE_STYLES)],
         "marker": MARKS[number % len(MARKS)],
     }
 
@@ -122,12 +147,15 @@ def _marked(line: Line) -> bool:
     return len(line.x) <= FEW
 
 
-def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
+def _draw(axes: Axes, panel: Panel, line_styles: dict[str, dict[str, Any]]) -> None:
+    """Draw one panel."""
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     lowest = _lowest(panel)
     for line in panel.lines:
-        look = looks[line.name] if _marked(line) else {**looks[line.name], "marker": ""}
+        style = (
+            line_styles[line.name] if _marked(line) else {**line_styles[line.name], "marker": ""}
+        )
         x, mean = np.asarray(line.x, dtype=float), _numbers(line.mean)
         if line.band:
             band = _numbers(line.band)
@@ -135,12 +163,12 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
                 x,
                 np.maximum(mean - band, lowest),
                 mean + band,
-                color=look["color"],
+                color=style["color"],
                 alpha=0.18,
                 linewidth=0,
             )
             filled.set_gid(f"band {line.name}")
-        (drawn,) = axes.plot(x, mean, linewidth=1.5, markersize=3.8, label=line.name, **look)
+        (drawn,) = axes.plot(x, mean, linewidth=1.5, markersize=3.8, label=line.name, **style)
         drawn.set_gid(f"line {line.name}")
     if panel.y_range is not None:
         axes.set_ylim(*panel.y_range)
@@ -152,7 +180,7 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         _label_narrow_log(axis)
     if not any(line.x for line in panel.lines):
-        # Figures on the axes would be those of no line.
+        # Numbers on the axes would belong to no line.
         axes.set(xticks=[], yticks=[])
         axes.text(
             0.5, 0.5, "nothing recorded yet", transform=axes.transAxes, ha="center", va="center",
@@ -166,7 +194,7 @@ def _draw(axes: Axes, panel: Panel, looks: dict[str, dict[str, Any]]) -> None:
 
 
 def _label_narrow_log(axis: Axis) -> None:
-    """Put figures between the powers of ten where a log axis shows hardly any of them."""
+    """Label values between the powers of ten where a log axis shows hardly any of these."""
     from matplotlib.ticker import LogLocator
 
     low, high = axis.get_view_interval()
@@ -176,7 +204,7 @@ def _label_narrow_log(axis: Axis) -> None:
 
 
 def _lowest(panel: Panel) -> float:
-    """Where bands end below: a log axis has no 0, and a band that reaches it would fill all."""
+    """Return where bands end below: a log axis has no 0, and a band down to it would fill all."""
     if panel.y_scale == "linear":
         return -np.inf
     means = np.concatenate([_numbers(line.mean) for line in panel.lines] or [np.empty(0)])
@@ -187,14 +215,16 @@ def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _legend(figure: Figure, looks: dict[str, dict[str, Any]], marked: bool, beside: int) -> None:
+def _legend(
+    figure: Figure, line_styles: dict[str, dict[str, Any]], marked: bool, beside: int
+) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], label=name, linewidth=1.8, markersize=4, **look)
+        Line2D([], [], label=name, linewidth=1.8, markersize=4, **style)
         if marked
-        else Line2D([], [], label=name, linewidth=1.8, **{**look, "marker": ""})
-        for name, look in looks.items()
+        else Line2D([], [], label=name, linewidth=1.8, **{**style, "marker": ""})
+        for name, style in line_styles.items()
     ]
     figure.legend(
         handles=handles,

@@ -31,12 +31,13 @@ _SENTENCE_FONT: Final = 9.0
 
 
 @dataclass(frozen=True)
-class Row:
+class ExampleRow:
     """Explanations of the same graphs by one method.
 
     Attributes:
-        label: stands at the left. explanations: one per column.
-        captions: a short text under each, or none at all.
+        label: Text at the left of the row.
+        explanations: One per column.
+        captions: A short text under each, or none at all.
     """
 
     label: str
@@ -45,7 +46,7 @@ class Row:
 
 
 def draw_examples(
-    rows: Sequence[Row],
+    rows: Sequence[ExampleRow],
     path: str | Path | None = None,
     *,
     titles: Sequence[str] | None = None,
@@ -53,14 +54,23 @@ def draw_examples(
     columns: int | None = None,
     sharpen: float = SHARPEN,
 ) -> Figure:
-    """Draw a page of examples; written when ``path`` is given (.svg, .png or .pdf).
+    """Draw a page of examples.
 
     A graph has the same layout in all rows. Scores are stretched to [0, 1] within each graph.
 
     Args:
-        titles: one per graph, over the first row. columns: so many graphs side by side, the next
-            ones below them; None for all. node_types, sharpen: as in
-            :func:`gsat.draw.draw_explanation`.
+        rows: One row per method; all rows hold the same graphs in the same order.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        titles: One title per graph, above the first row. (default: ``None``)
+        node_types: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
+        columns: How many graphs stand side by side; the others follow below. (default: all)
+        sharpen: As in :func:`gsat.draw.draw_explanation`. (default: ``2.0``)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If there is nothing to draw, or rows hold different graphs.
     """
     check_drawing(path, sharpen)
     _check(rows, titles, columns)
@@ -78,9 +88,9 @@ def draw_examples(
     height = sum(top + sum(h) + sum(under) for h in high) + _LEGEND
     figure = new_figure(width, height)
 
-    def say(x: float, y: float, text: str, size: float, **look: Any) -> None:
-        look = {"ha": "center", "color": INK, "parse_math": False, **look}
-        figure.text(x / width, y / height, text, fontsize=size, **look)
+    def write_text(x: float, y: float, text: str, size: float, **style: Any) -> None:
+        style = {"ha": "center", "color": INK, "parse_math": False, **style}
+        figure.text(x / width, y / height, text, fontsize=size, **style)
 
     floor = height
     for block, heights in zip(blocks, high, strict=True):
@@ -88,10 +98,10 @@ def draw_examples(
         lefts = [_LABEL + sum(wide[:c]) for c in range(len(block))]
         for left, room, graph in zip(lefts, wide, block, strict=False):
             if titles is not None:
-                say(left + room / 2, floor + 0.08, titles[graph], 9)
+                write_text(left + room / 2, floor + 0.08, titles[graph], 9)
         for row, drawn, tall, below in zip(rows, cells, heights, under, strict=True):
             floor -= tall
-            say(0.2, floor + tall / 2, row.label, 9.5, va="center", rotation=90)
+            write_text(0.2, floor + tall / 2, row.label, 9.5, va="center", rotation=90)
             for left, room, graph in zip(lefts, wide, block, strict=False):
                 box = (left / width, floor / height, room / width, tall / height)
                 cell = drawn[graph]
@@ -100,18 +110,20 @@ def draw_examples(
                 else:
                     paint(figure, box, (room, tall), cell, [], sharpen)
                 if row.captions:
-                    say(left + room / 2, floor - 0.12, row.captions[graph], 8)
+                    write_text(left + room / 2, floor - 0.12, row.captions[graph], 8)
             floor -= below
     flat = [cell for row in cells for cell in row]
-    told = "important word" if any(isinstance(cell, Sentence) for cell in flat) else ""
-    legend(figure, [c.scene if isinstance(c, Sentence) else c for c in flat], None, told)
+    words = "important word" if any(isinstance(cell, Sentence) for cell in flat) else ""
+    legend(figure, [c.scene if isinstance(c, Sentence) else c for c in flat], None, words)
     if path is not None:
         write(path, render(figure, check_suffix(path)))
     return figure
 
 
-def _cells(rows: Sequence[Row], node_types: Sequence[str] | None) -> list[list[Scene | Sentence]]:
-    """What is drawn, row by row; places are found once for each graph."""
+def _cells(
+    rows: Sequence[ExampleRow], node_types: Sequence[str] | None
+) -> list[list[Scene | Sentence]]:
+    """Prepare what is drawn, row by row; the layout is found once for each graph."""
     out: list[list[Scene | Sentence]] = []
     for row in rows:
         cells: list[Scene | Sentence] = []
@@ -123,14 +135,14 @@ def _cells(rows: Sequence[Row], node_types: Sequence[str] | None) -> list[list[S
             known = out[0][graph] if out else None
             at = known.at if isinstance(known, Scene) else None
             picture = scene(explanation, None, node_types, at=at)
-            # Numbers of nodes say nothing on such a page.
+            # Node numbers are no help on such a page.
             named = picture.labels if node_types is not None else [""] * len(picture.at)
             cells.append(replace(picture, labels=named))
         out.append(cells)
     return out
 
 
-def _check(rows: Sequence[Row], titles: Sequence[str] | None, columns: int | None) -> None:
+def _check(rows: Sequence[ExampleRow], titles: Sequence[str] | None, columns: int | None) -> None:
     if not rows or not rows[0].explanations:
         raise GSATError("there is no example to draw: give at least one row with one graph")
     if columns is not None and columns < 1:

@@ -1,57 +1,53 @@
-"""Explanations as files: a picture, JSON, a page, or the scores of a whole split."""
+"""Explanations as files: a picture, JSON, CSV, a web page, or the scores of a whole split."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsat.draw.caption import answer
-from gsat.draw.files import PICTURES, check_suffix, render, write
+from gsat.draw.files import PICTURES, check_suffix, write
 from gsat.draw.graph import draw_explanation
-from gsat.draw.scene import scene
+from gsat.draw.page import html_page
 from gsat.errors import GSATError
-from gsat.graphs.texts import explanation_words
+from gsat.graphs.build import ranges
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
     from gsat.graphs import GraphStore
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1b2530; background: #fff;
-       max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.25rem; margin: 0; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #55606c; padding-bottom: .4rem; }
-th, td { text-align: right; padding: .15rem .9rem .15rem 0; border-bottom: 1px solid #e4e8ec; }
-th.e, td.e { text-align: left; } tr.chosen td { font-weight: 600; color: #0067a5; }
-meter { width: 8rem; }
-"""
+FORMATS: Final = (*PICTURES, ".json", ".html", ".csv")
 
 
-def write_explanation(explanation: Explanation, path: str | Path, **drawing: Any) -> Path:
-    """Write one explanation in the form the suffix names; returns the path.
+def write_explanation(explanation: Explanation, path: str | Path, **options: Any) -> Path:
+    """Write one explanation in the format that the suffix names.
 
     Args:
-        path: ``.svg``, ``.png``, ``.pdf`` for a picture, ``.json`` for
-            :meth:`Explanation.as_dict`, ``.html`` for a page with the picture and the ranked edges.
-        drawing: the options of :func:`gsat.draw.draw_explanation`. In JSON, ``top`` marks the
-            edges as ``chosen`` and ``class_names`` and ``title`` stand beside the rest.
+        explanation: The explained graph.
+        path: ``.svg``, ``.png`` or ``.pdf`` for a picture; ``.json`` for
+            :meth:`Explanation.as_dict`; ``.csv`` for a line per edge; ``.html`` for a page with the
+            picture and the ranked edges.
+        options: The options of :func:`gsat.draw.draw_explanation`. In JSON and CSV, ``top`` marks
+            the edges as ``chosen``; in JSON, ``class_names`` and ``title`` stand beside the rest.
+
+    Returns:
+        The path.
+
+    Raises:
+        GSATError: If the suffix is unknown or the file can't be written.
     """
-    suffix = check_suffix(path, (*PICTURES, ".json", ".html"))
-    if suffix == ".json":
-        return write(path, _json(explanation, **drawing).encode())
-    if suffix == ".html":
-        return write(path, _html(explanation, **drawing).encode())
-    draw_explanation(explanation, path, **drawing)
-    return Path(path)
+    suffix = check_suffix(path, FORMATS)
+    if suffix in PICTURES:
+        draw_explanation(explanation, path, **options)
+        return Path(path)
+    make = {".json": _json, ".csv": _csv, ".html": html_page}[suffix]
+    return write(path, make(explanation, **options).encode())
 
 
 def write_scores_npz(
@@ -66,21 +62,26 @@ def write_scores_npz(
     """Write the scores of all edges of a split; ``numpy.load`` reads it, nothing is pickled.
 
     The file holds ``node_ptr`` and ``edge_ptr`` [G + 1], ``edge_index`` [2, E] numbered within each
-    graph, ``scores`` [E] and, where there are any, ``truth`` [E], all in the caller's edge order,
-    ``graph`` [G] and ``logits`` [G, C]; at node level ``logits`` [M, C] and ``node`` [2, M], the
-    graph (counted in the file) and the number of each node asked for. ``GraphStore.from_arrays``
-    takes them as they are.
+    graph, ``scores`` [E] and, where there are any, ``truth`` [E], all in the edge order of the
+    original graphs, ``graph`` [G] and ``logits`` [G, C]; at node level ``logits`` [M, C] and
+    ``node`` [2, M], the graph (counted in the file) and the number of each node of the split.
+    ``GraphStore.from_arrays`` accepts these arrays.
 
     Args:
-        path: must end in ``.npz``.
-        graphs: the split. scores: [E], graph after graph, in the caller's edge order.
-        logits: [G, C], the model's answers, or [M, C], when they are for the split's nodes.
-        graph: [G], numbers to know the graphs by; by default their rows in the data set.
-        level: what the logits answer for.
+        path: A path that ends in ``.npz``.
+        graphs: The split.
+        scores: Edge scores, ``[E]``, graph after graph, in the edge order of the original graphs.
+        logits: The model's outputs, ``[G, C]``, or ``[M, C]`` at node level. (default: ``None``)
+        graph: Numbers to know the graphs by, ``[G]``. (default: their rows in the data set)
+        level: Whether logits belong to graphs or to nodes. (default: ``"graph"``)
+
+    Returns:
+        The path.
+
+    Raises:
+        GSATError: If an array does not fit the graphs or the file can't be written.
     """
     check_suffix(path, (".npz",))
-    from gsat.graphs.build import ranges
-
     edges = ranges(graphs.arrays["edge_ptr"][graphs.index], graphs.edge_counts)
 
     def column(name: str) -> np.ndarray[Any, Any]:
@@ -90,13 +91,13 @@ def write_scores_npz(
         "node_ptr": np.concatenate([[0], np.cumsum(graphs.node_counts)]),
         "edge_ptr": np.concatenate([[0], np.cumsum(graphs.edge_counts)]),
         "edge_index": np.stack([column("src"), column("dst")]).astype(np.int64),
-        "scores": _long(scores, "scores", len(edges), "edges"),
-        "graph": _long(graphs.index if graph is None else graph, "graph", len(graphs), "graphs"),
+        "scores": _checked(scores, "scores", len(edges), "edges"),
+        "graph": _checked(graphs.index if graph is None else graph, "graph", len(graphs), "graphs"),
     }
     if graphs.has("edge_truth"):
         arrays["truth"] = column("edge_truth")
     if logits is not None:
-        arrays["logits"] = _long(logits, "logits", graphs.count(level), f"{level}s")
+        arrays["logits"] = _checked(logits, "logits", graphs.count(level), f"{level}s")
     if level == "node":
         arrays["node"] = np.stack(graphs.target_places())
     out = io.BytesIO()
@@ -104,13 +105,23 @@ def write_scores_npz(
     return write(path, out.getvalue())
 
 
-def _long(values: ArrayLike, name: str, count: int, what: str) -> np.ndarray[Any, Any]:
+def _checked(values: ArrayLike, name: str, count: int, what: str) -> np.ndarray[Any, Any]:
+    """Return the values as an array of ``count`` rows."""
     array = np.asarray(values)
     if array.dtype == object:
         raise GSATError(f"{name} must be numbers, not objects")
     if array.ndim == 0 or len(array) != count:
         raise GSATError(f"{name} has shape {list(array.shape)} where there are {count} {what}")
     return array
+
+
+def _edges(explanation: Explanation, top: int | str | None) -> list[dict[str, Any]]:
+    """List the edges in the order of the graph, marked as ``chosen`` where there is a budget."""
+    edges: list[dict[str, Any]] = explanation.as_dict()["edges"]
+    if top is not None:
+        for edge, chosen in zip(edges, explanation.in_top(top).tolist(), strict=True):
+            edge["chosen"] = chosen
+    return edges
 
 
 def _json(
@@ -122,75 +133,34 @@ def _json(
     node_types: Sequence[str] | None = None,  # these two are for pictures
     sharpen: float | None = None,
 ) -> str:
-    out = explanation.as_dict()
-    if top is not None:
-        chosen = explanation.in_top(top).tolist()
-        for edge, is_chosen in zip(out["edges"], chosen, strict=True):
-            edge["chosen"] = is_chosen
+    values = explanation.as_dict()
+    values["edges"] = _edges(explanation, top)
     if title is not None:
-        out["title"] = title
+        values["title"] = title
+    class_names = explanation.get("class_names") if class_names is None else class_names
     if class_names is not None:
-        out["class_names"] = list(class_names)
-    return json.dumps(out, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        values["class_names"] = list(class_names)
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _html(explanation: Explanation, **drawing: Any) -> str:
-    title = drawing.pop("title", None)
-    said = answer(explanation, drawing.get("class_names"))
-    svg = render(draw_explanation(explanation, **drawing), ".svg").decode()
-    svg = svg[svg.index("<svg") :]  # without the prolog, which has no place inside a page
-    heading = escape(title or said or "Explained graph")
-    answered = f"<p>{escape(said)}</p>\n" if title and said else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{heading}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{heading}</h1>
-{answered}<p>{escape(explanation.message)}</p>
-<figure role="img" aria-label="{escape(said or "explained graph")}">
-{svg}</figure>
-{_table(explanation, drawing.get("top"), drawing.get("node_types"))}
-</body>
-</html>
-"""
-
-
-def _table(
-    explanation: Explanation, top: int | str | None, node_types: Sequence[str] | None
+def _csv(
+    explanation: Explanation,
+    *,
+    top: int | str | None = None,
+    title: str | None = None,  # these four are for pictures and JSON
+    class_names: Sequence[str] | None = None,
+    node_types: Sequence[str] | None = None,
+    sharpen: float | None = None,
 ) -> str:
-    """The edges from the highest score down, both directions of an undirected one in one row."""
-    picture = scene(explanation, top, node_types)
-    scores = explanation.units()[1].tolist()
-    numbers = explanation.get("node_id")
-    number = (lambda i: i) if numbers is None else numbers.tolist().__getitem__
-    words = explanation_words(explanation)
-    truth = explanation.get("edge_truth") is not None
-    joint = "→" if picture.directed else "–"
-    rows = []
-    for rank, line in enumerate(sorted(range(len(scores)), key=lambda i: -scores[i]), start=1):
-        u, v = picture.ends[line].tolist()
-        if words is not None:
-            edge = f"{number(u)} {words[u]} {joint} {number(v)} {words[v]}"
-        elif node_types is not None:
-            edge = f"{picture.labels[u]}{number(u)} {joint} {picture.labels[v]}{number(v)}"
-        else:
-            edge = f"{number(u)} {joint} {number(v)}"
-        mark = ' class="chosen"' if picture.chosen is not None and picture.chosen[line] else ""
-        true = f"<td>{'yes' if picture.true[line] else ''}</td>" if truth else ""
-        rows.append(
-            f'<tr{mark}><td>{rank}</td><td class="e">{escape(edge)}</td>'
-            f"<td>{scores[line]:.4f}</td>"
-            f'<td class="e"><meter value="{scores[line]:.4f}"></meter></td>{true}</tr>'
-        )
-    body = "\n".join(rows)
-    head = "<th>rank</th><th class=e>edge</th><th>score</th><th></th>"
-    head += "<th>ground truth</th>" if truth else ""
-    return (
-        f"<table>\n<caption>{len(rows)} edges by score</caption>\n"
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-    )
+    edges = _edges(explanation, top)
+    node_id = explanation.get("node_id")
+    if node_id is not None:  # numbers of the graph that was explained, as in every other format
+        for edge in edges:
+            edge |= {end: int(node_id[edge[end]]) for end in ("source", "target")}
+    columns = ["source", "target", "score"]
+    columns += [name for name in ("truth", "chosen") if edges and name in edges[0]]
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows({**edge, "score": f"{edge['score']:.6g}"} for edge in edges)
+    return text.getvalue()

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, and turning a figure into the bytes of one."""
+"""Figures as bytes, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,18 @@ _settings = threading.Lock()
 
 
 def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
-    """The suffix of ``path`` in lower case, or an error that lists the known ones."""
+    """Check what kind of file a path names.
+
+    Args:
+        path: The file to write.
+        known: Suffixes that can be written. (default: those of pictures)
+
+    Returns:
+        The suffix in lower case.
+
+    Raises:
+        GSATError: If the suffix is not one of them.
+    """
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         had = f"'{suffix}'" if suffix else "nothing"
@@ -29,7 +40,7 @@ def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A white page of so many inches, known to nothing global."""
+    """Make a white figure of this size in inches, unknown to ``pyplot``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -39,7 +50,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def render(figure: Figure, suffix: str) -> bytes:
-    """The figure as a file; the same figure always gives the same bytes."""
+    """Render a figure in the format of a suffix; the same figure always gives the same bytes."""
     import matplotlib
 
     # No dates, and ids in SVG files from a fixed salt instead of a random one.
@@ -60,7 +71,7 @@ def render(figure: Figure, suffix: str) -> bytes:
 
 
 def write(path: str | Path, content: bytes) -> Path:
-    """Write ``content`` beside ``path`` and rename it there; missing folders are made."""
+    """Write a file in one step: beside ``path`` first, then renamed; missing folders are made."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Explained graphs as pictures.
 
-Darker and wider lines are the edges the model used; the ground truth, where it is known, is pink.
-Only ``matplotlib.figure.Figure`` is used, never ``pyplot``: nothing global, so threads may draw.
+Darker and wider lines are the edges the model used; the ground truth, where known, is pink. Only
+``matplotlib.figure.Figure`` is used, never ``pyplot``: nothing is global, so threads may draw.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -31,6 +31,34 @@ _LEGEND: Final = 0.34
 _NARROWEST, _WIDEST = 3.8, 7.0
 
 
+def draw(
+    explanations: Explanation | Sequence[Explanation],
+    path: str | Path | None = None,
+    **options: Any,
+) -> Figure:
+    """Draw one explanation, or several in one picture.
+
+    Args:
+        explanations: One explanation or a sequence of them.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        options: The options of :func:`draw_explanation` or, for a sequence, of :func:`draw_grid`.
+
+    Returns:
+        The matplotlib figure.
+
+    Example:
+        >>> import gsat, torch
+        >>> explanation = gsat.Explanation(
+        ...     edge_index=torch.tensor([[0, 1], [1, 2]]), edge_mask=torch.tensor([0.9, 0.1]),
+        ...     num_nodes=3, undirected=False,
+        ... )
+        >>> figure = gsat.draw.draw(explanation, top=1)
+    """
+    if isinstance(explanations, Sequence):
+        return draw_grid(explanations, path, **options)
+    return draw_explanation(explanations, path, **options)
+
+
 def draw_explanation(
     explanation: Explanation,
     path: str | Path | None = None,
@@ -41,21 +69,32 @@ def draw_explanation(
     class_names: Sequence[str] | None = None,
     sharpen: float = SHARPEN,
 ) -> Figure:
-    """Draw one explained graph; write it when ``path`` is given (.svg, .png or .pdf).
+    """Draw one explained graph.
 
-    Opacity and width of an edge follow its score, stretched to the graph's own range and raised to
-    the power ``sharpen``. Both directions of an undirected edge are one line; directed edges have
-    heads. Nodes and edges of the ground truth are pink. A sentence is drawn as its words in rows,
-    parts of an image (``shade``) where they are (``pos``). When no edge stands out
-    (``explanation.found`` is False) all lines look alike and the title says so.
+    The opacity and width of an edge follow its score, stretched to the graph's own range and raised
+    to the power ``sharpen``. Both directions of an undirected edge are one line; directed edges
+    have arrowheads. Nodes and edges of the ground truth are pink. A sentence is drawn as its words
+    in rows, superpixels (``shade``) at their positions (``pos``). When no edge stands out
+    (``explanation.found`` is False) all lines are alike and the title says so.
 
     Args:
-        title: a line above the model's answer.
-        top: emphasise this many edges, or this share of them (``"20%"``); the rest turns faint.
-        node_types: names by which nodes are labelled, in the order of the columns of a one-hot
+        explanation: The explained graph.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        title: A line above the prediction. (default: ``None``)
+        top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
+            (default: ``None``)
+        node_types: Names by which nodes are labelled, in the order of the columns of a one-hot
             ``x``. Without them nodes of small graphs show their number.
-        class_names: names of the classes (or labels) for the title.
-        sharpen: above 1 raises the contrast between high and low scores.
+            (default: the explanation's own ``node_types``, if any)
+        class_names: Names of the classes (or labels) for the title.
+            (default: the explanation's own ``class_names``, if any)
+        sharpen: Above 1 raises the contrast between high and low scores. (default: ``2.0``)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If ``sharpen`` or ``top`` is out of range or the file can't be written.
     """
     check_drawing(path, sharpen)
     text = sentence(explanation, top, _WIDEST)
@@ -115,7 +154,20 @@ def draw_grid(
     """Draw several explained graphs row by row in one picture with one legend.
 
     Args:
-        titles: one line per graph. The rest as in :func:`draw_explanation`.
+        explanations: The explained graphs.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        columns: How many graphs stand side by side. (default: ``4``)
+        titles: One line per graph. (default: ``None``)
+        top: As in :func:`draw_explanation`. (default: ``None``)
+        node_types: As in :func:`draw_explanation`. (default: ``None``)
+        class_names: As in :func:`draw_explanation`. (default: ``None``)
+        sharpen: As in :func:`draw_explanation`. (default: ``2.0``)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If there is nothing to draw, or an option is out of range.
     """
     check_drawing(path, sharpen)
     if not explanations:
@@ -156,7 +208,7 @@ def draw_grid(
 
 
 def check_drawing(path: str | Path | None, sharpen: float) -> None:
-    """Refuse what can't be written or drawn before any work is done."""
+    """Raise a :class:`GSATError` for an unknown suffix or a wrong ``sharpen`` before drawing."""
     if path is not None:
         check_suffix(path)
     if not sharpen > 0:
@@ -170,10 +222,11 @@ def _title(
     width: int,
     short: bool = False,
 ) -> list[str]:
+    """Compose the lines of a title, each at most ``width`` characters."""
     out = [title] if title else []
-    said = answer(explanation, names)
-    # Too long for a line, it breaks between what was said and what is true.
-    out += [said] if len(said) <= width else said.replace(", true ", ",\ntrue ").split("\n")
+    text = answer(explanation, names)
+    # Too long for a line, it breaks between the prediction and the truth.
+    out += [text] if len(text) <= width else text.replace(", true ", ",\ntrue ").split("\n")
     if not explanation.found:
         what, _, why = explanation.message.partition(": ")
         whole = f"{what}: {why}"

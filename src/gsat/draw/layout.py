@@ -1,4 +1,4 @@
-"""Where the nodes of a picture go: the same graph always gets the same places.
+"""Positions of the nodes of a picture: the same graph always gets the same layout.
 
 A component is laid out by stress majorisation (Gansner, Koren, North 2004). It minimises the energy
 of Kamada and Kawai, so it gives their pictures, but it takes 0.5 s for 400 nodes where the L-BFGS
@@ -23,14 +23,14 @@ GAP = 1.0  # between components
 
 
 def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
-    """Places of the nodes.
+    """Lay out the nodes of a graph.
 
     Args:
-        num_nodes: N.
-        edges: [E, 2] node numbers; direction, duplicates and self-loops make no difference.
+        num_nodes: How many nodes there are, N.
+        edges: Node numbers, ``[E, 2]``; direction, duplicates and self-loops make no difference.
 
     Returns:
-        [N, 2], the lower left corner of the picture at 0, typical edges of length 1.
+        Positions ``[N, 2]``; the lower left corner is at 0, and a typical edge is 1 long.
     """
     import networkx as nx
 
@@ -48,10 +48,13 @@ def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
 
 
 def to_scale(at: Floats) -> Floats | None:
-    """Places of the nodes' own in the units of :func:`layout`: neighbours are 1 apart.
+    """Scale given positions to the units of :func:`layout`: nearest nodes are 1 apart.
 
     Args:
-        at: [N, 2], finite. None comes back where nearly all nodes are in one place.
+        at: Finite positions, ``[N, 2]``.
+
+    Returns:
+        Positions ``[N, 2]``, or None where nearly all nodes are at one point.
     """
     if len(at) < 2:
         return None
@@ -62,7 +65,7 @@ def to_scale(at: Floats) -> Floats | None:
 
 
 def _component(graph: nx.Graph, nodes: list[int]) -> Floats:
-    """[n, 2], one connected component lying on its long side, its lower left corner at 0."""
+    """Lay out one connected component, ``[n, 2]``, wider than high, from its lower left corner."""
     if len(nodes) == 1:
         return np.zeros((1, 2))
     place = {node: i for i, node in enumerate(nodes)}
@@ -92,13 +95,13 @@ def _distances(graph: nx.Graph, nodes: list[int]) -> Floats:
 
 
 def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Floats:
-    """The layout with the fewest crossings, then the least stress, from several starts."""
+    """Find the layout with the fewest crossings, then the least stress, from several starts."""
     springs = _Springs(_distances(graph, nodes))
     at = springs.relax(springs.spread())
     if len(nodes) > SEVERAL_STARTS or len(ends) > 3 * SEVERAL_STARTS:
         return at
     starts = [springs.spread(noise) for noise in (0.3, 0.6, 1.0)]
-    # Sparse graphs (trees, molecules) can often be drawn without any crossing: begin so.
+    # Sparse graphs (trees, molecules) can often be drawn without any crossing: a good start.
     planar, embedding = _planar(graph)
     if planar:
         starts.insert(0, np.array([embedding[node] for node in nodes], dtype=float))
@@ -112,7 +115,7 @@ def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Fl
 
 
 def _repaired(springs: _Springs, at: Floats, ends: NDArray[np.int64]) -> tuple[Floats, int]:
-    """Swap two ends of crossing edges and relax the layout again, while that leaves fewer crossings.
+    """Swap ends of crossing edges and relax the layout again, while that leaves fewer crossings.
 
     Stress has local minima in which a small cycle (a house, say) lies folded; a swap unfolds it.
     """
@@ -142,7 +145,7 @@ def _planar(graph: nx.Graph) -> tuple[bool, dict[int, Any]]:
 
 
 def _crossings(at: Floats, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[c, 2], the pairs of edges that cross or touch; edges that share a node do not count."""
+    """Find pairs of edges that cross or touch, ``[c, 2]``; edges that share a node do not count."""
     a, b = at[ends[:, 0]], at[ends[:, 1]]
 
     def side(p: Floats, q: Floats, r: Floats) -> Floats:
@@ -156,7 +159,7 @@ def _crossings(at: Floats, ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Springs:
-    """Every pair of nodes wants its ``distances`` [n, n]; near pairs pull harder."""
+    """Springs between all pairs of nodes, with rest lengths ``distances`` [n, n]."""
 
     def __init__(self, distances: Floats) -> None:
         n = len(distances)
@@ -167,13 +170,13 @@ class _Springs:
         self.inverse = np.asarray(np.linalg.inv(laplacian + 1.0 / n) - 1.0 / n, np.float64)
 
     def spread(self, noise: float = 0.05) -> Floats:
-        """[n, 2], classical scaling, a start; a little noise parts symmetric nodes."""
+        """Make a start by classical scaling, ``[n, 2]``; noise separates symmetric nodes."""
         n = len(self.distances)
         random = np.random.default_rng(0)
         squares = self.distances**2
         rows = squares.mean(axis=1)
         product = -0.5 * (squares - rows[:, None] - rows[None] + rows.mean())
-        # The two leading directions, by powers: a start need not be exact.
+        # The two leading directions by power iteration: a start need not be exact.
         axes = random.normal(size=(n, 2))
         for _ in range(30):
             axes = _times(product, axes)
@@ -184,7 +187,7 @@ class _Springs:
         return at + random.normal(scale=noise, size=at.shape)
 
     def relax(self, at: Floats) -> Floats:
-        """[n, 2], the start ``at`` moved to the nearest minimum of the stress."""
+        """Move the nodes from ``at`` to the nearest minimum of the stress, ``[n, 2]``."""
         before = np.inf
         tolerance = 1e-5 if len(at) <= SEVERAL_STARTS else 1e-4
         for _ in range(300):
@@ -199,7 +202,7 @@ class _Springs:
         return at
 
     def stress(self, at: Floats) -> float:
-        """How far the layout is from what the pairs want."""
+        """Measure how far the layout is from the rest lengths."""
         return self._stress(_apart(at))
 
     def _stress(self, now: Floats) -> float:
@@ -207,8 +210,8 @@ class _Springs:
 
 
 def _times(matrix: Floats, at: Floats) -> Floats:
-    # Not `@`: BLAS wakes its threads for every small product, which on a busy machine costs
-    # a hundred times the product.
+    # Not `@`: BLAS wakes its threads for every small product, which on a busy machine costs a
+    # hundred times as much as the product itself.
     return np.einsum("ij,jk->ik", matrix, at)
 
 
@@ -218,12 +221,12 @@ def _apart(at: Floats) -> Floats:
 
 
 def _signs(at: Floats) -> Floats:
-    """[2], what makes the farthest coordinate of each axis positive: axes have no own direction."""
+    """Return the signs [2] that make the farthest coordinate of each axis positive."""
     return np.where(at[np.abs(at).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
 
 
 def _lying(at: Floats) -> Floats:
-    """Turned so that the long side is horizontal: the best fit to pages and titles."""
+    """Turn a layout so that its long side is horizontal, which fits pages and titles best."""
     at = at - at.mean(axis=0)
     _, axes = np.linalg.eigh(at.T @ at)
     turned = at @ axes[:, ::-1]
@@ -231,7 +234,7 @@ def _lying(at: Floats) -> Floats:
 
 
 def _side_by_side(places: list[Floats]) -> list[Floats]:
-    """Components on rows, the biggest first; the whole about 2 wide to 1 high."""
+    """Place components in rows, the biggest first; the whole is about twice as wide as high."""
     sizes = [at.max(axis=0) + GAP if len(at) else np.zeros(2) for at in places]
     if not sizes:
         return []

@@ -1,4 +1,4 @@
-"""One scene into one part of a figure: lines, heads, circles, words, and the legend."""
+"""Drawing one scene in one part of a figure: lines, arrowheads, circles, labels, and the legend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart by people who see few colours, and in print without any: they differ in lightness.
+# Colours that colour-blind people can distinguish, also in black and white: lightness differs.
 INK: Final = "#1B2530"
 CHOSEN: Final = "#0067A5"
 TRUTH: Final = "#F08DB8"
@@ -37,7 +37,17 @@ def paint(
     sharpen: float,
     font: float = 9.5,
 ) -> None:
-    """One graph in the part ``box`` (fractions) of the figure, which is ``inches`` large."""
+    """Draw one graph in a part of a figure.
+
+    Args:
+        figure: The figure to draw in.
+        box: The part: left, bottom, width and height as fractions of the figure.
+        inches: Width and height of the part in inches.
+        picture: What to draw.
+        title: Lines of text above it.
+        sharpen: The power to which scores are raised.
+        font: Size of the title in points. (default: ``9.5``)
+    """
     axes = figure.add_axes(box)
     axes.set_axis_off()
     corner, size = picture.box
@@ -62,7 +72,7 @@ def _edges(axes: Axes, picture: Scene, points: float, sharpen: float) -> None:
 
     thick = float(np.clip(0.6 * picture.radius * points, 0.8, 4.2))
     count = len(picture.ends)
-    rgba, width = edge_looks(picture, thick, sharpen)
+    rgba, width = edge_styles(picture, thick, sharpen)
     order = np.argsort(rgba[:, 3], kind="stable")  # the strongest lie on top
     lines, heads = picture.lines, [np.empty((0, 2))] * count
     if picture.directed:
@@ -98,8 +108,8 @@ def _edges(axes: Axes, picture: Scene, points: float, sharpen: float) -> None:
         axes.add_collection(tips, autolim=False)
 
 
-def edge_looks(picture: Scene, thick: float, sharpen: float) -> tuple[Floats, Floats]:
-    """Colours [U, 4] and widths [U] of the lines, the widest ``thick`` points."""
+def edge_styles(picture: Scene, thick: float, sharpen: float) -> tuple[Floats, Floats]:
+    """Return colours ``[U, 4]`` and widths ``[U]`` of the lines, the widest ``thick`` points."""
     from matplotlib.colors import to_rgb
 
     count = len(picture.ends)
@@ -120,7 +130,7 @@ def edge_looks(picture: Scene, thick: float, sharpen: float) -> tuple[Floats, Fl
 
 
 def _with_head(line: Floats, centre: Floats, radius: float, half: float) -> tuple[Floats, Floats]:
-    """A line cut short before its target, and the triangle [3, 2] that touches the target."""
+    """Cut a line short before its target, and make the arrowhead ``[3, 2]`` that touches it."""
     half = max(half, 0.055) * 1.5
     length = 2.2 * half
     steps = np.linspace(0, len(line) - 1, max(200, len(line)))
@@ -139,7 +149,7 @@ def _with_head(line: Floats, centre: Floats, radius: float, half: float) -> tupl
 
 
 def _thinned(line: Floats) -> Floats:
-    """Fewer points for the file: a straight line needs two."""
+    """Drop points that make no difference: a straight line needs two."""
     chord = line[-1] - line[0]
     off = np.abs(chord[0] * (line - line[0])[:, 1] - chord[1] * (line - line[0])[:, 0])
     if off.max(initial=0.0) < 1e-9:
@@ -198,8 +208,8 @@ def _nodes(axes: Axes, picture: Scene, points: float) -> None:
     for label, (x, y), colour in zip(picture.labels, picture.at, ink.tolist(), strict=True):
         font = picture.radius * points * {1: 1.15, 2: 0.95}.get(len(label), 0.7)
         if label and font >= SMALLEST_FONT:
-            look = {"fontsize": font, "color": colour, "parse_math": False, "zorder": 5}
-            axes.text(x, y, label, ha="center", va="center_baseline", **look)
+            style = {"fontsize": font, "color": colour, "parse_math": False, "zorder": 5}
+            axes.text(x, y, label, ha="center", va="center_baseline", **style)
 
 
 def _grey(bright: float) -> tuple[float, float, float]:
@@ -208,13 +218,20 @@ def _grey(bright: float) -> tuple[float, float, float]:
 
 
 def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None, words: str = "") -> None:
-    """What the marks mean; ``words`` says it of shaded words, if there are any."""
+    """Draw the legend.
+
+    Args:
+        figure: The figure, which gets the legend at its foot.
+        scenes: What is drawn in it.
+        top: The budget, if there is one.
+        words: What shaded words mean, where words are drawn. (default: ``""``)
+    """
     from matplotlib.lines import Line2D
 
     handles: list[Any] = []
 
-    def line(label: str, **look: Any) -> None:
-        handles.append(Line2D([], [], label=label, solid_capstyle="round", **look))
+    def line(label: str, **style: Any) -> None:
+        handles.append(Line2D([], [], label=label, solid_capstyle="round", **style))
 
     ranked = [s for s in scenes if s.strength is not None and len(s.ends)]
     if ranked and top is not None:
@@ -240,8 +257,8 @@ def legend(figure: Figure, scenes: Sequence[Scene], top: int | str | None, words
             markeredgecolor=TRUTH_RIM,
         )
     if shaded:
-        look = {"marker": "o", "markersize": 7, "markeredgecolor": NODE_RIM}
-        line("bright", linestyle="none", markerfacecolor=_grey(1.0), **look)
+        style = {"marker": "o", "markersize": 7, "markeredgecolor": NODE_RIM}
+        line("bright", linestyle="none", markerfacecolor=_grey(1.0), **style)
     if any(s.marked is not None for s in scenes):
         line("the node", color=MARKED, linestyle="none", marker="o", markersize=9)
     if words and ranked:

@@ -1,4 +1,4 @@
-"""What a picture of an explanation shows, before anything is drawn: places, lines, marks, words."""
+"""What a picture of an explanation shows: positions, lines, marks and labels, not yet drawn."""
 
 from __future__ import annotations
 
@@ -25,17 +25,24 @@ _STEPS = 24  # points on a curve
 
 @dataclass(frozen=True)
 class Scene:
-    """One graph, U lines (an edge, or both directions of an undirected one) and N nodes.
+    """One graph of N nodes and U lines (an edge, or both directions of an undirected one).
 
     Attributes:
-        at: [N, 2]; an edge is about 1 long. radius: of the nodes.
-        ends: [U, 2]; lines: U polylines [k, 2], between centres (a self-loop: around its own).
-        strength: [U] in [0, 1], the scores stretched within the graph; None if nothing stands out.
-        true, true_nodes: [U], [N], marked by the ground truth. chosen, chosen_nodes: by the budget.
-        marked: the node whose answer is explained, if it is one node's.
-        labels: N words, empty where there is none. low, high: the range of the scores.
-        directed: whether lines have heads.
-        shade: [N] in [0, 1], how bright the nodes are, where they are parts of an image.
+        at: Positions of the nodes, ``[N, 2]``; an edge is about 1 long.
+        radius: Radius of the nodes.
+        ends: End nodes of the lines, ``[U, 2]``.
+        lines: U polylines ``[k, 2]`` between node centres; a self-loop is a circle.
+        strength: Scores stretched to [0, 1] within the graph, ``[U]``; None if no edge stands out.
+        true: Lines of the ground truth, ``[U]``.
+        true_nodes: Nodes of the ground truth, ``[N]``.
+        chosen: Lines within the budget, ``[U]``; None without a budget.
+        chosen_nodes: Ends of these lines, ``[N]``.
+        marked: The node whose prediction is explained; None for a whole graph.
+        labels: N texts, empty where there is none.
+        low: The lowest score.
+        high: The highest score.
+        directed: Whether lines have arrowheads.
+        shade: Brightness of superpixels in [0, 1], ``[N]``; None for other graphs.
     """
 
     at: Floats
@@ -56,7 +63,7 @@ class Scene:
 
     @property
     def box(self) -> tuple[Floats, Floats]:
-        """Lower left corner and size of everything drawn, with a margin."""
+        """The lower left corner and the size of everything drawn, with a margin."""
         points = np.vstack([self.at, *self.lines]) if len(self.at) else np.zeros((1, 2))
         margin = self.radius + MARGIN
         low = points.min(axis=0) - margin
@@ -69,11 +76,19 @@ def scene(
     node_types: Sequence[str] | None = None,
     at: Floats | None = None,
 ) -> Scene:
-    """The scene of one explanation; ``top`` and ``node_types`` as in ``draw_explanation``.
+    """Prepare the picture of one explanation.
 
-    Nodes are where ``at`` [N, 2] says; else at the explanation's own ``pos``, where it has places
-    in the plane; else laid out.
+    Args:
+        explanation: The explained graph.
+        top: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
+        node_types: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
+        at: Positions of the nodes, ``[N, 2]``. (default: the explanation's ``pos`` where these are
+            positions in the plane, else a computed layout)
+
+    Returns:
+        The scene.
     """
+    node_types = explanation.get("node_types") if node_types is None else node_types
     nodes = int(explanation.num_nodes or 0)
     index = explanation.edge_index.numpy(force=True).astype(np.int64)
     unit = explanation.units()[0].numpy(force=True)
@@ -133,7 +148,7 @@ def scene(
 
 
 def _own_places(explanation: Explanation) -> Floats | None:
-    """[N, 2], the places the nodes have in the data, if they are in the plane and differ."""
+    """Return the positions in the data, ``[N, 2]``, if they are in the plane and differ."""
     pos = explanation.get("pos")
     if pos is None or pos.shape != (explanation.num_nodes, 2) or not bool(pos.isfinite().all()):
         return None
@@ -156,7 +171,7 @@ def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -
 
 
 def _radius(at: Floats, named: bool) -> float:
-    """As large as the nodes' distances allow; names need more room than numbers."""
+    """Choose a radius as large as the distances allow; names need more room than numbers."""
     wish = 0.27 if named else 0.2
     if len(at) < 2:
         return wish
@@ -166,7 +181,7 @@ def _radius(at: Floats, named: bool) -> float:
 
 
 def _lines(at: Floats, ends: NDArray[np.int64], radius: float) -> list[Floats]:
-    """Straight where one edge joins two nodes; bent apart where several do; loops as circles."""
+    """Route the edges: straight, bent apart where several join two nodes, loops as circles."""
     together: dict[tuple[int, int], list[int]] = {}
     for line, (u, v) in enumerate(ends.tolist()):
         together.setdefault((min(u, v), max(u, v)), []).append(line)
@@ -191,12 +206,12 @@ def _arc(a: Floats, b: Floats, bend: float) -> Floats:
 
 
 def _away(at: Floats, ends: NDArray[np.int64], node: int) -> float:
-    """The middle of the widest angle without neighbours, where a loop is in nobody's way."""
-    others = np.unique(ends[(ends == node).any(axis=1)])
-    others = others[others != node]
-    if not len(others):
+    """Return the middle of the widest angle without neighbours, where there is room for a loop."""
+    neighbours = np.unique(ends[(ends == node).any(axis=1)])
+    neighbours = neighbours[neighbours != node]
+    if not len(neighbours):
         return np.pi / 2
-    gaps = at[others] - at[node]
+    gaps = at[neighbours] - at[node]
     angles = np.sort(np.arctan2(gaps[:, 1], gaps[:, 0]))
     width = np.diff(np.append(angles, angles[0] + 2 * np.pi))
     widest = int(width.argmax())

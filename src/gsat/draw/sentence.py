@@ -1,7 +1,7 @@
-"""A sentence as it is read: words in rows, shaded by how much they mattered, edges as arcs above.
+"""A sentence as a picture: words in rows, shaded by importance, with the edges as arcs above.
 
 An edge between words of different rows leaves its first row at the right and enters its last row at
-the left. Lengths are inches.
+the left. Lengths are in inches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.draw.paint import CHOSEN, INK, SHADED, TRUTH_RIM, edge_looks
+from gsat.draw.paint import CHOSEN, INK, SHADED, TRUTH_RIM, edge_styles
 from gsat.draw.scene import Floats, Scene, scene
 from gsat.graphs.texts import explanation_words
 
@@ -26,20 +26,22 @@ _GAP: Final = 0.05  # between words, and around the text of one
 _STEP: Final = 0.15  # between arcs that lie over each other
 _HIGHEST: Final = 1.1  # of a row's arcs
 _POINTS: Final = 20  # of half an arc
-_TURN: Final = 0.45  # within which an arc that goes on in another row has risen
+_TURN: Final = 0.45  # length within which an arc that continues in another row has risen
 _MARGIN: Final = 0.12
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """N words in rows on a sheet of ``size``.
+    """N words in rows.
 
     Attributes:
-        words: N texts. scene: nodes are the middles of the words, lines the arcs, [k, 2] each, cut
-            by a row of NaN where an edge goes on in another row.
-        size: width and height. boxes: [N, 2], width and height of each word's box.
-        weight: [N] in [0, 1], how much each word mattered; None if nothing stands out.
-        font: in points.
+        words: N texts.
+        scene: Its nodes are the middles of the words and its lines the arcs, ``[k, 2]`` each, cut
+            by a row of NaN where an edge continues in another row.
+        size: Width and height of the whole.
+        boxes: Width and height of each word's box, ``[N, 2]``.
+        weight: Importance of each word in [0, 1], ``[N]``; None if no word stands out.
+        font: Size of the words in points.
     """
 
     words: list[str]
@@ -53,10 +55,19 @@ class Sentence:
 def sentence(
     explanation: Explanation, top: int | str | None, width: float, font: float = 11.0
 ) -> Sentence | None:
-    """The sentence of an explanation, wrapped at ``width``; None if its nodes are no words.
+    """Lay out the words of an explanation.
 
-    A word matters as much as the model attends to it or, where it attends to edges, as much as the
-    word's highest edge; both stretched to [0, 1] within the sentence.
+    A word is as important as its own score or, where the model scores edges, as its highest edge;
+    both are stretched to [0, 1] within the sentence.
+
+    Args:
+        explanation: The explained graph.
+        top: As in :func:`gsat.draw.draw_explanation`.
+        width: Where rows are wrapped.
+        font: Size of the words in points. (default: ``11.0``)
+
+    Returns:
+        The sentence, or None if the nodes are not words.
     """
     words = explanation_words(explanation)
     if not words or not explanation.undirected or explanation.marked is not None:
@@ -94,7 +105,7 @@ def paint_sentence(
     sharpen: float,
     font: float = 9.5,
 ) -> None:
-    """A sentence at the top of the part ``box`` (fractions) of the figure, ``inches`` large."""
+    """Draw a sentence at the top of a part of a figure; arguments as in ``paint``."""
     from matplotlib.collections import LineCollection
     from matplotlib.patches import FancyBboxPatch
 
@@ -108,7 +119,7 @@ def paint_sentence(
     )
     picture = text.scene
     if len(picture.ends):
-        rgba, width = edge_looks(picture, 2.2, sharpen)
+        rgba, width = edge_styles(picture, 2.2, sharpen)
         rgba[:, 3], width = np.maximum(rgba[:, 3], 0.16), np.maximum(width, 0.5)
         order = np.argsort(rgba[:, 3], kind="stable")
         drawn = LineCollection(
@@ -135,30 +146,35 @@ def paint_sentence(
         )
         patch.set_gid(f"word {i}")
         axes.add_patch(patch)
-        look: dict[str, Any] = {
+        style: dict[str, Any] = {
             "fontsize": text.font,
             "color": INK,
             "parse_math": False,
             "clip_on": False,
         }
-        axes.text(x, y - 0.3 * text.font / 72, word, ha="center", va="baseline", **look)
+        axes.text(x, y - 0.3 * text.font / 72, word, ha="center", va="baseline", **style)
 
 
 def _boxes(words: Sequence[str], font: float) -> Floats:
-    """[N, 2], the width of each word and the one height of all, with room around."""
+    """Measure the words: the width of each and one height for all, ``[N, 2]``."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    look = FontProperties(size=font)
-    wide = [text_to_path.get_text_width_height_descent(w, look, False)[0] / 72 for w in words]
+    style = FontProperties(size=font)
+    wide = [text_to_path.get_text_width_height_descent(w, style, False)[0] / 72 for w in words]
     high = 1.55 * font / 72
     return np.array([(max(w, 0.04) + 2 * _GAP, high) for w in wide])
 
 
 def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]:
-    """The row and the middle [N] of words that are ``wide`` [N], and the width of the longest row.
+    """Break words into rows.
 
-    Rows are full but no wider than ``width``; a word that is wider has a row of its own.
+    Args:
+        wide: Width of each word, ``[N]``.
+        width: The widest row allowed; a word that is wider has a row of its own.
+
+    Returns:
+        The row of each word ``[N]``, its middle ``[N]``, and the width of the longest row.
     """
     row = np.zeros(len(wide), dtype=np.int64)
     middle = np.zeros(len(wide))
@@ -176,7 +192,7 @@ Piece = tuple[int, int, int | None, int | None]  # line, row, word at the left a
 
 
 def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
-    """Each line within its row, or its beginning in one row and its end in a later one."""
+    """Split edges into pieces: one within a row, or two where the ends are in different rows."""
     out: list[Piece] = []
     for line, pair in enumerate(np.sort(ends, axis=1).tolist()):
         u, v = pair
@@ -190,9 +206,10 @@ def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
 def _arcs(
     pieces: list[Piece], middle: Floats, wide: Floats, width: float, rows: int
 ) -> tuple[list[Floats], Floats]:
-    """The curve [k, 2] of each piece over the words of its row, and the height of each row's arcs.
+    """Draw the pieces as arcs; short arcs lie under those that span them.
 
-    Short arcs lie under those that span them.
+    Returns:
+        The curve of each piece, ``[k, 2]``, and the height of each row's arcs.
     """
     # To the left and to the right an arc starts beside the middle, so that two do not touch.
     aside = np.minimum(0.05, wide / 6)
@@ -225,13 +242,13 @@ def _arcs(
     return arcs, rise * step + 0.05
 
 
-def _arc(left: float, right: float, high: float, from_before: bool, goes_on: bool) -> Floats:
-    """[k, 2], an arch; cut at a margin, it is half of one and a straight way to there."""
-    reach = (right - left) / 2 if not (from_before or goes_on) else min(right - left, _TURN)
+def _arc(left: float, right: float, high: float, from_before: bool, continues: bool) -> Floats:
+    """Make an arch, ``[k, 2]``; cut at a margin, it is half of one and a straight line to there."""
+    reach = (right - left) / 2 if not (from_before or continues) else min(right - left, _TURN)
     turn = np.linspace(np.pi / 2, 0, _POINTS)
     down = np.column_stack([reach * np.cos(turn), high * np.sin(turn) ** 0.8])
     up = down[::-1] * np.array([-1.0, 1.0])
-    if goes_on:
+    if continues:
         return np.vstack([up + np.array([left + reach, 0]), [[right, high]]])
     down += np.array([right - reach, 0])
     return np.vstack(
@@ -240,6 +257,7 @@ def _arc(left: float, right: float, high: float, from_before: bool, goes_on: boo
 
 
 def _weight(explanation: Explanation, picture: Scene) -> Floats | None:
+    """Return the importance of each word, ``[N]``; see :func:`sentence`."""
     if picture.strength is None:
         return None
     if explanation.get("node_mask") is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsat.datasets.load import add_positions
-from gsat.draw import Line, Panel, Row, draw_curves, draw_examples
+from gsat.draw import ExampleRow, Line, Panel, draw_curves, draw_examples
 from gsat.errors import GSATError, RunError
 from gsat.methods import METHODS
 from gsat.metrics import explanation_auc
@@ -175,10 +175,10 @@ def draw_run_examples(
     rows = []
     for run, recipe in zip(runs, recipes, strict=True):
         explained = [add_positions(e, meta) for e in load(run).explain(store.select(numbers))]
-        rows.append(Row(METHODS[recipe.method].title, explained, _captions(explained)))
+        rows.append(ExampleRow(METHODS[recipe.method].title, explained, _captions(explained)))
     shown = rows[0].explanations
     if truth and all(e.get("edge_truth") is not None for e in shown):
-        rows.insert(0, Row("truth", [_as_truth(e) for e in shown]))
+        rows.insert(0, ExampleRow("truth", [_as_truth(e) for e in shown]))
     titles = [_class(e, meta.get("classes")) for e in shown]
     return draw_examples(
         rows,

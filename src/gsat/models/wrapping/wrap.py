@@ -22,6 +22,8 @@ from gsat.models.weights import seeded
 from gsat.models.wrapping.inspection import (
     check_embeddings,
     example_batches,
+    forward_inputs,
+    message_passing_layers,
     shorten,
 )
 from gsat.models.wrapping.message_weights import WeightedPass

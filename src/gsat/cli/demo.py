@@ -1,0 +1,43 @@
+"""``gsat demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.options import Quiet, set_threads
+from gsat.cli.output import print_result
+
+
+@app.command(
+    rich_help_panel=HOUSEKEEPING,
+    epilog=examples("gsat demo", "gsat demo --epochs 20 --out my-demo"),
+)
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the run and the picture.")] = Path("demo"),
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 100,
+    quiet: Quiet = False,
+) -> None:
+    """Train on BA-2Motifs and draw explanations.
+
+    A minute or two from nothing to a picture.
+    """
+    set_threads(1)
+    from gsat import draw, runs
+    from gsat.training.recipe import make_recipe
+    from gsat.training.run_files import unused_path
+
+    folder = unused_path(out)
+    typer.echo("BA-2Motifs: does a graph contain a house or a five-cycle, and which edges show it?")
+    recipe = make_recipe("ba2motifs", settings={"epochs": epochs})
+    run = runs.train(recipe, folder / "run", progress=not quiet)
+    graphs = run.graphs()
+    labels = graphs.per_graph("y")[:, 0]
+    shown = [int(i) for c in (0, 1) for i in (labels == c).nonzero()[0][:4]]
+    picture = folder / "explained.png"
+    draw.draw(run.explain(graphs.select(shown)), picture)
+    print_result(run, folder / "run", as_json=False)
+    typer.echo(f"picture of explained graphs: {picture}")

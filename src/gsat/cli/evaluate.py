@@ -1,0 +1,37 @@
+"""``gsat evaluate``."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.options import Data, Json, RunFolder, Split
+from gsat.cli.output import print_metrics
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat evaluate runs/x",
+        "gsat evaluate runs/x --split valid --json",
+        "gsat evaluate runs/x new-graphs.jsonl",
+    ),
+)
+def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Json = False) -> None:
+    """Measure the predictions and explanations of a run.
+
+    Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the ground truth is
+    known.
+    """
+    from gsat.datasets.registry import is_path
+    from gsat.runs import open_run
+
+    opened = open_run(run)
+    measured = opened.evaluate(data, split)
+    if json_:
+        typer.echo(json.dumps(measured))
+        return
+    whole = data is not None and is_path(data)
+    print_metrics("all" if whole else split, opened.readable_metrics(measured, data, split))

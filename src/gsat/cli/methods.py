@@ -1,0 +1,28 @@
+"""``gsat methods``."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.options import Json
+
+
+@app.command(rich_help_panel=HOUSEKEEPING, epilog=examples("gsat methods", "gsat methods --json"))
+def methods(json_: Json = False) -> None:
+    """List the methods, with the paper each comes from."""
+    from gsat.methods import METHODS
+
+    if json_:
+        rows = [
+            {"name": m.name, "title": m.title, "summary": m.summary, "paper": m.paper}
+            for m in METHODS.values()
+        ]
+        typer.echo(json.dumps(rows))
+        return
+    width = max(len(name) for name in METHODS)
+    for method in METHODS.values():
+        typer.echo(f"{method.name:<{width}}  {method.title}: {method.summary}")
+        typer.echo(f"{'':<{width}}  {method.paper}")

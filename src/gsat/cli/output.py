@@ -1,0 +1,47 @@
+"""Results and metrics as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from gsat.runs import Run
+
+
+def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
+    """Print a line per metric.
+
+    Args:
+        heading: What stands before each, such as the name of the split.
+        metrics: Values by title; None where one is undefined.
+    """
+    for title, value in metrics.items():
+        shown = "undefined" if value is None else f"{value:.4f}"
+        typer.echo(f"{heading} {title:<18} {shown}")
+
+
+def print_result(run: Run, folder: Path, as_json: bool) -> None:
+    """Print the result of a finished run: its test metrics, its epoch and where it is."""
+    result = run.result
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    from gsat.methods import METHODS
+
+    reports = METHODS[result["method"]].reports
+    if "pretrained" in result:
+        known = {k: v for k, v in result["pretrained"]["test"].items() if v is not None}
+        heading = "explained model:" if reports == "last" else "before fine-tuning:"
+        print_metrics(heading, run.readable_metrics(known))
+    print_metrics("test", run.readable_metrics(result["test"]))
+    epoch = f"best epoch {result['best_epoch']}"
+    if result["selected"] == "last":
+        epoch = f"last epoch {result['best_epoch']}"
+        if reports == "best":
+            epoch += " (too few epochs to choose the best)"
+    typer.echo(f"{epoch} · {result['seconds']:.0f} s · {folder}")

@@ -1,0 +1,60 @@
+"""``gsat results``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import PAPER, app, examples
+from gsat.cli.bench import RECORD
+from gsat.errors import GSATError
+
+
+@app.command(
+    rich_help_panel=PAPER,
+    epilog=examples(
+        "gsat results",
+        "gsat results --page reproduction",
+        "gsat results --page claims --write docs/claims.md",
+    ),
+)
+def results(
+    file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
+    page: Annotated[
+        str,
+        typer.Option(help="results: tables; reproduction: cell by cell; claims: in prose."),
+    ] = "results",
+    write: Annotated[
+        Path | None, typer.Option(help="Replace what is between the result marks of this file.")
+    ] = None,
+) -> None:
+    """Print all recorded runs beside the paper's numbers, in Markdown."""
+    if not file.is_file():
+        raise GSATError(
+            f"there are no recorded runs at {file}; make some with: gsat bench run, "
+            "gsat train --record"
+        )
+    from gsat.studies.claims import claims_page
+    from gsat.studies.pages import headline_numbers, results_page, write_between_marks
+    from gsat.studies.records import Records
+    from gsat.studies.reproduction import reproduction_page
+    from gsat.training.results import read_records
+
+    records = Records.read(file)
+    pages: dict[str, Callable[[], str]] = {
+        "results": lambda: results_page(records),
+        "headlines": lambda: headline_numbers(records),
+        "reproduction": lambda: reproduction_page(
+            records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
+        ),
+        "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
+    }
+    if page not in pages:
+        raise GSATError(f"--page is one of {', '.join(pages)}, not '{page}'")
+    if write is None:
+        typer.echo(pages[page](), nl=False)
+    else:
+        write_between_marks(write, pages[page]())

@@ -1,0 +1,57 @@
+"""``gsat resume``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import YOUR_DATA, app, examples, print_error
+from gsat.cli.names import check_backbone, check_method, load_part
+from gsat.cli.options import Device, Json, Quiet, RunFolder, Threads, set_threads
+from gsat.cli.output import print_result
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples("gsat resume runs/x", "gsat resume runs/y --method my_method.py:MyMethod"),
+)
+def resume(
+    run: RunFolder,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            callback=lambda name: name and check_method(name),
+            help="Your own method of the run: file.py:Class.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            callback=lambda name: name and check_backbone(name),
+            help="Your own network of the run: file.py:Class.",
+        ),
+    ] = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Continue a run exactly where it stopped.
+
+    A finished run is only shown.
+    """
+    from gsat import runs
+    from gsat.training.process_group import join_processes
+    from gsat.training.run_directory import RunDirectory
+
+    for name in (method, backbone):
+        if name is not None:
+            load_part(name)
+    with join_processes() as processes:
+        with processes.share_errors():
+            # Sums differ in the last bit between thread counts: the run's own count is used.
+            set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
+        finished = runs.resume(run, device=device, progress=not quiet, warn=print_error)
+        if processes.is_main:
+            print_result(finished, run, json_)

@@ -1,0 +1,46 @@
+"""``gsat runs``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.options import Json
+
+
+@app.command(
+    rich_help_panel=HOUSEKEEPING,
+    epilog=examples("gsat runs", "gsat runs runs/bench --sort explanation_auc", "gsat runs --json"),
+)
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Where to search for runs.")] = Path("runs"),
+    sort: Annotated[
+        str | None, typer.Option(metavar="METRIC", help="Put the best run first.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """List the runs in a folder, with their scores."""
+    from gsat.training.run_files import list_runs, shown_metrics
+
+    found = list_runs(folder, sort=sort)
+    if json_:
+        typer.echo(json.dumps([run.as_dict() for run in found]))
+        return
+    rows = []
+    for run in found:
+        scores = shown_metrics(run.test, has_truth=False)
+        state = ", ".join(f"{k} {v:.4f}" for k, v in scores.items() if v is not None)
+        if run.state != "finished":
+            state = f"{run.state}, {run.progress}"
+        name = Path(run.dataset).name
+        rows.append((str(run.path), name, run.backbone, run.method, f"seed {run.seed}", state))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+    if not rows:
+        typer.echo(f"no runs in {folder}; train one with: gsat train")

@@ -1,0 +1,36 @@
+"""``gsat settings``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.options import Json
+
+
+@app.command(
+    rich_help_panel=HOUSEKEEPING,
+    epilog=examples("gsat settings", "gsat settings gsat", "gsat settings pna"),
+)
+def settings(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A method, backbone, data set or key. [default: all settings]"),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """List the settings that --set takes: default, range and meaning."""
+    from gsat.training.settings_reference import describe_settings
+
+    described = describe_settings(name)
+    if json_:
+        typer.echo(json.dumps([vars(setting) for setting in described]))
+        return
+    for setting in described:
+        limits = f", {setting.range}" if setting.range else ""
+        typer.echo(f"{setting.name} = {setting.default}  ({setting.type}{limits})")
+        if setting.description:
+            typer.echo(f"    {setting.description}")

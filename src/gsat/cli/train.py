@@ -1,0 +1,157 @@
+"""``gsat train``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.names import load_part
+from gsat.cli.options import (
+    BackboneOption,
+    DatasetArgument,
+    Device,
+    Epochs,
+    Json,
+    MethodOption,
+    Out,
+    Quiet,
+    RecipeFile,
+    Set,
+    Threads,
+    all_settings,
+    set_threads,
+)
+from gsat.cli.output import print_result
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.training.recipe import Recipe
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat train ba2motifs",
+        "gsat train spmotif-0.5 --backbone pna --seed 3 --out runs/x",
+        'gsat train graphs.jsonl --set classes=\'["inactive", "active"]\'',
+        "gsat train mutag --method gsat-star --seeds 5 --jobs 2",
+        "gsat train ba2motifs --set r_final=0.6 --epochs 50",
+    ),
+)
+def train(
+    dataset: DatasetArgument,
+    backbone: BackboneOption = "gin",
+    method: MethodOption = "gsat",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Decides the split and the training. [default: 0]")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Train seeds 0 … N−1, in OUT/seed-K.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="With --seeds: how many runs at the same time.")
+    ] = 1,
+    recipe: RecipeFile = None,
+    epochs: Epochs = None,
+    set_: Set = None,
+    out: Out = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Append each finished run to this JSON-lines file.")
+    ] = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Train a model on a data set of the paper or on your own graphs.
+
+    Settings come from the paper's recipe for the data set, where there is one.
+    """
+    set_threads(threads)
+    from gsat import runs
+    from gsat.training.process_group import join_processes
+    from gsat.training.recipe import make_recipe
+    from gsat.training.results import read_runs, record_once
+    from gsat.training.run_files import new_run_folder
+
+    parts = {"backbone": load_part(backbone), "method": load_part(method)}
+    settings = all_settings(set_, epochs)
+
+    def recipe_of(number: int | None) -> Recipe:
+        return make_recipe(dataset, **parts, seed=number, file=recipe, settings=settings)
+
+    with join_processes() as processes:
+        with processes.share_errors():
+            if processes.size > 1 and (seeds is not None or jobs > 1):
+                raise GSATError(
+                    f"torchrun shares one training among {processes.size} processes; leave --seeds "
+                    "and --jobs out, or run gsat without torchrun"
+                )
+            if record:
+                read_runs(record)  # a broken file is better known before training than after
+            if seeds is not None:
+                if device != "cpu" or threads not in (None, 1):
+                    raise GSATError(
+                        "--seeds trains on the CPU with one thread per run; "
+                        "leave --device and --threads out"
+                    )
+                recipes = [recipe_of(k) for k in range(seeds)]
+                if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
+                    raise GSATError(
+                        f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
+                    )
+                _train_seeds(recipes, out, jobs, record, quiet, json_)
+                return
+            if jobs > 1:
+                raise GSATError("--jobs is the number of --seeds to train at a time; give both")
+            chosen = recipe_of(seed)
+        folder = out or new_run_folder(chosen)
+        run = runs.train(chosen, folder, device=device, progress=not quiet)
+        if processes.is_main:
+            if record:
+                record_once(record, run.record())
+            print_result(run, folder, json_)
+
+
+def _train_seeds(
+    recipes: list[Recipe],
+    out: Path | None,
+    jobs: int,
+    record: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train several seeds in worker processes and print the mean of their metrics."""
+    from gsat.launch.progress import Progress
+    from gsat.runs import Run
+    from gsat.training.many_runs import train_seeds
+    from gsat.training.results import summarise
+    from gsat.training.run_files import run_label
+
+    first = recipes[0]
+    folder = out or Path("runs") / run_label(first)
+    bar = Progress(f"{first.data.label}, {len(recipes)} seeds", quiet)
+    bar.start(len(recipes))
+    try:
+        results = train_seeds(
+            recipes,
+            folder,
+            jobs=jobs,
+            record=record,
+            done=lambda name, _: bar.advance(f"{name} done"),
+        )
+    finally:
+        bar.stop()
+    if as_json:
+        typer.echo(json.dumps(results))
+        return
+    tests = [Run(recipe=first).readable_metrics(result["test"]) for result in results]
+    for title in tests[0]:
+        spread = summarise([test.get(title) for test in tests])
+        shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
+        typer.echo(f"{title:<18} {shown}")
+    typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")

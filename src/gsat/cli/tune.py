@@ -1,0 +1,145 @@
+"""``gsat tune``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gsat.cli import names
+from gsat.cli.app import YOUR_DATA, app, examples, print_error
+from gsat.cli.options import (
+    BackboneOption,
+    DatasetArgument,
+    Epochs,
+    Json,
+    Quiet,
+    RecipeFile,
+    Set,
+    all_settings,
+)
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.studies.tune import Point, Tuned
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat tune gsat mutag --grid r_final=0.5,0.6,0.7 --seeds 3 --jobs 2",
+        "gsat tune gsat graphs.jsonl --grid lr=0.001,0.003 --write mine.toml",
+    ),
+)
+def tune(
+    method: Annotated[
+        str,
+        typer.Argument(
+            callback=names.check_method,
+            help="A method (see: gsat methods), or your own: file.py:Class.",
+        ),
+    ],
+    dataset: DatasetArgument,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2,…",
+            help="Values to try; may be repeated. [default: the method's own grid]",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Validation metric to choose by. [default: that of the task]"),
+    ] = None,
+    backbone: BackboneOption = "gin",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Tune with this seed. [default: 0]")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Choose by the mean of seeds 0 … N−1.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs at the same time.")] = 1,
+    recipe: RecipeFile = None,
+    epochs: Epochs = None,
+    set_: Set = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs. [default: one in runs/ for each tuning]"),
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Append the grid and the choice to this JSON-lines file.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the chosen settings to this recipe file.")
+    ] = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Choose a method's settings on validation data.
+
+    Trains every point of a grid. After an interruption, the same command continues.
+    """
+    if seed is not None and seeds is not None:
+        raise GSATError("--seed tunes with one seed, --seeds with several; give one of them")
+    from gsat.studies.grids import parse_grid
+    from gsat.studies.tune import tune as tune_settings
+
+    method = names.load_part(method)
+    backbone = names.load_part(backbone)
+    tuned = tune_settings(
+        dataset,
+        method,
+        backbone=backbone,
+        seeds=range(seeds) if seeds is not None else (seed or 0,),
+        grid=parse_grid(grid) if grid else None,
+        metric=metric,
+        file=recipe,
+        settings=all_settings(set_, epochs),
+        out=out,
+        jobs=jobs,
+        record=record,
+        write=write,
+        progress=not quiet,
+    )
+    if json_:
+        typer.echo(json.dumps(tuned.record))
+        return
+    _print_points(tuned)
+    if write is not None:
+        how = f"--backbone {backbone} --method {method} --recipe {write}"
+        typer.echo(f"written to {write}; use it with: gsat train {dataset} {how}")
+
+
+def _print_points(tuned: Tuned) -> None:
+    """Print the points as a table, then the choice."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    keys = [key.rpartition(".")[2] for key in tuned.chosen.settings]
+    table = Table(*keys, f"valid {tuned.metric}", "", box=box.SIMPLE_HEAD)
+    for point in tuned.points:
+        value = "undefined" if point.mean is None else f"{point.mean:.4f}"
+        if point.mean is not None and len(point.values) > 1:
+            value += f" ± {point.std:.4f}"
+        mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
+        table.add_row(*(f"{v}" for v in point.settings.values()), value, mark)
+    Console(highlight=False).print(table)
+    for group in tuned.identical:
+        same = " and ".join(_settings_of(point) for point in group)
+        typer.echo(f"{same} gave identical runs: what they differ by made no difference")
+    if tuned.ties:
+        equal = all(point.loss == tuned.chosen.loss for point in tuned.ties)
+        which = "the first" if equal else "the one with the lowest validation loss"
+        typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
+    seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
+    typer.echo(f"chosen on validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
+    for point in tuned.points:
+        if point.failed:
+            print_error(f"{_settings_of(point)} failed: {point.failed}")
+
+
+def _settings_of(point: Point) -> str:
+    return ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items())

@@ -1,0 +1,87 @@
+"""Predictions with the numbers of their graphs or nodes and the names of their classes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat.draw.files import write
+
+
+@dataclass(frozen=True)
+class PredictionTable:
+    """Predictions for M graphs, or for M nodes of a node-level task, and where they belong.
+
+    Attributes:
+        logits: Outputs of the model, ``[M, L]``.
+        probabilities: One per class or label, ``[M, C]``; ``[M, 0]`` in regression.
+        labels: The predicted class ``[M]``, labels ``[M, T]`` or numbers ``[M]``.
+        level: Whether these are of graphs or of nodes.
+        graph: The number of the graph of each prediction, within the split, ``[M]``.
+        node: The number of the node of each prediction, ``[M]``; None at graph level.
+        class_names: Names of the classes or labels, C of them; None where they have no names.
+    """
+
+    logits: Tensor
+    probabilities: Tensor
+    labels: Tensor
+    level: Literal["graph", "node"]
+    graph: NDArray[np.int64]
+    node: NDArray[np.int64] | None
+    class_names: Sequence[str] | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        classes = self.probabilities.shape[1]
+        return f"PredictionTable({len(self)} {self.level}s" + (
+            f", {classes} probabilities each)" if classes else ")"
+        )
+
+    def rows(self) -> Iterator[list[str]]:
+        """Make the lines of a table, the header first: where, what, and the probabilities."""
+        labels = self.labels if self.labels.ndim > 1 else self.labels[:, None]
+        count, classes = labels.shape[1], range(self.probabilities.shape[1])
+        places = [self.graph] if self.node is None else [self.graph, self.node]
+        names = self.class_names or list(map(str, classes))
+        yield [
+            *(("graph",) if self.node is None else ("graph", "node")),
+            *(["prediction"] if count == 1 else [f"prediction_{i}" for i in range(count)]),
+            *(f"p({names[i]})" for i in classes),
+        ]
+        lines = zip(
+            np.stack(places, axis=1).tolist(),
+            labels.tolist(),
+            self.probabilities.tolist(),
+            strict=True,
+        )
+        for place, label, probability in lines:
+            predicted = (f"{v:.6g}" if isinstance(v, float) else str(v) for v in label)
+            yield [*map(str, place), *predicted, *(f"{p:.6f}" for p in probability)]
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Write a line per graph or node.
+
+        Args:
+            path: The file. (default: none is written)
+
+        Returns:
+            The text of the file.
+
+        Raises:
+            GSATError: If the file can't be written.
+        """
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(self.rows())
+        if path is not None:
+            write(path, text.getvalue().encode())
+        return text.getvalue()

@@ -1,0 +1,216 @@
+"""Run directories as files: names for new ones, lists of those there are. Imports no torch."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gsat.errors import GSATError, RunError
+
+if TYPE_CHECKING:
+    from gsat.training.recipe import Recipe
+
+State = Literal["finished", "running", "stopped"]
+LOWER_IS_BETTER = ("loss", "mae")
+METRIC_TITLES = {
+    "accuracy": "accuracy",
+    "roc_auc": "ROC AUC",
+    "r2": "R²",
+    "mae": "MAE",
+    "explanation_auc": "explanation AUC",
+    "precision_at_5": "precision@5",
+}
+_NEEDS_TRUTH = ("explanation_auc", "precision_at_5")
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run directory in a list of runs.
+
+    Attributes:
+        path: The run directory.
+        dataset: Name or path of the data set.
+        method: Name of the method.
+        backbone: Name of the backbone.
+        seed: The seed.
+        state: ``"finished"``, ``"running"`` (another process trains it now) or ``"stopped"``.
+        progress: How far it is, such as ``"epoch 12 of 100"``; empty for a finished run.
+        test: Test metrics of a finished run.
+        seconds: How long it has trained.
+    """
+
+    path: Path
+    dataset: str
+    method: str
+    backbone: str
+    seed: int
+    state: State
+    progress: str
+    test: dict[str, float | None]
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "path": str(self.path)}
+
+
+def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float | None]:
+    """Choose the metrics that people read, by their titles.
+
+    Args:
+        metrics: As :meth:`Run.evaluate` returns them.
+        has_truth: Whether the ground truth of explanations is known; if not, explanation metrics
+            that are undefined are left out.
+
+    Returns:
+        Values by title.
+    """
+    return {
+        title: metrics[name]
+        for name, title in METRIC_TITLES.items()
+        if name in metrics and (has_truth or name not in _NEEDS_TRUTH or metrics[name] is not None)
+    }
+
+
+def check_run(path: str | Path) -> Path:
+    """Raise unless a folder holds a run.
+
+    Args:
+        path: The run directory.
+
+    Returns:
+        The path.
+
+    Raises:
+        RunError: If there is no run.
+    """
+    if not (Path(path) / "recipe.toml").is_file():
+        raise RunError(f"{path} is not a run: there is no recipe.toml in it")
+    return Path(path)
+
+
+def run_label(recipe: Recipe) -> str:
+    """Name what a recipe trains: the data, the backbone and the method."""
+    return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
+
+
+def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
+    """Choose a run directory that does not exist yet.
+
+    Args:
+        recipe: What is to be trained.
+        folder: The folder of all runs. (default: ``"runs"``)
+
+    Returns:
+        A path such as ``runs/ba2motifs-gin-gsat-seed-0``, with ``-2``, ``-3``, … if it is taken.
+    """
+    return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
+
+
+def unused_path(path: Path) -> Path:
+    """Return the path, or the first of path-2, path-3, … that does not exist."""
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return candidate
+
+
+def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[RunSummary]:
+    """List the runs in a folder and in the folders below it.
+
+    Args:
+        folder: Where to search. (default: ``"runs"``)
+        sort: A test metric; the best run comes first and those without it come last.
+            (default: by path)
+
+    Returns:
+        One summary per run. Run directories that can't be read are left out.
+
+    Raises:
+        GSATError: If there is no such folder, or no run has the metric.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise GSATError(f"there is no folder {folder} to list the runs of")
+    found = [summary for path in _run_folders(folder) if (summary := _summarise(path))]
+    if sort is None:
+        return found
+    known = sorted({name for run in found for name in run.test})
+    if known and sort not in known:
+        raise GSATError(f"no run has the metric '{sort}': there are {', '.join(known)}")
+    sign = 1.0 if sort in LOWER_IS_BETTER else -1.0
+
+    def place(run: RunSummary) -> tuple[bool, float]:
+        value = run.test.get(sort)
+        return value is None, 0.0 if value is None else sign * value
+
+    return sorted(found, key=place)
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    """Find run directories, in the order of their names; there are none inside a run."""
+    if (folder / "recipe.toml").is_file():
+        yield folder
+        return
+    try:
+        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    except PermissionError:
+        return
+    for path in inside:
+        yield from _run_folders(Path(path))
+
+
+def _summarise(path: Path) -> RunSummary | None:
+    """Read one run; None if its files are damaged."""
+    try:
+        recipe = tomllib.loads((path / "recipe.toml").read_text(encoding="utf-8"))
+        result_file = path / "result.json"
+        result = json.loads(result_file.read_text("utf-8")) if result_file.is_file() else None
+        log = path / "metrics.jsonl"
+        lines = log.read_text("utf-8").split("\n")[:-1] if log.is_file() else []
+        timing = path / "timing.json"
+        seconds = json.loads(timing.read_text("utf-8"))["seconds"] if timing.is_file() else 0.0
+        state: State = "finished" if result else "running" if _is_locked(path) else "stopped"
+        return RunSummary(
+            path=path,
+            dataset=recipe["data"]["name"],
+            method=recipe["method"]["name"],
+            backbone=recipe["backbone"]["name"],
+            seed=recipe["seed"],
+            state=state,
+            progress="" if result else _progress(lines, recipe),
+            test=result["test"] if result else {},
+            seconds=result["seconds"] if result else seconds,
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _progress(lines: list[str], recipe: dict[str, Any]) -> str:
+    """Say which epoch a run has reached; only the last phase has its length in the recipe."""
+    if not lines:
+        return "no epoch yet"
+    last = json.loads(lines[-1])
+    number = last["epoch"] + 1
+    if last["phase"] == "train":
+        return f"epoch {number} of {recipe['training']['epochs']}"
+    return f"epoch {number} of phase {last['phase']}"
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock of a run directory."""
+    try:
+        with (path / ".lock").open("rb") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    except OSError:  # no lock: nobody has trained it
+        return False
+    return False
