@@ -8,7 +8,7 @@ from gsat.studies import study, tables
 from gsat.studies.study import FigureStudy, TablePart, TableRow, TableStudy, Variant
 
 SMALL = {"graphs": 40, "hidden": 8, "layers": 1, "batch_size": 16, "r_interval": 1}
-VARIANTS = {"short": 13, "long": 40}
+VARIANTS = {"short": 13, "long": 30}
 
 
 def add() -> None:

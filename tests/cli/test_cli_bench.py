@@ -68,7 +68,7 @@ def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> No
     process.send_signal(signal.SIGKILL)
     assert finish(process).code == -signal.SIGKILL
     assert len(metrics(tmp_path)) < 4
-    again = succeed(*command)
+    again = succeed(*command, "--jobs", 1)  # how many at a time makes no difference
     assert "tiny: A tiny table" in again.out
     assert "GIN + GSAT-short" in again.out
     assert "no run" not in again.out
