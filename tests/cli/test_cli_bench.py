@@ -18,11 +18,13 @@ import torch
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.options import parse_time
-from gsat.errors import GSATError
+from gsat.errors import GSATError, Interrupted
+from gsat.launch.pool import PoolResult
 from gsat.studies import plan, runner
 from gsat.studies import verify as verifying
+from gsat.studies.bench_folders import BenchFolders
+from gsat.studies.plan import RunRequest, make_plan
 from gsat.studies.tables import STUDIES
-from gsat.training.loop import Interrupted
 from gsat.training.results import read_records, record_once
 from gsat.training.train import train
 
@@ -327,8 +329,6 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
 
 @pytest.mark.usefixtures("_tiny")
 def test_explanations_of_seeds_are_compared_where_their_runs_are(tmp_path: Path) -> None:
-    from gsat.studies.runner import make_plan
-
     command = ("bench", "show", "tiny", "--stability")
     refusal = gsat(*command)
     assert refusal.code == 2

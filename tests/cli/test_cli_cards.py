@@ -64,9 +64,10 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
     y[:10, 0] = np.nan
     names = [f"[red]label {i}" for i in range(7)]
     labelled = GraphStore({**store.arrays, "y": y}, {**store.meta, "labels": names})
-    monkeypatch.setattr(houses, "build", lambda name, options: labelled)
-    monkeypatch.setattr(houses, "TASK", Task("multilabel", 7, "roc_auc"))
-    monkeypatch.setattr(houses, "VERSION", -1)
+    task = Task("multilabel", 7, "roc_auc")
+    monkeypatch.setattr(Houses, "build", lambda self, name, options, data_seed: labelled)
+    monkeypatch.setattr(Houses, "task", lambda self, name, options: task)
+    monkeypatch.setattr(Houses, "version", -1)
     output = succeed("datasets", "--check", "houses", "--set", "graphs=20")
     rows = {row[0]: row[1:] for line in output.lines if len(row := cells(line)) == 2}
     train = y[load_dataset("houses", graphs=20).splits["train"]]

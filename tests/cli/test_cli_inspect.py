@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 from cli_harness import Trained, gsat, refuse, succeed
-from gsat.graphs.words import pack_words
 
 import gsat as package
+from gsat.graphs.texts import encode_words
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
 
@@ -231,7 +231,7 @@ def test_nodes_that_are_words_are_shown_with_them(
 ) -> None:
     view = data.train.select([3]).compact()
     words = [[f"w{i}" for i in range(int(view.node_counts[0]))]]
-    view.arrays["graph.words"] = pack_words(words)
+    view.arrays["graph.words"] = encode_words(words)
     output = succeed("explain", trained.path, view.save(tmp_path / "words"), "--graph", 0).lines
     plain = succeed("explain", trained.path, data.train.select([3]).save(tmp_path / "bare"),
                     "--graph", 0).lines  # fmt: skip

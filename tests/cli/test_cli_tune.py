@@ -15,7 +15,7 @@ import pytest
 from cli_harness import TINY, finish, gsat, refuse, start, succeed
 
 from gsat import registry
-from gsat.launch.local import Outcome
+from gsat.launch.pool import PoolResult
 from gsat.methods import METHODS
 from gsat.settings import SettingInfo
 from gsat.studies import tune as module
@@ -127,7 +127,7 @@ def test_ties_and_identical_runs_are_said(monkeypatch: pytest.MonkeyPatch) -> No
         def valid(penalty: float) -> dict[str, float]:
             return {"accuracy": 0.5, "loss": min(penalty, losses)}
 
-        return Outcome(
+        return PoolResult(
             {n: {"seconds": 1.0, "valid": valid(r.settings.penalty)} for n, r in runs.items()}, {}
         )
 

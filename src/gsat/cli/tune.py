@@ -127,6 +127,11 @@ def _print_points(tuned: Tuned) -> None:
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
         table.add_row(*(f"{v}" for v in point.settings.values()), value, mark)
     Console(highlight=False).print(table)
+    for key, values in tuned.duplicates.items():
+        repeated = ", ".join(map(str, values))
+        typer.echo(
+            f"{key.rpartition('.')[2]}: {repeated} is in the grid more than once, tried once"
+        )
     for group in tuned.identical:
         same = " and ".join(_settings_of(point) for point in group)
         typer.echo(f"{same} gave identical runs: what they differ by made no difference")

@@ -62,13 +62,15 @@ def is_locked(path: Path) -> bool:
     Args:
         path: The lock file; one that does not exist is not held.
     """
-    if not path.exists():
+    try:
+        # Read-only: a run can be looked at where nothing can be written.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
         return False
     try:
-        with locked(path, wait=0):
-            return False
-    except BusyError:
-        return True
+        return not lock_descriptor(handle, blocking=False)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

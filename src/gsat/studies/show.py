@@ -109,6 +109,6 @@ def compare_seeds(
         )
     if not found:
         raise GSATError(
-            f"there are no two finished runs of one recipe in {folders.runs} to compare; the folders "
-            "of the runs are needed"
+            f"there are no two finished runs of one recipe in {folders.runs} to compare; the "
+            "folders of the runs are needed"
         )

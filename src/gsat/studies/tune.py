@@ -201,8 +201,8 @@ def _train_points(
         bar.stop()
     if outcome.unfinished:
         raise Interrupted(
-            f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in {folder}; "
-            "the same command resumes when it has ended"
+            f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in "
+            f"{folder}; the same command resumes when it has ended"
         )
     return results | outcome.results, outcome.failures
 

@@ -21,6 +21,7 @@ from gsat.io.disk import check_writable
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.ops.numba.compile import compile_quietly
+from gsat.registry import load_file, loaded_files
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
@@ -127,6 +128,7 @@ def train_each(
                 "out": str(out),
                 "pretrained_cache": cache,
                 "patience": _HANDOVER[backend],
+                "plug_ins": loaded_files(),
             },
         )
 
@@ -156,13 +158,16 @@ def train_job(payload: dict[str, Any]) -> dict[str, Any]:
     """Train one run in a worker; it may be the second one to try.
 
     Args:
-        payload: ``recipe`` (its tables), ``out``, ``pretrained_cache`` (or None) and ``patience``
-            (seconds to wait for another process to leave the run directory).
+        payload: ``recipe`` (its tables), ``out``, ``pretrained_cache`` (or None), ``patience``
+            (seconds to wait for another process to leave the run directory) and ``plug_ins``
+            (files with methods or backbones that the caller has loaded).
 
     Returns:
         The ``result`` of the run, and the ``record`` of it.
     """
     torch.set_num_threads(1)
+    for file in payload.get("plug_ins", ()):  # what the user's own command has loaded
+        load_file(file)
     compile_quietly()  # the terminal shows the caller's bar
     recipe, out = from_tables(payload["recipe"]), Path(payload["out"])
     try:

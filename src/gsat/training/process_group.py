@@ -146,7 +146,8 @@ class ProcessGroup(GradientSync):
             What it returned in the first process.
 
         Raises:
-            GSATError: What it raised there; an :class:`~gsat.errors.OtherProcessError` in the others.
+            GSATError: What it raised there.
+            OtherProcessError: In the other processes.
         """
         if self.size == 1:
             return make()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import tomllib
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
+from gsat.io.locks import is_locked
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
@@ -176,7 +176,9 @@ def _summarise(path: Path) -> RunSummary | None:
         lines = log.read_text("utf-8").split("\n")[:-1] if log.is_file() else []
         timing = path / "timing.json"
         seconds = json.loads(timing.read_text("utf-8"))["seconds"] if timing.is_file() else 0.0
-        state: State = "finished" if result else "running" if _is_locked(path) else "stopped"
+        state: State = (
+            "finished" if result else "running" if is_locked(path / ".lock") else "stopped"
+        )
         return RunSummary(
             path=path,
             dataset=recipe["data"]["name"],
@@ -201,16 +203,3 @@ def _progress(lines: list[str], recipe: dict[str, Any]) -> str:
     if last["phase"] == "train":
         return f"epoch {number} of {recipe['training']['epochs']}"
     return f"epoch {number} of phase {last['phase']}"
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether another process holds the lock of a run directory."""
-    try:
-        with (path / ".lock").open("rb") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-    except OSError:  # no lock: nobody has trained it
-        return False
-    return False
