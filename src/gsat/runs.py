@@ -110,7 +110,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return one line for ``results/runs.jsonl``: the result, the recipe, the environment."""
-        return training.Run(self.model, self.recipe, self.result, self.path).record()
+        return training.TrainingResult(self.model, self.recipe, self.result, self.path).record()
 
     def __repr__(self) -> str:
         lines = [f"Run of {self.recipe.method} on {self.recipe.data.label}"]
@@ -358,7 +358,7 @@ def evaluate(
     return evaluate_model(model, data.split(split) if isinstance(data, Dataset) else data)
 
 
-def _returns_run(function: Callable[P, training.Run]) -> Callable[P, Run]:
+def _returns_run(function: Callable[P, training.TrainingResult]) -> Callable[P, Run]:
     """Let a function of ``gsat.training.train`` return a :class:`Run` of this module."""
     signature = inspect.signature(function)
 

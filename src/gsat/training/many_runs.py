@@ -25,7 +25,7 @@ from gsat.registry import load_file, loaded_files
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import Run, complete_recipe, load_data, resume, train
+from gsat.training.train import TrainingResult, complete_recipe, load_data, resume, train
 
 BackendName = Literal["local", "ray"]
 # Called with the name of each run as it ends, and its result or, if it failed, why.
@@ -210,7 +210,7 @@ def _complete(runs: Mapping[str, Recipe]) -> dict[str, Recipe]:
 
 def _train_or_resume(
     recipe: Recipe, out: Path, patience: float, pretrained_cache: str | None
-) -> Run:
+) -> TrainingResult:
     """Begin a run or resume it; wait ``patience`` seconds for another process to leave it."""
     folder = RunDirectory(out)
     if not folder.is_run():

@@ -37,7 +37,7 @@ RESULTS_VERSION = 2
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingResult:
     """A finished run.
 
     Attributes:
@@ -76,7 +76,7 @@ def train(
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
     pretrained_cache: str | Path | None = None,
-) -> Run:
+) -> TrainingResult:
     """Train a recipe.
 
     Args:
@@ -139,7 +139,7 @@ def fit(
     progress: bool = False,
     checkpoint_seconds: float = 30.0,
     **settings: Any,
-) -> Run:
+) -> TrainingResult:
     """Train a GSAT model as it is; nothing is initialised again.
 
     Args:
@@ -215,7 +215,7 @@ def resume(
     checkpoint_seconds: float = 30.0,
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
-) -> Run:
+) -> TrainingResult:
     """Resume a run exactly at its last checkpoint; a finished run is only read.
 
     Args:
@@ -252,7 +252,7 @@ def resume(
         if data is not None:
             check_data(recipe, data, path)
         if run.result_path.is_file():
-            return Run(load(path, model), recipe, run.result, run.path)
+            return TrainingResult(load(path, model), recipe, run.result, run.path)
         check_processes(run)
         device = check_device(device_of_process(device))
         data = load_data(recipe) if data is None else data
@@ -307,7 +307,7 @@ def _run(
     device: str,
     pretrained_cache: str | Path | None = None,
     **how: Any,
-) -> Run:
+) -> TrainingResult:
     """Train in the run directory, if there is one, and write the result there.
 
     Args:
@@ -334,7 +334,7 @@ def _run(
         }
         if loop.run:
             write_json(loop.run.result_path, result)
-    return Run(method.model, recipe, result, run.path if run else None)
+    return TrainingResult(method.model, recipe, result, run.path if run else None)
 
 
 def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
