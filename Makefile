@@ -58,6 +58,7 @@ results: $(DEV)
 	$(BIN)/gsat results --page headlines --write README.md
 	$(BIN)/gsat results --page claims --write docs/claims.md
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
+	$(BIN)/gsat results --page settings --write docs/settings.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -25,7 +25,10 @@ def results(
     file: Annotated[Path, typer.Argument(help="Recorded runs.")] = RECORD,
     page: Annotated[
         str,
-        typer.Option(help="results: tables; reproduction: cell by cell; claims: in prose."),
+        typer.Option(
+            help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims: "
+            "in prose; settings: every key."
+        ),
     ] = "results",
     write: Annotated[
         Path | None, typer.Option(help="Replace what is between the result marks of this file.")
@@ -42,6 +45,7 @@ def results(
     from gsat.studies.records import Records
     from gsat.studies.reproduction import reproduction_page
     from gsat.training.results import read_records
+    from gsat.training.settings_reference import settings_page
 
     records = Records.read(file)
     pages: dict[str, Callable[[], str]] = {
@@ -51,6 +55,7 @@ def results(
             records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
         ),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
+        "settings": settings_page,
     }
     if page not in pages:
         raise GSATError(f"--page is one of {', '.join(pages)}, not '{page}'")
