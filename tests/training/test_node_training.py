@@ -148,17 +148,17 @@ def test_the_best_epoch_is_the_one_that_errs_least(metric: Any, best: Any) -> No
     task = Task("regression", 1, metric, centre=2.0, scale=1.4)
     seen: list[float] = []
 
-    class Watched(Loop):
-        def _selects(self, phase: Any, epoch: int, valid: dict[str, Any]) -> bool:
+    class Recording(Loop):
+        def _is_selected(self, phase: Any, epoch: int, valid: dict[str, Any]) -> bool:
             if epoch >= phase.selectable_from:
                 seen.append(valid[metric])
-            return super()._selects(phase, epoch, valid)
+            return super()._is_selected(phase, epoch, valid)
 
     data = Dataset(data.name, data.store, task, data.splits)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
     training = TrainingSettings(epochs=20, lr=0.01)
     method = GSATMethod.create(backbone, GSATSettings(r_interval=1), training, 0)
-    result = Watched(method, data, batch_size=32, seed=0).train()
+    result = Recording(method, data, batch_size=32, seed=0).train()
     assert len(set(seen)) > 5
     assert result["valid"][metric] == best(seen)
     assert {"r2", "mae"} <= result["test"].keys()
