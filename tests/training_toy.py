@@ -77,8 +77,8 @@ class Toy(Method):
             self._update("warm", loss)
             return {"loss": loss}
         gap = self._play_critic(batch, context)
-        said = self.model(batch, context.draws)
-        loss = self.model.task.loss(said.logits, batch.y)
+        output = self.model(batch, context.draws)
+        loss = self.model.task.loss(output.logits, batch.y)
         # The moving average makes every later step depend on all the earlier ones.
         self.average = 0.9 * self.average + 0.1 * float(loss.detach())
         total = loss / self.average + 0.1 * self.critic(self.model.backbone.embed(batch)).mean()
@@ -103,8 +103,8 @@ class Toy(Method):
         self, batch: GraphBatch, context: Context
     ) -> tuple[ModelOutput, dict[str, Tensor]]:
         assert batch.y is not None
-        said = self.model(batch)
-        return said, {"loss": self.model.task.loss(said.logits, batch.y)}
+        output = self.model(batch)
+        return output, {"loss": self.model.task.loss(output.logits, batch.y)}
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
         if context.phase == "warm":

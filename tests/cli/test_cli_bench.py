@@ -276,7 +276,7 @@ def test_claims_are_a_page_of_markdown(tmp_path: Path) -> None:
 def test_torchrun_starts_no_benches(monkeypatch: pytest.MonkeyPatch) -> None:
     from gsat.training import process_group
 
-    monkeypatch.setattr(process_group, "launched", lambda: 2)
+    monkeypatch.setattr(process_group, "process_count", lambda: 2)
     assert "run it without torchrun" in refuse("bench", "run", "table1", "--dry-run")
 
 

@@ -29,7 +29,7 @@ class Shown(Progress):
     def advance(self, status: str = "", steps: int = 1) -> None:
         self.seen.append((status, steps))
 
-    def reach(self, done: int, status: str | None = None) -> None:
+    def update(self, done: int, status: str | None = None) -> None:
         self.seen.append((done, status))
 
     def stop(self) -> None:

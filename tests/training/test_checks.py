@@ -22,9 +22,9 @@ def data() -> gsat.Dataset:
 def test_fit_takes_a_gsat_model(data: gsat.Dataset) -> None:
     network: Any = GCN(10, 8, num_layers=2)
     for wrong in (network, gsat.GIN.for_data(data)):
-        with pytest.raises(GSATError, match=r"not a GCN|not a GIN") as said:
+        with pytest.raises(GSATError, match=r"not a GCN|not a GIN") as caught:
             gsat.fit(wrong, data)
-        assert "gsat.wrap(network, task=data.task)" in str(said.value)
+        assert "gsat.wrap(network, task=data.task)" in str(caught.value)
     with pytest.raises(GSATError, match=r"a backbone was needed, not a GCN.*gsat\.wrap"):
         gsat.GSAT(network)
 
@@ -38,7 +38,7 @@ def test_fit_and_backbones_take_a_dataset(data: gsat.Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "message"),
     [
         (gsat.Task("regression", 1, "r2"), "kind 'regression', that of the data is 'binary'"),
         (gsat.Task("multilabel", 1, "roc_auc"), "kind 'multilabel'"),
@@ -47,10 +47,10 @@ def test_fit_and_backbones_take_a_dataset(data: gsat.Dataset) -> None:
     ],
 )
 def test_the_task_of_the_model_is_that_of_the_data(
-    task: gsat.Task, said: str, data: gsat.Dataset
+    task: gsat.Task, message: str, data: gsat.Dataset
 ) -> None:
     model = gsat.GSAT(gsat.GIN(data.store.num_features, task, hidden=8))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         gsat.fit(model, data, epochs=1)
 
 

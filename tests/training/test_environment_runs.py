@@ -1,4 +1,4 @@
-"""Runs of IRM and V-REx: what they report, and that they go on exactly where they stopped."""
+"""Runs of IRM and V-REx: what they report, and that they resume exactly where they stopped."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def test_metrics_are_those_of_the_graphs_one_by_one(data: Dataset, model: gsat.G
     measured = evaluate_model(model, store, batch_size=20)
     alone = [model.predict([graph]) for graph in store]
     y = store.per_graph("y")[:, 0]
-    labels = np.array([int(said.labels[0]) for said in alone])
+    labels = np.array([int(prediction.labels[0]) for prediction in alone])
     assert measured["accuracy"] not in (0, 0.5, 1)
     assert measured["accuracy"] == np.mean(labels == y)
 
-    logits = np.array([float(said.logits[0, 0]) for said in alone])
+    logits = np.array([float(prediction.logits[0, 0]) for prediction in alone])
     losses = np.logaddexp(0, logits) - y * logits
     # Unweighted over batches of 20, 20 and 8, as published; not the mean over graphs.
     over_batches = np.mean([losses[:20].mean(), losses[20:40].mean(), losses[40:].mean()])
@@ -104,8 +104,8 @@ def test_a_split_that_can_not_be_evaluated_is_said(data: Dataset, model: gsat.GS
         "no labels 'y'": GraphStore(bare, {}),
         "NaN": GraphStore(nan, {}),
     }
-    for said, store in wrong.items():
-        with pytest.raises(DataError, match=said) as caught:
+    for message, store in wrong.items():
+        with pytest.raises(DataError, match=message) as caught:
             evaluate_model(model, store)
         one_line(caught.value)
 

@@ -81,16 +81,20 @@ def test_fine_tuning_starts_from_the_chosen_epoch(
     valid, weights = seen[chosen]
     for name, tensor in started[0].items():
         assert torch.equal(tensor, weights[name]), name
-    said = run.result["pretrained"]
-    assert (said["checkpoint"], said["epoch"], said["valid"]) == (ckpt, chosen, valid)
+    pretrained = run.result["pretrained"]
+    assert (pretrained["checkpoint"], pretrained["epoch"], pretrained["valid"]) == (
+        ckpt,
+        chosen,
+        valid,
+    )
     # The test metrics once more, from the weights themselves.
     data = load_data(run.recipe)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
     backbone.load_state_dict(weights)
     again = evaluate_model(PlainModel(backbone), data.test, batch_size=32)
-    assert said["test"]["accuracy"] == again["accuracy"]
-    assert said["test"]["loss"] == pytest.approx(again["loss"], rel=1e-5)
-    assert said["test"]["explanation_auc"] is None
+    assert pretrained["test"]["accuracy"] == again["accuracy"]
+    assert pretrained["test"]["loss"] == pytest.approx(again["loss"], rel=1e-5)
+    assert pretrained["test"]["explanation_auc"] is None
     assert run.test["explanation_auc"] is not None
 
 

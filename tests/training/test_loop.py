@@ -194,9 +194,9 @@ def test_every_epoch_is_a_line_of_the_log(finished: gsat.Run) -> None:
 
 def test_the_reported_numbers_are_those_of_the_returned_model(finished: gsat.Run) -> None:
     data = load_data(finished.recipe)
-    for split, said in (("valid", finished.valid), ("test", finished.test)):
+    for split, reported in (("valid", finished.valid), ("test", finished.test)):
         measured = evaluate_model(finished.model, data.split(split), batch_size=32)
-        assert {k: said[k] for k in measured} == measured
+        assert {k: reported[k] for k in measured} == measured
 
 
 def test_the_run_directory_holds_what_the_design_lists(finished: gsat.Run) -> None:

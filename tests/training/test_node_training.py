@@ -52,12 +52,12 @@ def test_metrics_are_of_the_split_s_nodes(nodes: Any) -> None:
     model = gsat.load(nodes.path)
     for split, reported in (("valid", nodes.valid), ("test", nodes.test)):
         view = data.split(split)
-        said = model.predict(view)
+        predicted = model.predict(view)
         rows = np.sort(data.splits[split])
         y = data.store.arrays["node_y"][rows]
-        assert reported["accuracy"] == accuracy_score(y, said.labels)
+        assert reported["accuracy"] == accuracy_score(y, predicted.labels)
         whole = model.predict(data.store[0])  # a PyG graph: all its nodes, in their order
-        torch.testing.assert_close(whole.logits[rows], said.logits)
+        torch.testing.assert_close(whole.logits[rows], predicted.logits)
         assert evaluate_model(model, view)["accuracy"] == reported["accuracy"]
 
 
@@ -134,10 +134,10 @@ def test_an_interrupted_run_is_the_same(name: str, more: dict[str, Any], tmp_pat
 def test_regression(level: str, tmp_path: Path) -> None:
     run = gsat.train(recipe("motif-count", graphs=60, level=level), tmp_path / "run")
     data, model = load_data(run.recipe), gsat.load(tmp_path / "run")
-    said, y = model.predict(data.test), data.test.labels(level)[:, 0]
-    assert said.labels.shape == y.shape
-    assert run.test["r2"] == pytest.approx(r2_score(y, said.labels), abs=1e-5)
-    assert run.test["mae"] == pytest.approx(mean_absolute_error(y, said.labels), rel=1e-5)
+    predicted, y = model.predict(data.test), data.test.labels(level)[:, 0]
+    assert predicted.labels.shape == y.shape
+    assert run.test["r2"] == pytest.approx(r2_score(y, predicted.labels), abs=1e-5)
+    assert run.test["mae"] == pytest.approx(mean_absolute_error(y, predicted.labels), rel=1e-5)
     assert 0 < run.test["explanation_auc"] < 1
     assert run.result["selected"] == "best"
 
@@ -148,17 +148,17 @@ def test_the_best_epoch_is_the_one_that_errs_least(metric: Any, best: Any) -> No
     task = Task("regression", 1, metric, centre=2.0, scale=1.4)
     seen: list[float] = []
 
-    class Watched(Loop):
-        def _selects(self, phase: Any, epoch: int, valid: dict[str, Any]) -> bool:
+    class Recording(Loop):
+        def _is_selected(self, phase: Any, epoch: int, valid: dict[str, Any]) -> bool:
             if epoch >= phase.selectable_from:
                 seen.append(valid[metric])
-            return super()._selects(phase, epoch, valid)
+            return super()._is_selected(phase, epoch, valid)
 
     data = Dataset(data.name, data.store, task, data.splits)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
     training = TrainingSettings(epochs=20, lr=0.01)
     method = GSATMethod.create(backbone, GSATSettings(r_interval=1), training, 0)
-    result = Watched(method, data, batch_size=32, seed=0).train()
+    result = Recording(method, data, batch_size=32, seed=0).train()
     assert len(set(seen)) > 5
     assert result["valid"][metric] == best(seen)
     assert {"r2", "mae"} <= result["test"].keys()
@@ -188,11 +188,11 @@ def sparse() -> Dataset:
 
 def test_missing_labels_from_training_to_explanation(sparse: Dataset) -> None:
     method, result = trained(sparse, lr=0.01)
-    said, y = method.model.predict(sparse.test), sparse.test.labels("graph")
+    predicted, y = method.model.predict(sparse.test), sparse.test.labels("graph")
     areas = []
     for label in range(3):
         known = ~np.isnan(y[:, label])
-        areas.append(roc_auc_score(y[known, label], said.logits[known, label]))
+        areas.append(roc_auc_score(y[known, label], predicted.logits[known, label]))
     assert set(y[~np.isnan(y[:, 3]), 3]) == {1.0}  # no area there: left out of the mean
     assert result["test"]["roc_auc"] == pytest.approx(np.mean(areas))
     assert np.isfinite(result["test"]["loss"])

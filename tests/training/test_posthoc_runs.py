@@ -146,7 +146,7 @@ def test_a_loaded_model_says_what_the_run_reported(
     measured = evaluate_model(model, data.test, batch_size=32)
     for name in ("accuracy", "explanation_auc", "precision_at_5"):
         assert measured[name] == pytest.approx(reported[name], abs=1e-6), name
-    said = model.explain(data.test)
-    scores = torch.cat([e.edge_mask for e in said])
+    explanations = model.explain(data.test)
+    scores = torch.cat([e.edge_mask for e in explanations])
     torch.testing.assert_close(scores, model.score_edges(data.test)[1])
     assert not model.train().backbone.training  # it stays frozen

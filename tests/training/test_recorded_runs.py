@@ -64,7 +64,7 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"{}", "line 2, has no 'recipe_hash'"),
         (b"5", "line 2, has no"),
@@ -73,11 +73,11 @@ def test_a_line_that_is_not_json_is_named(tmp_path: Path) -> None:
         (b'{"recipe_hash": "\xff"}', "line 2, is not JSON"),
     ],
 )
-def test_a_line_that_is_no_run_is_named(line: bytes, said: str, tmp_path: Path) -> None:
+def test_a_line_that_is_no_run_is_named(line: bytes, message: str, tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     record_once(file, record())
     file.write_bytes(file.read_bytes() + line + b"\n")
-    with pytest.raises(RunError, match=said) as caught:
+    with pytest.raises(RunError, match=message) as caught:
         read_records(file)
     one_line(caught.value)
 

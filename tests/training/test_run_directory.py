@@ -421,7 +421,7 @@ def test_a_run_without_a_model_is_said(run_path: Path) -> None:
 
 def test_a_device_that_is_not_there_is_said(run_path: Path) -> None:
     for device in ("nonsense", "cuda:99"):
-        with pytest.raises(gsat.GSATError, match=f"the device '{device}' can't be used") as caught:
+        with pytest.raises(gsat.GSATError, match=f"the device '{device}' is unavailable") as caught:
             gsat.train(small_recipe(epochs=1), run_path, device=device)
         one_line(caught.value)
         assert not run_path.exists()

@@ -1,4 +1,4 @@
-"""A resumed run equals the uninterrupted one, byte by byte; damage is noticed and said."""
+"""A resumed run equals the uninterrupted one, byte by byte; damage is noticed and reported."""
 
 from __future__ import annotations
 
@@ -206,9 +206,9 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     path = stopped(14)
     assert last(path).name == "epoch-13"
     DAMAGE[kind](last(path))
-    said: list[str] = []
-    gsat.resume(path, warn=said.append, checkpoint_seconds=0)
-    (warning,) = said
+    warnings: list[str] = []
+    gsat.resume(path, warn=warnings.append, checkpoint_seconds=0)
+    (warning,) = warnings
     assert "epoch-13" in warning
     assert "resuming from the checkpoint before it" in warning
     assert "\n" not in warning
@@ -227,10 +227,10 @@ def test_the_fall_back_is_kept_until_there_is_another(
         assert last(path).name == folder
         shutil.copytree(path, path.with_name("copy"))
         flip_byte(last(path.with_name("copy")) / "state.safetensors")
-        said: list[str] = []
+        warnings: list[str] = []
         with stopping(1), pytest.raises(KeyboardInterrupt):
-            gsat.resume(path.with_name("copy"), warn=said.append, checkpoint_seconds=0)
-        assert len(said) == 1
+            gsat.resume(path.with_name("copy"), warn=warnings.append, checkpoint_seconds=0)
+        assert len(warnings) == 1
         shutil.rmtree(path.with_name("copy"))
 
 
@@ -255,9 +255,9 @@ def test_two_damaged_checkpoints_are_an_error_in_one_line(stopped: Callable[[int
     before = (path / "metrics.jsonl").read_bytes()
     with pytest.raises(CheckpointError, match="no usable checkpoint") as caught:
         gsat.resume(path)
-    said = one_line(caught.value)
-    assert "epoch-8/state.safetensors is damaged" in said
-    assert "epoch-7" in said
+    message = one_line(caught.value)
+    assert "epoch-8/state.safetensors is damaged" in message
+    assert "epoch-7" in message
     assert (path / "metrics.jsonl").read_bytes() == before
 
 
@@ -267,10 +267,10 @@ def test_a_last_file_that_names_nothing_is_said(
 ) -> None:
     path = stopped(9)
     (path / "ckpt" / "LAST").write_bytes(content)
-    said: list[str] = []
-    gsat.resume(path, warn=said.append)
-    assert len(said) == 1
-    assert "LAST" in said[0]
+    warnings: list[str] = []
+    gsat.resume(path, warn=warnings.append)
+    assert len(warnings) == 1
+    assert "LAST" in warnings[0]
     assert differing(outcome(path), uninterrupted) == []
 
 

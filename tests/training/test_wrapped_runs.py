@@ -147,9 +147,9 @@ def test_the_command_line_says_so(
 
     more = ["--graph", "0"] if command == "explain" else []
     assert run([command, str(whole), *more]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    (line,) = said.err.splitlines()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
     assert "your own module (GCN(10" in line
 
 
@@ -190,9 +190,9 @@ def test_another_model_is_refused(whole: Path, run_path: Path) -> None:
         r"module is 'GCN\(10, 6": another(GCN, hidden_channels=6),
         r"module is 'GIN": another(GIN, hidden_channels=8),
     }
-    for said, model in wrong.items():
+    for message, model in wrong.items():
         for use, path in ((gsat.load, whole), (gsat.resume, run_path)):
-            with pytest.raises(GSATError, match=said) as error:
+            with pytest.raises(GSATError, match=message) as error:
                 use(path, model=model)
             one_line(error.value)
     # The same by its description, but with weights of its own.

@@ -1,7 +1,7 @@
 """The worker pool: named jobs, done in other processes, and what came of each.
 
 The pool knows nothing of what its jobs do. It hands them out, tries again when a worker dies, and
-stops cleanly: on Ctrl-C, when a deadline has come, or when a job says that none can succeed.
+stops cleanly: on Ctrl-C, when a deadline has come, or when a job finds that none can succeed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PoolResult:
         unfinished: Those that were not begun or did not end: the time was over, or another process
             is at them. The same call continues with them.
         busy: Those of ``unfinished`` that another process is at.
-        stopped: Why everything was stopped, if a job said that none can succeed.
+        stopped: Why everything was stopped, if a job found that none can succeed.
     """
 
     results: dict[str, Any] = field(default_factory=dict)

@@ -145,7 +145,7 @@ def _connect(address: str | None, workers: int | None, stack: ExitStack) -> Any:
 
 
 def _check_listening(address: str) -> None:
-    """Raise if nobody listens at ``host:port``: Ray would go on trying for minutes."""
+    """Raise if nobody listens at ``host:port``: Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit() and "://" not in address:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()

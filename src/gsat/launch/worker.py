@@ -47,7 +47,7 @@ def main(handle: int, parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the parent is gone: there is nobody to tell the outcome."""
+    """End this process when the parent is gone: there is nobody to report to."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
