@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -22,10 +22,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from gsat.errors import DataError
+from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS, build_arrays
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
-from gsat.graphs.store import EDGE_ARRAYS, NODE_ARRAYS, GraphStore
 from gsat.graphs.texts import pad_texts
 from gsat.io.atomic import atomic_write, write_text
+
+if TYPE_CHECKING:
+    from gsat.graphs.store import GraphStore
 
 FILE: Final = "graphs.safetensors"
 FORMAT: Final = "gsat-graphs-1"
@@ -60,8 +63,8 @@ def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) 
     return folder
 
 
-def load(folder: str | Path) -> GraphStore:
-    """Open a folder written by :func:`save` or :class:`ShardWriter`.
+def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
+    """Open a folder written by :func:`save` or :class:`ShardWriter`; see :meth:`GraphStore.load`.
 
     Arrays of nodes and edges are memory-mapped, not read. Per-graph arrays of shards are read: they
     are small, and every batch needs them.
@@ -70,7 +73,7 @@ def load(folder: str | Path) -> GraphStore:
         folder: The folder.
 
     Returns:
-        A view of all graphs.
+        The arrays of a store, and its ``meta``.
 
     Raises:
         DataError: If there are no graphs in it, or a file is damaged.
@@ -79,11 +82,11 @@ def load(folder: str | Path) -> GraphStore:
     if not (folder / INDEX).is_file():
         if not (folder / FILE).is_file():
             raise DataError(f"{folder} holds no saved graphs: there is no {FILE} in it")
-        return GraphStore(*_read(folder / FILE))
+        return _read(folder / FILE)
     index = _read_index(folder)
     pieces = [_read_shard(folder, shard) for shard in index["shards"]]
     if len(pieces) == 1:
-        return GraphStore(pieces[0], index["meta"])
+        return pieces[0], index["meta"]
     if any(_kinds(piece) != _kinds(pieces[0]) for piece in pieces):
         raise DataError(f"{folder / INDEX} is damaged: its shards hold different arrays")
     arrays: dict[str, Column] = {}
@@ -91,7 +94,7 @@ def load(folder: str | Path) -> GraphStore:
         parts = [piece[name] for piece in pieces]
         mapped = name in EDGE_ARRAYS or name in NODE_ARRAYS
         arrays[name] = ShardedArray(parts) if mapped else _concatenate(name, parts)
-    return GraphStore(arrays, index["meta"])
+    return arrays, index["meta"]
 
 
 class ShardWriter:
@@ -107,6 +110,7 @@ class ShardWriter:
 
     Example:
         >>> import tempfile
+        >>> from gsat.graphs import GraphStore
         >>> folder = tempfile.mkdtemp()
         >>> graphs = GraphStore.from_arrays(node_ptr=[0, 2], edge_ptr=[0, 1], edge_index=[[0], [1]])
         >>> with ShardWriter(folder, meta={"classes": ["no", "yes"]}) as writer:
@@ -169,8 +173,8 @@ class ShardWriter:
         if not self._open:
             return self.folder
         if not self._pending and not self._shards:
-            nothing = GraphStore.from_arrays(node_ptr=[0], edge_ptr=[0], edge_index=[])
-            self._pending.append(nothing.arrays)
+            nothing = build_arrays([0], [0], [], nodes={}, edges={}, graphs={})
+            self._pending.append(dict(nothing))
         if self._pending:
             self._flush()
         replaced = _shards_in(self.folder) - {shard["file"] for shard in self._shards}

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gsat.errors import DataError
+from gsat.graphs import storage
 from gsat.graphs.batch import GraphBatch, gather
-from gsat.graphs.build import build_arrays, graph_rows, node_mask, offsets, ranges
+from gsat.graphs.build import (
+    EDGE_ARRAYS,
+    NODE_ARRAYS,
+    build_arrays,
+    graph_rows,
+    node_mask,
+    offsets,
+    ranges,
+)
+from gsat.graphs.pyg_data import to_pyg
 from gsat.graphs.sharded_array import Array, Column, row_reader
 from gsat.graphs.texts import decode_texts
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-# Arrays with one row per edge or node; those from `edge_attr` and `x` on are optional.
-EDGE_ARRAYS: Final = (
-    "src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth"
-)  # fmt: skip
-NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
 
 
 class GraphStore(Sequence["Data"]):
@@ -137,8 +141,6 @@ class GraphStore(Sequence["Data"]):
         Returns:
             A ``Data``, or the view of the graphs in the slice.
         """
-        from gsat.graphs.conversions import to_pyg
-
         if isinstance(position, slice):
             return self.select(range(*position.indices(len(self))))
         return to_pyg(self, position)
@@ -293,7 +295,11 @@ class GraphStore(Sequence["Data"]):
         return self.arrays[name][self.target_nodes() if level == "node" else self.index]
 
     def has(self, name: str) -> bool:
-        """Whether there is an array ``name`` or ``graph.name``."""
+        """Whether there is an array of that name.
+
+        Args:
+            name: The name of an array, or what follows ``graph.`` in the name of a further one.
+        """
         return name in self.arrays or f"graph.{name}" in self.arrays
 
     @property
@@ -355,15 +361,13 @@ class GraphStore(Sequence["Data"]):
         Returns:
             The folder.
         """
-        from gsat.graphs.storage import save
-
-        return save(self, folder)
+        return storage.save(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> GraphStore:
         """Open a folder written by :meth:`save` or :class:`~gsat.graphs.storage.ShardWriter`.
 
-        The arrays of nodes and edges are memory-mapped, not read.
+        The view holds all graphs; the arrays of nodes and edges are memory-mapped, not read.
 
         Args:
             folder: The folder.
@@ -371,9 +375,7 @@ class GraphStore(Sequence["Data"]):
         Raises:
             DataError: If there are no graphs in it, or a file is damaged.
         """
-        from gsat.graphs.storage import load
-
-        return load(folder)
+        return cls(*storage.load(folder))
 
     def compact(self) -> GraphStore:
         """Copy the graphs of this view into a store of their own."""

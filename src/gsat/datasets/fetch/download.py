@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gsat.datasets.fetch.archive import unpack
-from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.fetch.transfer import Transfer, TransferError
 from gsat.errors import DataError, DataNotFoundError
 from gsat.io.atomic import move_into_place
 from gsat.io.folders import cache_folder
 from gsat.io.hashes import sha256
 from gsat.io.locks import open_locked
+
+if TYPE_CHECKING:
+    from gsat.datasets.fetch.raw_files import RawFile
 
 
 def fetch(files: Sequence[RawFile]) -> None:
