@@ -77,38 +77,7 @@ def train(
     checkpoint_seconds: float = 30.0,
     pretrained_cache: str | Path | None = None,
 ) -> TrainingResult:
-    """Train a recipe.
-
-    Args:
-        recipe: What to train, on which data, how and with which seed; see
-            :func:`gsat.training.recipe.make_recipe`.
-        out: Run directory to create; it must be empty or absent. (default: None, nothing is
-            written)
-        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
-        progress: Whether to show a progress bar on a terminal. (default: False)
-        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
-            passed since the last one, and always at the end. (default: 30)
-        pretrained_cache: Folder in which pre-trained backbones are kept: runs of GSAT* and of the
-            post-hoc explainers that begin with the same one train it once. The results are the
-            same. (default: None)
-
-    Returns:
-        The finished run.
-
-    Raises:
-        RunError: ``out`` can't be used, or training broke down.
-        DataError: The data is missing, or does not fit the recipe.
-        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
-
-    Example:
-        >>> from gsat.training.recipe import make_recipe
-        >>> recipe = make_recipe(
-        ...     "ba2motifs", settings={"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
-        ... )
-        >>> run = train(recipe)
-        >>> run.result["best_epoch"], 0 <= run.test["accuracy"] <= 1
-        (0, True)
-    """
+    """Train a recipe; see :func:`gsat.train`, which returns a :class:`gsat.Run`."""
     with ProcessGroup().share_errors():
         check_shared(recipe)
         device = check_device(device_of_process(device))
@@ -140,38 +109,7 @@ def fit(
     checkpoint_seconds: float = 30.0,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a GSAT model as it is; nothing is initialised again.
-
-    Args:
-        model: The model; it is trained in place.
-        data: From :func:`gsat.load_dataset`, split by its own seed.
-        seed: Decides the order of batches and all random draws. (default: 0)
-        out: Run directory to create; it must be empty or absent. (default: None, nothing is
-            written)
-        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
-        progress: Whether to show a progress bar on a terminal. (default: False)
-        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
-            passed since the last one, and always at the end. (default: 30)
-        **settings: Any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
-            ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
-
-    Returns:
-        The finished run.
-
-    Raises:
-        DataError: The model does not fit the data.
-        RecipeError: A setting is unknown, or contradicts the model or the data.
-        RunError: ``out`` can't be used, or training broke down.
-        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
-
-    Example:
-        >>> import gsat
-        >>> data = gsat.load_dataset("ba2motifs", graphs=60)
-        >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
-        >>> run = gsat.fit(model, data, epochs=1)
-        >>> run.model is model, run.result["best_epoch"]
-        (True, 0)
-    """
+    """Train a GSAT model as it is; see :func:`gsat.fit`, which returns a :class:`gsat.Run`."""
     check_given(model, data)
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
@@ -216,30 +154,7 @@ def resume(
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> TrainingResult:
-    """Resume a run exactly at its last checkpoint; a finished run is only read.
-
-    Args:
-        path: The run directory.
-        model: The model that was given to :func:`fit`, built again, where its backbone is a network
-            of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
-            (default: None, built from the recipe)
-        data: The data that was given to :func:`fit`, loaded again, where it was not loaded from a
-            path. (default: None, loaded by the recipe)
-        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
-        progress: Whether to show a progress bar on a terminal. (default: False)
-        checkpoint_seconds: As for :func:`train`. (default: 30)
-        pretrained_cache: As for :func:`train`. (default: None)
-        warn: Called with a line for each damaged checkpoint that was skipped. (default: None)
-
-    Returns:
-        The finished run.
-
-    Raises:
-        RunError: ``path`` is not a run, or another process is training it.
-        RecipeError: The model or the data is not that of the run.
-        CheckpointError: No checkpoint can be read.
-        Interrupted: Ctrl-C was pressed; the epoch is saved.
-    """
+    """Resume a run; see :func:`gsat.resume`, which returns a :class:`gsat.Run`."""
     with ProcessGroup().share_errors():
         run = RunDirectory.open(path)
         recipe = run.recipe

@@ -1,15 +1,11 @@
-"""A run, opened: its model, its data, its predictions and explanations.
-
-The command line, notebooks and the web page all use a run through this module.
-"""
+"""A run, opened: its model, its data, its predictions and explanations."""
 
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -24,15 +20,13 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
-from gsat.training import train as training
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_files import check_run, shown_metrics
-from gsat.training.train import load, load_data
+from gsat.training.train import TrainingResult, load, load_data
 
-P = ParamSpec("P")
 Data = str | Path | Dataset | GraphStore
 
 
@@ -110,7 +104,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return one line for ``results/runs.jsonl``: the result, the recipe, the environment."""
-        return training.TrainingResult(self.model, self.recipe, self.result, self.path).record()
+        return TrainingResult(self.model, self.recipe, self.result, self.path).record()
 
     def __repr__(self) -> str:
         lines = [f"Run of {self.recipe.method} on {self.recipe.data.label}"]
@@ -356,23 +350,3 @@ def evaluate(
         Metrics by name, as fractions; None where one is undefined.
     """
     return evaluate_model(model, data.split(split) if isinstance(data, Dataset) else data)
-
-
-def _returns_run(function: Callable[P, training.TrainingResult]) -> Callable[P, Run]:
-    """Let a function of ``gsat.training.train`` return a :class:`Run` of this module."""
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Run:
-        ended = function(*args, **kwargs)
-        data = signature.bind(*args, **kwargs).arguments.get("data")
-        return Run(
-            ended.path, model=ended.model, recipe=ended.recipe, result=ended.result, data=data
-        )
-
-    return call
-
-
-train = _returns_run(training.train)
-fit = _returns_run(training.fit)
-resume = _returns_run(training.resume)

@@ -1,0 +1,11 @@
+"""Runs: training returns one, and a run directory is opened as one.
+
+The command line, notebooks and the web page all use a run through this package.
+"""
+
+from __future__ import annotations
+
+from gsat.runs.run import Run, evaluate, open_run
+from gsat.runs.training import fit, resume, train
+
+__all__ = ["Run", "evaluate", "fit", "open_run", "resume", "train"]
