@@ -205,7 +205,14 @@ class GSAT(InterpretableModel):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The model :attr:`config` describes, with fresh weights."""
+        """Make the model that :attr:`config` describes, with fresh weights.
+
+        Args:
+            config: Plain values, as :attr:`config` holds them.
+
+        Returns:
+            The model.
+        """
         model = super().from_config({key: value for key, value in config.items() if key != "r"})
         model.r = config["r"]
         return model

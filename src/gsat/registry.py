@@ -132,7 +132,14 @@ class Registry(Generic[T]):
         raise self.error(self.unknown(name))
 
     def check(self, name: str) -> None:
-        """Raise the registry's error unless the name is known; nothing is imported."""
+        """Raise unless a name is known; nothing is imported.
+
+        Args:
+            name: What should be one of :meth:`names`.
+
+        Raises:
+            GSATError: If there is no such name.
+        """
         if name not in self:
             raise self.error(self.unknown(name))
 
@@ -158,7 +165,14 @@ class Registry(Generic[T]):
         return name
 
     def unknown(self, name: str) -> str:
-        """The message for an unknown name, with the closest known one."""
+        """The message for an unknown name, with the closest known one.
+
+        Args:
+            name: The unknown name.
+
+        Returns:
+            One line that lists all known names.
+        """
         names = self.names()
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
@@ -179,7 +193,11 @@ class Registry(Generic[T]):
         return self._modules
 
     def accepts(self, part: type) -> bool:
-        """Whether a class derives from what this registry holds."""
+        """Whether a class derives from the base of what this registry holds.
+
+        Args:
+            part: Any class.
+        """
         return any(f"{c.__module__}.{c.__qualname__}" == self.base for c in part.__mro__)
 
     def __contains__(self, name: object) -> bool:

@@ -248,7 +248,15 @@ class Task:
         return {"accuracy": metrics.accuracy(predicted, target)}
 
     def score(self, logits: Tensor, y: Tensor) -> float | None:
-        """Compute the task's metric: the one of :meth:`scores` that is named ``metric``."""
+        """Compute the task's metric: the one of :meth:`scores` that is named ``metric``.
+
+        Args:
+            logits: Outputs of a model, ``[G, num_logits]``.
+            y: Labels, as in :meth:`loss`.
+
+        Returns:
+            The metric, or ``None`` where it is undefined.
+        """
         return self.scores(logits, y)[self.metric]
 
     def merit(self, measured: Mapping[str, Any]) -> float | None:

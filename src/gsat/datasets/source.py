@@ -120,9 +120,11 @@ class DatasetSource(ABC):
         """
 
     def split(self, store: GraphStore, seed: int, options: Any) -> dict[str, NDArray[np.int64]]:
-        """Split the graphs, or the nodes where these are labelled. (default: 80/10/10, shuffled)
+        """Split the graphs, or the nodes where these are labelled.
 
-        Nodes of one graph are shuffled themselves; nodes of several graphs follow their graphs.
+        By default 80 % are for training, 10 % for validation and 10 % for the test, shuffled. The
+        nodes of a single graph are shuffled themselves; those of several graphs follow their
+        graphs.
 
         Args:
             store: What :meth:`build` returned.
@@ -142,15 +144,34 @@ class DatasetSource(ABC):
         return {part: store.select(rows).target_nodes() for part, rows in parts.items()}
 
     def summary(self, name: str) -> str:
-        """Describe the data set in one line. (default: the first line of the class's docstring)"""
+        """Describe the data set in one line.
+
+        Args:
+            name: The name that was asked for.
+
+        Returns:
+            The description. (default: the first line of the class's docstring)
+        """
         return (type(self).__doc__ or "").strip().split("\n")[0].rstrip(".")
 
     def raw_files(self, name: str, options: Any) -> tuple[RawFile, ...]:
-        """Return the raw files that these options need. (default: by ``files``)"""
+        """Return the raw files that these options need.
+
+        Args:
+            name: The name that was asked for.
+            options: An instance of ``Options``.
+
+        Returns:
+            The files. (default: those of ``files`` for the option ``source``)
+        """
         return self.files.get(getattr(options, "source", ""), ())
 
     def matches_paper(self, name: str, options: Any) -> Match:
         """Say how the graphs relate to the paper's.
+
+        Args:
+            name: The name that was asked for.
+            options: An instance of ``Options``.
 
         Returns:
             ``"yes"``: the same graphs; ``"rebuilt"``: made again by the same rules;
@@ -160,28 +181,47 @@ class DatasetSource(ABC):
         return "different"
 
     def overlap(self, options: Any) -> str:
-        """Say why splits share graphs on purpose. (default: ``""``, they share none)"""
+        """Say why splits share graphs on purpose.
+
+        Args:
+            options: An instance of ``Options``.
+
+        Returns:
+            The reason, for messages; empty if they share none. (default: ``""``)
+        """
         return ""
 
     def identity(self, options: Any) -> str | None:
-        """Return a text that changes with files that an option names. (default: None)"""
+        """Return a text that changes with files that an option names.
+
+        Args:
+            options: An instance of ``Options``.
+
+        Returns:
+            The text, or None if no option names a file. (default: ``None``)
+        """
         return None
 
     def positions(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return where nodes that are parts of an image are drawn. (default: None)
+        """Return where nodes that are parts of an image are drawn.
 
         Args:
             x: Node features, ``[N, F]``.
 
         Returns:
-            Positions to the right and up, ``[N, 2]``, and brightness from 0 to 1, ``[N]``.
+            Positions to the right and up, ``[N, 2]``, and brightness from 0 to 1, ``[N]``; None if
+            nodes are not parts of an image. (default: ``None``)
         """
         return None
 
     def sources(self, name: str) -> dict[str, tuple[RawFile, ...]]:
         """Return the raw files by the value of the option ``source``, the default first.
 
-        A data set without that option has one entry, under ``""``.
+        Args:
+            name: The name that was asked for.
+
+        Returns:
+            The files by value. A data set without that option has one entry, under ``""``.
         """
         field = self.Options.model_fields.get("source")
         if field is None:

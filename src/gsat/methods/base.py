@@ -82,7 +82,14 @@ class GradientSync:
     """How a step's gradients are averaged over processes; here there is one process."""
 
     def through(self, network: nn.Module) -> nn.Module:
-        """The network, called so that its gradient becomes the mean over all processes."""
+        """The network, called so that its gradient becomes the mean over all processes.
+
+        Args:
+            network: The network of a step.
+
+        Returns:
+            A module to call in its place; here the network itself.
+        """
         return network
 
     def mean(self, value: Tensor, over: Tensor) -> Tensor:
@@ -174,27 +181,53 @@ class Method(ABC):
             settings: The method's own settings.
             training: The settings all methods share.
             seed: Decides initial weights and what else is random.
+
+        Returns:
+            The method.
         """
         return cls(cls.make_model(backbone, settings, seed), settings, training, seed)
 
     @classmethod
     def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> InterpretableModel:
-        """Make the model: its constructor gets the settings and the seed that it takes."""
+        """Make the model: its constructor gets the settings and the seed that it takes.
+
+        Args:
+            backbone: The network.
+            settings: The method's own settings.
+            seed: Decides initial weights.
+
+        Returns:
+            The model.
+        """
         taken = inspect.signature(cls.Model).parameters
         given = {**settings.model_dump(), "seed": seed}
         return cls.Model(backbone, **{name: given[name] for name in taken if name in given})
 
     def prepare(self, data: Dataset) -> None:  # noqa: B027
-        """Read the data before anything is written; refuse what it can't be trained on."""
+        """Read the data before anything is written; refuse what it can't be trained on.
+
+        Args:
+            data: The data set, with its splits.
+
+        Raises:
+            DataError: If the method can't be trained on it.
+        """
 
     def phases(self) -> tuple[Phase, ...]:
-        """The phases, in order. (default: one, of which any epoch may be the best)"""
+        """The phases, in order.
+
+        Returns:
+            The phases. (default: one, of which any epoch may be the best)
+        """
         return (Phase("train", self.training.epochs, explains=self.Model.explains),)
 
     def begin(self, phase: str) -> None:
-        """Make the optimisers of a phase. (default: one Adam over :meth:`parameters`)
+        """Make the optimisers of a phase; by default one Adam over :meth:`parameters`.
 
         Called once per phase, before any state of that phase is restored.
+
+        Args:
+            phase: The name of the phase.
         """
         self.optimiser = Adam(
             self.parameters(),
@@ -204,7 +237,11 @@ class Method(ABC):
         )
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """The weights that are trained. (default: the model's)"""
+        """The weights that are trained.
+
+        Returns:
+            The weights. (default: all of the model)
+        """
         return self.model.parameters()
 
     @abstractmethod
@@ -220,18 +257,33 @@ class Method(ABC):
         """
 
     def update(self, loss: Tensor) -> None:
-        """Take a step of :attr:`optimiser` down the gradient of a loss."""
+        """Take a step of :attr:`optimiser` down the gradient of a loss.
+
+        Args:
+            loss: A scalar.
+        """
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:  # noqa: B027
-        """Called after validation; the place for learning-rate schedules."""
+        """Called after validation; the place for learning-rate schedules.
+
+        Args:
+            context: The epoch that ended.
+            valid: Its metrics on the validation set, by name.
+        """
 
     def finish_phase(  # noqa: B027
         self, context: Context, measure: Callable[[str], dict[str, Any]]
     ) -> None:
-        """Called after a phase's last epoch; ``measure("test")`` gives the metrics of a split."""
+        """Called after a phase's last epoch.
+
+        Args:
+            context: That epoch.
+            measure: Evaluates the method on a split: ``measure("test")`` returns the metrics of the
+                test set, by name.
+        """
 
     def report(self) -> dict[str, Any]:
         """More for ``result.json``, as plain values."""
@@ -261,7 +313,14 @@ class Method(ABC):
         return {"model": self.model}
 
     def to_device(self, device: str) -> Self:
-        """Move all modules; called before :meth:`begin`."""
+        """Move all modules; called before :meth:`begin`.
+
+        Args:
+            device: A torch device such as ``"cuda"``.
+
+        Returns:
+            The method itself.
+        """
         for network in self.networks().values():
             network.to(device)
         return self
@@ -271,4 +330,8 @@ class Method(ABC):
         return {}
 
     def load_extra_state(self, state: dict[str, Any]) -> None:  # noqa: B027
-        """Restore :meth:`extra_state`."""
+        """Restore :meth:`extra_state`.
+
+        Args:
+            state: What :meth:`extra_state` returned, read back from JSON.
+        """

@@ -198,8 +198,19 @@ class DIR(InterpretableModel):
         return self.backbone(part, weight[keep], draws)
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Logits from the causal parts. The score of an edge is sigmoid(s), with s averaged over
-        both directions on undirected graphs."""
+        """Predict from the causal parts.
+
+        The score of an edge is sigmoid(s), with s averaged over both directions on undirected
+        graphs.
+
+        Args:
+            batch: The graphs.
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            Logits ``[B, num_logits]`` and edge scores ``[E]``; attention and probability are
+            sigmoid(s) of each direction, ``[E]``.
+        """
         z, s = self.score(batch)
         weight = torch.sigmoid(s)
         h = self.represent(batch, z, self.causal_edges(s, batch), weight, draws)

@@ -224,8 +224,16 @@ class GraphMaskMethod(PostHocMethod):
         return self.settings.epochs_per_layer * len(self.model.gates)
 
     def first_layer(self, epoch: int) -> int:
-        """The first layer that is gated in an epoch: the last one at the start, then those before
-        it."""
+        """The first layer that is gated in an epoch.
+
+        At the start only the last layer is gated, then one more before it at a time.
+
+        Args:
+            epoch: The epoch within the phase.
+
+        Returns:
+            The number of the layer, from 0.
+        """
         return len(self.model.gates) - 1 - epoch // self.settings.epochs_per_layer
 
     def make_optimisers(self) -> dict[str, Optimizer]:

@@ -29,8 +29,16 @@ class IRMMethod(EnvironmentMethod):
     Settings: ClassVar[type[MethodSettings]] = IRMSettings
 
     def penalty(self, groups: list[Group]) -> Tensor:
-        """Mean over environments of the squared gradient of the risk in the scale of the logits,
-        taken at 1."""
+        """The mean over environments of the squared gradient of the risk.
+
+        The gradient is taken with respect to a factor of the logits, at 1.
+
+        Args:
+            groups: Logits and labels of each environment.
+
+        Returns:
+            A scalar.
+        """
         slopes = []
         for logits, y in groups:
             scale = logits.new_ones(()).requires_grad_()

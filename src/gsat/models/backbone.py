@@ -46,22 +46,20 @@ class BackboneSettings(Settings):
     name: str = Field("", description="Name of the backbone.")
 
 
-# Of every backbone; its own settings follow in the docstring.
-_ARGUMENTS = """Args:
-    in_features: Number of node features, the columns of ``x``.
-    task: What the logits are for.
-    edge_features: Number of edge attributes that are used. (default: ``0``)
-    categories: Number of categories of each column of ``x``, where columns are categories.
-        (default: ``None``)
-    seed: Decides the initial weights. (default: ``0``)
-"""
-
-
 class Backbone(nn.Module, ABC):
     """A graph network whose messages can be weighted per edge.
 
     GSAT runs one backbone twice: :meth:`embed` without attention feeds the extractor, the full
-    network with attention predicts. Its constructor takes the settings as keywords.
+    network with attention predicts.
+
+    Args:
+        in_features: Number of node features, the columns of ``x``.
+        task: What the logits are for.
+        edge_features: Number of edge attributes that are used. (default: ``0``)
+        categories: Number of categories of each column of ``x``, where columns are categories.
+            (default: ``None``)
+        seed: Decides the initial weights. (default: ``0``)
+        **settings: Values of its settings, by name. (default: those of :attr:`Settings`)
 
     Attributes:
         name: The name it is registered under.
@@ -126,8 +124,12 @@ class Backbone(nn.Module, ABC):
         cls.__signature__ = shown.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
         if cls.__doc__ and "Args:" not in cls.__doc__:
             text, *example = inspect.cleandoc(cls.__doc__).partition("\nExample:")
+            # Those of every backbone, then the settings one by one in place of **settings.
+            shared = (inspect.getdoc(Backbone) or "").partition("Args:\n")[2]
+            shared = shared.partition("    **settings")[0]
             lines = argument_lines(cls.Settings, leave_out=("name", "edge_features"))
-            cls.__doc__ = "".join((text.rstrip(), "\n\n", _ARGUMENTS, lines, "\n", *example))
+            parts = (text.rstrip(), "\n\nArgs:\n", shared, lines, "\n", *example)
+            cls.__doc__ = "".join(parts)
 
     def build(
         self,
@@ -147,7 +149,14 @@ class Backbone(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no build()")
 
     def encode(self, batch: GraphBatch) -> Tensor:
-        """Node features to the first layer's input, ``[N, hidden]``."""
+        """Turn node features into the first layer's input.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            ``[N, hidden]``.
+        """
         categories = isinstance(self.encoder, CategoryEncoder)
         return self.encoder(batch.x if categories else batch.x.to(self.encoder.weight.dtype))
 
@@ -206,7 +215,16 @@ class Backbone(nn.Module, ABC):
     def forward(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Logits ``[B, num_logits]``, at node level ``[M, num_logits]``; see :meth:`embed`."""
+        """Compute logits, by :meth:`embed` and :meth:`read_out`.
+
+        Args:
+            batch: The graphs.
+            attention: A weight for the message on each edge, ``[E]``. (default: all ones)
+            draws: The source of dropout masks. (default: no dropout)
+
+        Returns:
+            ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the targets.
+        """
         return self.read_out(self.embed(batch, attention, draws), batch)
 
     def check_fits(self, store: GraphStore) -> None:
@@ -261,7 +279,14 @@ class Backbone(nn.Module, ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Make the network that :attr:`config` describes, with fresh weights."""
+        """Make the network that :attr:`config` describes, with fresh weights.
+
+        Args:
+            config: Plain values, as :attr:`config` holds them.
+
+        Returns:
+            The network.
+        """
         return cls(**{**config, "task": Task(**config["task"])})
 
     @property

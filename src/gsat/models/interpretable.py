@@ -86,7 +86,15 @@ class InterpretableModel(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> ModelOutput:
-        """Logits and edge scores of a batch."""
+        """Compute logits and edge scores of a batch.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            Logits ``[B, num_logits]`` (at node level ``[M, num_logits]``), edge scores ``[E]`` and
+            what they were made from.
+        """
 
     @property
     def config(self) -> dict[str, Any]:
@@ -95,7 +103,14 @@ class InterpretableModel(nn.Module, ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make the model that :attr:`config` describes, with fresh weights."""
+        """Make the model that :attr:`config` describes, with fresh weights.
+
+        Args:
+            config: Plain values, as :attr:`config` holds them.
+
+        Returns:
+            The model.
+        """
         settings = dict(config)
         return cls(backbone_from(settings.pop("backbone")), **settings)
 
@@ -281,7 +296,14 @@ class InterpretableModel(nn.Module, ABC):
         return (batch.to(device) for batch in store.batches(size, MAX_EDGES))
 
     def check_fits(self, store: GraphStore) -> None:
-        """Raise a :class:`DataError` when graphs have other features than the model expects."""
+        """Check that graphs have the features the model was made for.
+
+        Args:
+            store: The graphs.
+
+        Raises:
+            DataError: If they have others.
+        """
         self.backbone.check_fits(store)
 
 

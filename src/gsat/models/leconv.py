@@ -168,8 +168,19 @@ class LEConvNet(GatedBackbone):
     def weights(
         self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """The weight of each message, ``[E]``: attention, the data's own weights and the edge
-        attribute, multiplied; None for all ones."""
+        """The weight of each message: attention, the data's own weight and the edge attribute.
+
+        Args:
+            batch: The graphs.
+            attention: A weight for the message on each edge, ``[E]``; None for all ones.
+            dtype: The type of the edge attribute in the product.
+
+        Returns:
+            The product of the three, ``[E]``; None for all ones.
+
+        Raises:
+            DataError: If the network uses an edge attribute and the graphs have none.
+        """
         attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:
             return attention

@@ -219,7 +219,7 @@ class PNA(GatedBackbone):
     """PNA: linear encoders, PNA layers, mean pooling and a head of three linear layers.
 
     With scalers, ``mean_log_degree`` is the mean of log(degree + 1) over the training nodes, which
-    :meth:`for_data` computes. (default: ``1.0``)
+    :meth:`for_data` computes; without, it is not used. (default: ``1.0``)
     """
 
     Settings: ClassVar[type[BackboneSettings]] = PNASettings
@@ -228,6 +228,15 @@ class PNA(GatedBackbone):
     def __init__(
         self, in_features: int, task: Task, *, mean_log_degree: float = 1.0, **settings: Any
     ) -> None:
+        """Make the network.
+
+        Args:
+            in_features: Number of node features, the columns of ``x``.
+            task: What the logits are for.
+            mean_log_degree: Mean of log(degree + 1) over the training nodes; only scalers use it.
+                (default: ``1.0``)
+            **settings: The other arguments of :class:`Backbone`, and the settings by name.
+        """
         super().__init__(in_features, task, **settings)
         if self.scalers:
             # Saved with the weights, not in the config: the model keeps it on any data.

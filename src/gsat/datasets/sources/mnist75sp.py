@@ -144,8 +144,12 @@ class MNIST75sp(DatasetSource):
         return GraphStore(arrays, meta)
 
     def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
-        """Shuffle the 60 000 training graphs, as published: the first 20 000 train, the last 5000
-        validate; all 10 000 test graphs test. Fewer ``images``: in the same proportions."""
+        """Split as published: some of the training graphs, shuffled, and all test graphs.
+
+        Of the 60 000 training graphs the first 20 000 are for training and the last 5000 for
+        validation; the test is on all 10 000 test graphs. With fewer ``images`` the proportions are
+        the same.
+        """
         import torch
 
         count = store.meta["training"]

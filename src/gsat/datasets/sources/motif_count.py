@@ -29,7 +29,7 @@ MOST: Final = 4  # houses, and as many cycles
 
 @register_dataset("motif-count")
 class MotifCount(DatasetSource):
-    """1000 trees with houses and five-cycles: how many houses? (regression)"""
+    """1000 trees with houses and five-cycles, a regression: how many houses?"""
 
     class Options(DatasetOptions):
         """Options of ``motif-count``."""

@@ -37,7 +37,7 @@ MOTIFS: Final = (
 
 @register_dataset("spmotif-0.5")
 class SpuriousMotif(DatasetSource):
-    """Spurious-Motif with any bias: spmotif-0.5, spmotif-0.7, spmotif-0.9, …"""
+    """Spurious-Motif with any bias, such as spmotif-0.5, spmotif-0.7 or spmotif-0.9."""
 
     class Options(DatasetOptions):
         """Options of ``spmotif-…``."""
