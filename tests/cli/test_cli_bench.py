@@ -152,12 +152,12 @@ def test_without_its_data_nothing_is_done_and_that_is_an_error(
 def test_a_place_that_can_not_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     only = ("--only", "method=gsat,backbone=gin,dataset=spmotif-0.5", "--seeds", 1)
     record = ("--record", tmp_path / "runs.jsonl")
-    assert "another folder with --out" in refuse(
+    assert "choose another folder" in refuse(
         "bench", "run", "table1", *only, "--out", "/proc/x", *record
     )
     out = ("--out", tmp_path / "runs")
     output = refuse("bench", "run", "table1", *only, *out, "--record", "/proc/x/runs.jsonl")
-    assert "another file with --record" in output
+    assert "/proc/x" in output
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
@@ -201,7 +201,7 @@ def test_a_dry_run_says_what_would_run_and_runs_nothing(tmp_path: Path) -> None:
 def test_studies_are_listed_with_how_much_of_them_was_run(tmp_path: Path) -> None:
     lines = succeed("bench", "list", "--record", tmp_path / "none.jsonl").lines
     assert [line.split()[0] for line in lines] == list(STUDIES)
-    assert lines[0] == "table1           Explanation AUC · 0 of 54 have runs"
+    assert lines[0] == "table1           Explanation AUC · 0 of 66 have runs"
 
 
 @pytest.mark.parametrize("style", ["markdown", "html", "latex"])
@@ -241,7 +241,7 @@ def test_wrong_wishes_are_refused_in_one_line() -> None:
     for wish, line in (
         (("run", "table9"), "there is no study 'table9'"),
         (("show", "table9"), "there is no study 'table9'"),
-        (("run", "table1", "--only", "dataset=x"), "dataset=x: there is none in this study"),
+        (("run", "table1", "--only", "dataset=x"), "there is no dataset 'x' in this study"),
         (("run", "table1", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m"),
         (("verify", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m, not 'soon'"),
         (("run", "table1", "--format", "word"), "--format is text, markdown, html or latex"),

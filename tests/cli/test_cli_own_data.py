@@ -122,7 +122,10 @@ def test_graphs_to_predict_are_checked_at_the_door(run: Path, tmp_path: Path) ->
     store = from_pyg(graphs()[:4])
     store.arrays["by_src"][0] = 10**6
     store.save(tmp_path / "order")
-    for data, why in (("nan", "NaN or infinite: graph 2"), ("order", "order of a store .*graph 0")):
+    for data, why in (
+        ("nan", "NaN or infinite: graph 2"),
+        ("order", "sorted as in a store .*graph 0"),
+    ):
         for command in ("predict", "evaluate"):
             assert re.search(why, refuse(command, run, tmp_path / data))
 
@@ -203,5 +206,5 @@ def test_wrong_files_and_options_are_one_line(tmp_path: Path) -> None:
     assert "add up to 1" in refuse("train", path, "--set", "train=0.5")
     assert "no setting 'shares'" in refuse("train", path, "--set", "shares=3")
     path.write_text(path.read_text() + '{"edges": [[0, 7]], "x": [[1, 2]], "y": "no"}\n')
-    assert "toy.jsonl, line 41 (graph 40): an edge 0 → 7" in refuse("train", path)
+    assert "toy.jsonl, line 41 (graph 40): it has an edge 0 → 7" in refuse("train", path)
     assert gsat("datasets").code == 0

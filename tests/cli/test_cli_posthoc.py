@@ -39,4 +39,4 @@ def test_train_evaluate_and_explain(method: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", SHORT)
 def test_answers_about_nodes_are_refused(method: str, tmp_path: Path) -> None:
     output = refuse("train", "tree-cycles", "--method", method, "--out", tmp_path / "run")
-    assert "answers about graphs" in output
+    assert "predictions of graphs" in output

@@ -37,7 +37,8 @@ def test_an_interrupted_run_is_saved_and_resumed(trained: Trained, tmp_path: Pat
     stopped = finish(process)
     assert stopped.code not in (0, 1)
     assert stopped.out == ""
-    output = re.fullmatch(r"gsat: stopped after epoch (\d+) of 40; go on by: (.*)\n", stopped.err)
+    pattern = r"gsat: stopped after epoch (\d+) of 40; resume with: (.*)\n"
+    output = re.fullmatch(pattern, stopped.err)
     assert output is not None, stopped
     epochs, command = output.groups()
     assert command == f"gsat resume {run}"

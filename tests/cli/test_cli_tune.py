@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import time
 import tomllib
 import types
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_harness import TINY, finish, gsat, refuse, start, succeed
+from cli_harness import TINY, gsat, refuse, succeed
 
-from gsat import registry
 from gsat.launch.pool import PoolResult
 from gsat.methods import METHODS
 from gsat.settings import SettingInfo
@@ -66,18 +63,33 @@ def test_a_method_in_a_file_is_loaded_and_used_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("")
-    loaded: list[str] = []
-
-    def load_file(text: str) -> str:
-        loaded.append(text)
-        return "erm"
-
-    monkeypatch.setattr(registry, "load_file", load_file, raising=False)
+    file.write_text(
+        "from gsat.methods.erm import ERMMethod\n"
+        "from gsat.registry import register_method\n"
+        "@register_method('mine')\n"
+        "class Mine(ERMMethod):\n"
+        "    title, summary, paper = 'Mine', 'as ERM', 'none'\n"
+    )
     command = ("train", *TINY, "--method", f"{file}:Mine", "--out", tmp_path / "run", "--json")
-    assert json.loads(succeed(*command).out)["method"] == "erm"
+    assert json.loads(succeed(*command).out)["method"] == "mine"
     succeed("resume", tmp_path / "run", "--method", f"{file}:Mine")
-    assert loaded == [f"{file}:Mine"] * 2
+    monkeypatch.delitem(METHODS._registered, "mine")
+
+
+def test_workers_load_the_file_of_a_method(tmp_path: Path) -> None:
+    file = tmp_path / "other.py"
+    file.write_text(
+        "from gsat.methods.erm import ERMMethod\n"
+        "from gsat.registry import register_method\n"
+        "@register_method('other')\n"
+        "class Other(ERMMethod):\n"
+        "    title, summary, paper = 'Other', 'as ERM', 'none'\n"
+    )
+    out = tmp_path / "runs"
+    command = ("train", *TINY, "--method", f"{file}:Other", "--seeds", 1, "--out", out, "--json")
+    (result,) = json.loads(succeed(*command).out)
+    assert result["method"] == "other"
+    METHODS._registered.pop("other")
 
 
 @pytest.fixture
@@ -155,25 +167,10 @@ def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
     assert "line 1, is not JSON" in refuse(*TUNE, "--record", record)
 
 
-@pytest.mark.medium
-def test_a_killed_tuning_continues(tmp_path: Path) -> None:
-    """Killed when its first point is finished: that one is kept, the others are trained."""
-    out, record = tmp_path / "runs", tmp_path / "tuning.jsonl"
-    command = (
-        *TUNE, "--grid", "penalty=0.1,1,10", "--epochs", 25, "--out", out, "--record", record
-    )  # fmt: skip
-    process = start(*command)
-    deadline = time.monotonic() + 120
-    while not (done := list(out.rglob("result.json"))):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert finish(process).code == -signal.SIGKILL
-    assert not record.exists()
-    written = {file: file.stat().st_mtime_ns for file in done}
-    output = succeed(*command, "--json")
-    assert {file: file.stat().st_mtime_ns for file in done} == written
+@pytest.mark.usefixtures("_planted")
+def test_the_record_as_json(tmp_path: Path) -> None:
+    record = tmp_path / "tuning.jsonl"
+    output = succeed(*TUNE, "--grid", "penalty=0.1,1,10", "--record", record, "--json")
     line = json.loads(output.out)
     assert line == json.loads(record.read_text())
     values = {point["settings"]["method.irm.penalty"]: point["mean"] for point in line["points"]}

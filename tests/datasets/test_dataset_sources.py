@@ -384,7 +384,7 @@ def test_what_is_no_data_set() -> None:
 
     with pytest.raises(DataError, match="the data set 'half' lacks build"):
         gsat.load_dataset("half")
-    gsat.register_dataset("thing")(object)  # type: ignore[type-var]
+    gsat.register_dataset("thing")(type("Thing", (), {}))  # type: ignore[type-var]
     with pytest.raises(DataError, match="'thing' must be a subclass of DatasetSource"):
         gsat.load_dataset("thing")
     with pytest.raises(DataError, match="there is a data set 'houses' already"):

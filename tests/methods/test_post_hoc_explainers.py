@@ -353,7 +353,7 @@ class PerNode(nn.Module):
     ("method", "network", "given", "said"),
     [
         ("lime", Planted(), {}, "there are gnnexplainer, pgexplainer, graphmask"),
-        ("pgexplainer", Planted(), {"task": BINARY}, "give some, as train="),
+        ("pgexplainer", Planted(), {"task": BINARY}, "give some as train="),
         ("gnnexplainer", Planted(), {}, "give task="),
         ("gnnexplainer", Planted(), {"task": BINARY, "size": -1.0}, "setting 'size'"),
         ("gnnexplainer", Planted(), {"task": BINARY, "sise": 1.0}, "setting 'sise'"),

@@ -98,7 +98,7 @@ def test_a_filter_selects_by_data_set_method_and_backbone() -> None:
     for wrong, message in (
         ("data=mutag", "with the keys dataset, method, backbone, not 'data=mutag'"),
         ("mutag", "not 'mutag'"),
-        ("dataset=mutag,method=irm", "there is no method 'irm' in this study: available: dir, "),
+        ("dataset=mutag,method=irm", "there is no method 'irm' in this study: available: "),
         ("method=dir,backbone=pna", "no run of this study fits all of 'method=dir,backbone=pna'"),
     ):
         with pytest.raises(GSATError, match=message):

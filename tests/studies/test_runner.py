@@ -132,7 +132,7 @@ def test_the_budget_becomes_a_deadline(
     monkeypatch.setattr(module, "train_each", stopped)
     now = time.monotonic()
     outcome = run_plan(make_plan([RunRequest(GSAT, 2)], folders), folders, jobs=2, budget=60)
-    assert len(outcome.left) == 2
+    assert len(outcome.unfinished) == 2
     assert now + 60 <= asked["deadline"] <= time.monotonic() + 60
     assert asked["jobs"] == 2
     assert not folders.record.exists()

@@ -86,7 +86,7 @@ def test_runs_that_have_no_curves(tmp_path: Path) -> None:
         read_curves(tmp_path)
     run = finished(tmp_path / "run", [epoch("train", 1, 0.5)])
     (run / "metrics.jsonl").write_text("{")
-    with pytest.raises(RunError, match="the run has to be made again"):
+    with pytest.raises(RunError, match="train the run again"):
         read_curves(run)
     (run / "result.json").unlink()
     with pytest.raises(RunError, match="is not finished"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +16,6 @@ import tuning_harness
 from tuning_harness import GRID, SMALL, irm, train_here
 
 import gsat
-from gsat.io import files
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
 from gsat.studies.tune import Tuned, tune
@@ -27,7 +27,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Runs are trained in this process; the list holds the names of those that were started."""
     started: list[str] = []
     monkeypatch.setattr(module, "train_each", train_here(started.append))
-    monkeypatch.setattr(files.os, "fsync", lambda handle: None)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
     return started
 
 

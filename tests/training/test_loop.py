@@ -17,7 +17,8 @@ import gsat
 import gsat.training.loop
 from gsat.errors import RunError
 from gsat.graphs import GraphStore
-from gsat.methods import METHODS, GSATMethod
+from gsat.methods import METHODS
+from gsat.methods.gsat import GSATMethod
 from gsat.training.checkpoint import read
 from gsat.training.evaluation import evaluate_model
 from gsat.training.train import load_data

@@ -16,7 +16,7 @@ import pytest
 
 import gsat
 from gsat.errors import BusyError, DiskError, GSATError, Interrupted, RunError, StopAllError
-from gsat.io import files
+from gsat.io.disk import disk_errors
 from gsat.launch import local, pool
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult
@@ -297,7 +297,7 @@ def test_a_folder_that_can_not_be_used_is_the_failure_of_one_run(tmp_path: Path)
 
 def test_a_full_disk_is_not_one_bad_folder(tmp_path: Path) -> None:
     def everywhere(code: int, out: Path) -> bool:
-        with pytest.raises(DiskError) as caught, files.disk_errors(out):
+        with pytest.raises(DiskError) as caught, disk_errors(out):
             raise OSError(code, os.strerror(code))
         return is_everywhere(caught.value, out)
 

@@ -127,7 +127,7 @@ def test_an_error_ends_both_and_is_reported_once(both: Path) -> None:
     assert first["main fails"] == ["RunError", "the disk is full", 2]
     assert second["main fails"] == ["OtherProcessError", "the disk is full", 2]
     assert second["second fails"] == ["DataError", "no data for 1", 2]
-    assert first["second fails"][0] == "ElsewhereError"
+    assert first["second fails"][0] == "OtherProcessError"
     assert "process 1 of this training failed: no data for 1" in first["second fails"][1]
     assert first["both fail"] == ["DataError", "no data for 0", 2]
     assert second["both fail"][0] == "OtherProcessError"
@@ -141,7 +141,7 @@ def test_an_error_ends_both_and_is_reported_once(both: Path) -> None:
 @pytest.mark.medium
 def test_what_one_process_can_not_do_none_begins(both: Path) -> None:
     first, second = answers(both, "unlike")
-    assert first[0] == "ElsewhereError"
+    assert first[0] == "OtherProcessError"
     assert "nothing.jsonl" in second[1]
     assert not (both / "unlike").exists()
 
@@ -222,7 +222,7 @@ def test_ctrl_c_in_one_process_stops_both_and_the_run_is_resumed(both: Path) -> 
     (first, epochs), (second, epochs_of_second) = answers(both, "interrupted")
     assert first[0] == "Interrupted"
     assert "stopped after epoch 5 of 14; resume with: torchrun … -m gsat resume" in first[1]
-    assert second[0] == "ElsewhereError"
+    assert second[0] == "OtherProcessError"
     assert first[2] == second[2] == 130
     assert epochs == epochs_of_second == 5
     assert differing(outcome(both / "interrupted"), outcome(both / "gsat")) == []

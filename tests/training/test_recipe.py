@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gsat.errors import DataError, GSATError, RecipeError
-from gsat.methods import METHODS, GSATMethod, MethodSettings
+from gsat.methods import METHODS, MethodSettings
+from gsat.methods.gsat import GSATMethod
 from gsat.training.recipe import from_tables, make_recipe
 from training_harness import one_line
 

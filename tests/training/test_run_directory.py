@@ -411,7 +411,7 @@ def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
 
 def test_a_run_without_a_model_is_said(run_path: Path) -> None:
     run = RunDirectory.create(run_path, small_recipe())
-    with pytest.raises(RunError, match="has no model yet: resume the run first"):
+    with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
         gsat.load(run_path)
     with pytest.raises(RunError, match="is not finished; resume it with: gsat resume"):
         assert run.result

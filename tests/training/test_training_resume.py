@@ -14,7 +14,7 @@ import torch
 
 import gsat
 from gsat.errors import CheckpointError, RunError
-from gsat.methods import GSATMethod
+from gsat.methods.gsat import GSATMethod
 from gsat.training import checkpoint
 from training_harness import (
     differing,
@@ -111,7 +111,7 @@ def test_a_best_model_newer_than_the_checkpoint_is_taken_back(
         with pytest.raises(KeyboardInterrupt):
             gsat.resume(path)
     assert not (path / "best").exists()
-    with pytest.raises(RunError, match="has no model yet: resume the run first"):
+    with pytest.raises(RunError, match="has no model yet; resume it with: gsat resume"):
         gsat.load(path)
     gsat.resume(path)
     assert differing(outcome(path), uninterrupted) == []

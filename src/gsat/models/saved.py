@@ -37,7 +37,7 @@ def model_folder(path: str | Path) -> Path:
     if (path / BEST / DESCRIPTION).is_file():
         return path / BEST
     if (path / "recipe.toml").is_file():
-        raise RunError(f"{path} has no model yet: resume the run first")
+        raise RunError(f"{path} has no model yet; resume it with: gsat resume {path}")
     raise RunError(
         f"{path} is not a run or a saved model: there is no recipe.toml or {DESCRIPTION} in it"
     )

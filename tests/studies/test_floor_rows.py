@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from study_harness import lines
 
-from gsat.methods import METHODS, GSATMethod
+from gsat.methods import METHODS
+from gsat.methods.gsat import GSATMethod
 from gsat.studies.cells import Emphasis, common_seeds, measure
 from gsat.studies.claims import claims_page
 from gsat.studies.pages import results_page
