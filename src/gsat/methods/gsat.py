@@ -33,10 +33,10 @@ class GSATSettings(MethodSettings, AttentionSettings):
         description="What the regulariser is computed on: the sample, as in the published code, "
         "or p, as in the paper.",
     )
-    r_start: float = Field(0.9, gt=0, lt=1, description="First value of the prior r.")
-    r_final: float = Field(0.7, gt=0, lt=1, description="Final value of the prior r.")
-    r_step: float = Field(0.1, gt=0, description="How much r falls at a time.")
-    r_interval: PositiveInt = Field(10, description="Epochs between two falls of r.")
+    r_start: float = Field(Schedule.start, gt=0, lt=1, description="First value of the prior r.")
+    r_final: float = Field(Schedule.final, gt=0, lt=1, description="Final value of the prior r.")
+    r_step: float = Field(Schedule.step, gt=0, description="How much r falls at a time.")
+    r_interval: PositiveInt = Field(Schedule.interval, description="Epochs between two falls of r.")
 
     @property
     def schedule(self) -> Schedule:
