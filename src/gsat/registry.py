@@ -277,8 +277,8 @@ register_method = METHODS.register
 register_backbone = BACKBONES.register
 register_dataset = DATASETS.register
 
-# What load_file has been given, by the name of the module each file became.
-_FILES: dict[str, list[str]] = {}
+# What load_file has been given, by the name it registered.
+_FILES: dict[str, str] = {}
 
 
 def load_file(text: str) -> str:
@@ -311,17 +311,22 @@ def load_file(text: str) -> str:
             names = [name for name, known in registry._registered.items() if known is part]
             name = names[0] if names else vars(part).get("name", wanted)
             registry.register(name)(part)
-            used = _FILES.setdefault(_module_name(path), [])
-            if (given := f"{path}:{wanted}") not in used:
-                used.append(given)
+            _FILES[name] = f"{path}:{wanted}"
             return name
     known = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
     raise GSATError(f"{wanted} in {path} derives from none of {known}")
 
 
-def loaded_files() -> list[str]:
-    """What :func:`load_file` has been given so far, with full paths, for worker processes."""
-    return [text for texts in _FILES.values() for text in texts]
+def loaded_files(*names: str) -> list[str]:
+    """List the files that methods, backbones or data sets were loaded from, for worker processes.
+
+    Args:
+        *names: Their names; those that :func:`load_file` has not registered are left out.
+
+    Returns:
+        Texts that :func:`load_file` takes, with full paths.
+    """
+    return [_FILES[name] for name in names if name in _FILES]
 
 
 def _module_name(path: Path) -> str:

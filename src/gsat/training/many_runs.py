@@ -128,7 +128,7 @@ def train_each(
                 "out": str(out),
                 "pretrained_cache": cache,
                 "patience": _HANDOVER[backend],
-                "plug_ins": loaded_files(),
+                "plug_ins": loaded_files(recipe.method, recipe.backbone.name, recipe.data.name),
             },
         )
 
