@@ -112,6 +112,7 @@ def test_entry_points_are_found(package: Path) -> None:
 
 FILE = """
 from gsat.methods.erm import ERMMethod
+from gsat.models import GIN
 from gsat.registry import register_method
 
 class ByName(ERMMethod):
@@ -123,6 +124,9 @@ class Bare(ERMMethod): ...
 class Decorated(ERMMethod): ...
 
 class Nothing: ...
+
+class Net(GIN):
+    name = "by-name"
 """
 
 
@@ -133,6 +137,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
     yield path
     for name in ("by-name", "Bare", "decorated"):
         METHODS._registered.pop(name, None)
+        BACKBONES._registered.pop(name, None)
 
 
 def test_a_class_in_a_file_is_registered_under_its_name(file: Path) -> None:
@@ -140,6 +145,8 @@ def test_a_class_in_a_file_is_registered_under_its_name(file: Path) -> None:
         assert METHODS.resolve(f"{file}:{wanted}") == name
         assert METHODS[name].__name__ == wanted
         assert loaded_files("gsat", name) == [f"{file}:{wanted}"]
+    assert BACKBONES.resolve(f"{file}:Net") == "by-name"  # as the method
+    assert loaded_files("by-name", "by-name") == [f"{file}:ByName", f"{file}:Net"]
     first = METHODS["by-name"]
     assert load_file(f"{file}:ByName") == "by-name"  # a file is imported once
     assert METHODS["by-name"] is first

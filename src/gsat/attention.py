@@ -98,8 +98,8 @@ def sample(
     logits: Tensor,
     row_id: Tensor,
     draws: Draws,
-    temperature: float = 1.0,
-    how: Sampling = "concrete",
+    temperature: float = DEFAULTS.temperature,
+    how: Sampling = DEFAULTS.sampling,
 ) -> Tensor:
     """Draw attention α ~ Bern(p) for p = sigmoid(logits), in a way that has a gradient.
 

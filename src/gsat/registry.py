@@ -277,8 +277,8 @@ register_method = METHODS.register
 register_backbone = BACKBONES.register
 register_dataset = DATASETS.register
 
-# What load_file has been given, by the name it registered.
-_FILES: dict[str, str] = {}
+# What load_file has been given, by the name it registered; a method and a backbone may share one.
+_FILES: dict[str, list[str]] = {}
 
 
 def load_file(text: str) -> str:
@@ -311,7 +311,9 @@ def load_file(text: str) -> str:
             names = [name for name, known in registry._registered.items() if known is part]
             name = names[0] if names else vars(part).get("name", wanted)
             registry.register(name)(part)
-            _FILES[name] = f"{path}:{wanted}"
+            loaded = _FILES.setdefault(name, [])
+            if f"{path}:{wanted}" not in loaded:
+                loaded.append(f"{path}:{wanted}")
             return name
     known = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
     raise GSATError(f"{wanted} in {path} derives from none of {known}")
@@ -326,7 +328,7 @@ def loaded_files(*names: str) -> list[str]:
     Returns:
         Texts that :func:`load_file` takes, with full paths.
     """
-    return [_FILES[name] for name in names if name in _FILES]
+    return list(dict.fromkeys(file for name in names for file in _FILES.get(name, ())))
 
 
 def _module_name(path: Path) -> str:

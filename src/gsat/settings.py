@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from gsat.errors import GSATError
+from gsat.errors import GSATError, RecipeError
 
 
 class Settings(BaseModel):
@@ -120,6 +121,37 @@ def validated(
         return settings(**{name: _plain(value) for name, value in values.items()})
     except ValidationError as problem:
         raise error(_one_line(problem, table, owner, settings.model_fields)) from None
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read a setting that is written ``key=value``.
+
+    Args:
+        text: The setting; see :func:`parse_value`.
+
+    Returns:
+        The key and the value.
+
+    Raises:
+        RecipeError: If there is no key or no ``=``.
+
+    Example:
+        >>> parse_setting("lr=3e-3"), parse_setting("attention=node")
+        (('lr', 0.003), ('attention', 'node'))
+    """
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise RecipeError(f"a setting is written key=value, not {text!r}")
+    return key, parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as TOML; a bare word is a text, and so is anything that is not one value."""
+    try:
+        parsed = tomllib.loads(f"v = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["v"] if len(parsed) == 1 else text
 
 
 def signature(

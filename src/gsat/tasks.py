@@ -266,7 +266,7 @@ class Task:
             measured: What :meth:`scores` returned.
         """
         value = measured.get(self.metric)
-        return -value if value is not None and self.metric == "mae" else value
+        return -value if value is not None and self.metric in metrics.LOWER_IS_BETTER else value
 
     def as_dict(self) -> dict[str, Any]:
         """The arguments as plain values, for JSON."""

@@ -17,6 +17,7 @@ from cli_harness import Trained, gsat, refuse, succeed
 
 import gsat as package
 from gsat.graphs.texts import encode_words
+from gsat.models.saved import model_folder, read_model
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data
 
@@ -287,7 +288,7 @@ def test_a_model_that_prefers_nothing_says_so(
     copied: Path, data: package.Dataset, tmp_path: Path
 ) -> None:
     run = RunDirectory.open(copied)
-    _, config = run.read_best()
+    _, config = read_model(model_folder(copied))
     model = package.load(copied)
     assert model.r is not None
     with torch.no_grad():

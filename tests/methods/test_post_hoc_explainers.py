@@ -352,7 +352,7 @@ class PerNode(nn.Module):
 @pytest.mark.parametrize(
     ("method", "network", "given", "said"),
     [
-        ("lime", Planted(), {}, "there are gnnexplainer, pgexplainer, graphmask"),
+        ("lime", Planted(), {}, "there are gnnexplainer, graphmask, pgexplainer"),
         ("pgexplainer", Planted(), {"task": BINARY}, "give some as train="),
         ("gnnexplainer", Planted(), {}, "give task="),
         ("gnnexplainer", Planted(), {"task": BINARY, "size": -1.0}, "setting 'size'"),

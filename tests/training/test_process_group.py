@@ -102,7 +102,7 @@ def test_a_shared_run_is_not_resumed_by_one_process(tmp_path: Path) -> None:
     (out / "result.json").unlink()
     known = json.loads((out / "environment.json").read_text())
     (out / "environment.json").write_text(json.dumps({**known, "processes": 2}))
-    with pytest.raises(RunError, match=r"begun by 2 processes, here is 1; .* torchrun .* resume"):
+    with pytest.raises(RunError, match=r"begun by 2 processes, not by 1; .* torchrun .* resume"):
         gsat.resume(out)
 
 
@@ -232,7 +232,7 @@ def test_ctrl_c_in_one_process_stops_both_and_the_run_is_resumed(both: Path) -> 
 def test_a_killed_run_is_resumed_bit_for_bit(both: Path) -> None:
     out = both / "killed"
     assert json.loads((both / "lost-0.json").read_text()) == [
-        "RunError", "another process of this training has ended; what was saved stands", 2
+        "RunError", "another process of this training has ended; what was saved is kept", 2
     ]  # fmt: skip
     assert not (out / "result.json").exists()
     assert (out / "ckpt" / "LAST").read_text() == "epoch-8\n"

@@ -74,13 +74,13 @@ def _echo(card: Card, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gsat.datasets.registry import is_path
+    from gsat.datasets.registry import paper_match
 
     task = card["task"]
     typer.echo(f"{card['name']} · {' '.join(f'{k}={v}' for k, v in card['options'].items())}")
     typer.echo(f"{task['kind']}, a label per {task['level']}, measured by {task['metric']}")
-    # Your own graphs are in no paper.
-    paper = "" if is_path(card["name"]) else f"matches the paper: {card['matches_paper']} · "
+    match = paper_match(card["name"], card["matches_paper"])
+    paper = "" if match is None else f"matches the paper: {match} · "
     typer.echo(f"{paper}hash {card['hash']}")
     table = Table("", "here", *(["paper"] if card["published"] else []))
     for row in _rows(card):

@@ -53,9 +53,9 @@ def check_recipe_file(path: Path) -> Path:
 
 def check_setting(text: str) -> str:
     """Return a text of the form ``key=value``; else raise."""
-    key, equals, _ = text.partition("=")
-    if not equals or not key.strip():
-        raise RecipeError(f"a setting is written key=value, not {text!r}")
+    from gsat.settings import parse_setting
+
+    parse_setting(text)
     return text
 
 

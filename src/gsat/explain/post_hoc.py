@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import ValidationError
 from torch import nn
 from torch_geometric.data import Data
 
@@ -13,19 +12,14 @@ from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.conversions import to_data_list
+from gsat.methods import METHODS
 from gsat.methods.base import TrainingSettings
 from gsat.methods.erm import PlainModel
-from gsat.methods.gnnexplainer import GNNExplainerMethod
-from gsat.methods.graphmask import GraphMaskMethod
-from gsat.methods.pgexplainer import PGExplainerMethod
 from gsat.methods.post_hoc import PostHocMethod, PostHocModel
 from gsat.models import Backbone, InterpretableModel, Wrapped
 from gsat.models.interpretable import as_store
+from gsat.settings import validated
 from gsat.tasks import Task
-
-POSTHOC: dict[str, type[PostHocMethod]] = {
-    method.name: method for method in (GNNExplainerMethod, PGExplainerMethod, GraphMaskMethod)
-}
 
 # Methods take settings of training; these networks are trained already.
 _UNUSED = TrainingSettings.model_validate({})
@@ -47,7 +41,8 @@ def explain_with(
     The network is unchanged afterwards, its training flags and running statistics included.
 
     Args:
-        method: ``"gnnexplainer"``, ``"pgexplainer"`` or ``"graphmask"``.
+        method: ``"gnnexplainer"``, ``"pgexplainer"``, ``"graphmask"``, or the name of a method of
+            your own that derives from :class:`~gsat.methods.post_hoc.PostHocMethod`.
         network: A PyG network that gives logits of graphs, with its ``task``; a backbone, or a
             network wrapped by :func:`gsat.wrap`; or the model of a run of the method ``erm``.
         graphs: What is explained, one graph or several.
@@ -72,18 +67,11 @@ def explain_with(
         >>> len(found[0].edge_mask) == data.test[0].num_edges
         True
     """
-    if method not in POSTHOC:
-        raise GSATError(f"there is no explainer '{method}': there are {', '.join(POSTHOC)}")
-    kind = POSTHOC[method]
+    kind = _explainer(method)
     if kind.learns and train is None:
         raise GSATError(f"{method} learns from graphs: give some as train=…")
     given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
-    try:
-        chosen = kind.Settings(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise GSATError(f"{method}: setting '{where}': {first['msg'].lower()}") from None
+    chosen = validated(kind.Settings, settings, owner=method)
     made = kind.create(_backbone(network, task, given), chosen, _UNUSED, seed)
     made.to_device(str(next(network.parameters()).device))
     if train is not None and kind.learns:
@@ -91,6 +79,15 @@ def explain_with(
         made.model.check_fits(store)
         made.learn(store, seed, batch_size)
     return made.model.explain(given)
+
+
+def _explainer(name: str) -> type[PostHocMethod]:
+    """The post-hoc explainer that is registered under a name."""
+    kind = METHODS.get(name, None)
+    if kind is None or not issubclass(kind, PostHocMethod):
+        known = [other for other, kind in METHODS.items() if issubclass(kind, PostHocMethod)]
+        raise GSATError(f"there is no explainer '{name}': there are {', '.join(known)}")
+    return kind
 
 
 def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:

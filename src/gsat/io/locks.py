@@ -63,7 +63,7 @@ def is_locked(path: Path) -> bool:
         path: The lock file; one that does not exist is not held.
     """
     try:
-        # Read-only: a run can be looked at where nothing can be written.
+        # Read-only: a run can be read where nothing can be written.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return False

@@ -63,12 +63,7 @@ def write_model(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # A copy each: safetensors refuses two names for one tensor, which tied weights have.
-    plain = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, tensor in weights.items()
-    }
-    content = save(plain)
+    content = to_safetensors(weights)
     file = f"model-{sha256(content)[:12]}.safetensors"
     atomic.write_bytes(folder / file, content)
     described = {
@@ -81,6 +76,20 @@ def write_model(
     for old in folder.glob("model-*.safetensors"):
         if old.name != file:
             old.unlink(missing_ok=True)
+
+
+def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Write tensors, wherever they are, as the content of a safetensors file.
+
+    Args:
+        tensors: Tensors by name.
+    """
+    # A copy each: safetensors refuses two names for one tensor, which tied weights have.
+    copies = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+    return save(copies)
 
 
 def read_model(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -25,7 +25,7 @@ from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_files import check_run, shown_metrics
-from gsat.training.train import TrainingResult, load, load_data
+from gsat.training.train import load, load_data, make_record
 
 Data = str | Path | Dataset | GraphStore
 
@@ -104,7 +104,7 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return one line for ``results/runs.jsonl``: the result, the recipe, the environment."""
-        return TrainingResult(self.model, self.recipe, self.result, self.path).record()
+        return make_record(self.recipe, self.result, self.path)
 
     def __repr__(self) -> str:
         lines = [f"Run of {self.recipe.method} on {self.recipe.data.label}"]

@@ -10,6 +10,7 @@ from gsat.datasets.load import Dataset
 from gsat.gsat import GSAT
 from gsat.runs.run import Run
 from gsat.training import train as training
+from gsat.training.loop import CHECKPOINT_SECONDS
 from gsat.training.recipe import Recipe
 
 
@@ -19,7 +20,7 @@ def train(
     *,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
 ) -> Run:
     """Train a recipe.
@@ -73,7 +74,7 @@ def fit(
     out: str | Path | None = None,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **settings: Any,
 ) -> Run:
     """Train a GSAT model as it is; nothing is initialised again.
@@ -128,7 +129,7 @@ def resume(
     data: Dataset | None = None,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Run:

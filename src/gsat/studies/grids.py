@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsat.errors import RecipeError
+from gsat.settings import parse_value
 from gsat.training.recipe import Recipe, full_key, with_settings
 
 
@@ -97,7 +98,7 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
         try:
             grid[key] = tomllib.loads(f"v = [{listed}]")["v"]
         except tomllib.TOMLDecodeError:
-            grid[key] = [_parse_value(part.strip()) for part in listed.split(",")]
+            grid[key] = [parse_value(part.strip()) for part in listed.split(",")]
     return grid
 
 
@@ -156,10 +157,3 @@ def setting(recipe: Recipe, key: str) -> Any:
     for part in key.split("."):
         value = value[part]
     return value
-
-
-def _parse_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text

@@ -19,15 +19,15 @@ from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
 from gsat.studies.grids import default_grid, expand_keys, make_points, setting
+from gsat.training.evaluation import EXPLANATION_METRICS
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
+from gsat.training.run_files import run_label
 from gsat.training.toml_edit import change_settings
 from gsat.training.train import RESULTS_VERSION, complete_recipe, load_data, make_method
 
-_EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
-_LOWER_IS_BETTER = ("loss", "mae")
 # Tunings with the same values of these are the same one, which is recorded once.
 _IDENTITY = (
     "recipe", "grid", "seeds", "metric", "chosen", "data_hash", "results_version"
@@ -103,8 +103,7 @@ def tune(
 ) -> Tuned:
     """Train every point of a grid and choose the one that is best on validation data.
 
-    Runs are trained by worker processes, so a script calls this under
-    ``if __name__ == "__main__":``. The same call resumes a tuning that was stopped.
+    Runs are trained by worker processes. The same call resumes a tuning that was stopped.
 
     Args:
         dataset: Name of the data set, or the path of your own.
@@ -151,7 +150,7 @@ def tune(
     if record is not None:
         read_records(record, _IDENTITY)  # find a broken file before training, not after
 
-    folder = Path(out or Path("runs") / f"tune-{base.data.label}-{backbone}-{method}")
+    folder = Path(out or Path("runs") / f"tune-{run_label(base)}")
     results, failures = _train_points(recipes, seeds, data, folder, jobs, progress)
     points = []
     for recipe in recipes:
@@ -202,7 +201,7 @@ def _train_points(
     if outcome.unfinished:
         raise Interrupted(
             f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in "
-            f"{folder}; the same command resumes when it has ended"
+            f"{folder}; run the same again when it has ended"
         )
     return results | outcome.results, outcome.failures
 
@@ -214,12 +213,12 @@ def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
 def _check_metric(metric: str, data: Dataset, method: Method) -> None:
     """Raise, before anything is trained, if the metric will not be there to choose by."""
     of_task = ("r2", "mae") if data.task.kind == "regression" else (data.task.metric,)
-    if metric not in (*of_task, "loss", *_EXPLANATION_METRICS):
-        names = ", ".join((*of_task, "loss", *_EXPLANATION_METRICS))
+    if metric not in (*of_task, "loss", *EXPLANATION_METRICS):
+        names = ", ".join((*of_task, "loss", *EXPLANATION_METRICS))
         raise GSATError(f"there is no metric '{metric}' on {data.name}: available: {names}")
-    if metric in _EXPLANATION_METRICS and not method.model.explains:
+    if metric in EXPLANATION_METRICS and not method.model.explains:
         raise GSATError(f"{method.title} gives no explanations, so it can't be tuned by {metric}")
-    if metric in _EXPLANATION_METRICS and not data.valid.has("edge_truth"):
+    if metric in EXPLANATION_METRICS and not data.valid.has("edge_truth"):
         advice = (
             "which an explainer needs to be tuned; choose its settings by hand"
             if isinstance(method, PostHocMethod)
@@ -254,7 +253,7 @@ def _measure(
 
 def _best(points: list[Point], metric: str) -> Point:
     """The point with the best mean; of equals, the one with the lower loss, then the first."""
-    sign = -1.0 if metric in _LOWER_IS_BETTER else 1.0
+    sign = -1.0 if metric in metrics.LOWER_IS_BETTER else 1.0
     best: Point | None = None
     for point in points:
         merit = None if point.mean is None else sign * point.mean

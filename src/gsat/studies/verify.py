@@ -77,23 +77,6 @@ def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verifi
     return Verified(record, _differences(metrics), _differences(machine))
 
 
-def verify_runs(
-    records: Iterable[Record], folder: str | Path, *, progress: bool = False
-) -> Iterator[Verified]:
-    """Verify several recorded runs, one after the other.
-
-    Args:
-        records: The recorded runs.
-        folder: Folder of the new runs, which are numbered from 0.
-        progress: Whether a progress bar is shown for each. (default: ``False``)
-
-    Yields:
-        The comparison of each run, as soon as it is trained.
-    """
-    for number, record in enumerate(records):
-        yield verify(record, Path(folder) / str(number), progress=progress)
-
-
 def verifiable(path: str | Path, only: str = "", budget: float | None = None) -> list[Record]:
     """Find the recorded runs that can be trained again.
 

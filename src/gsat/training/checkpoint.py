@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -25,6 +25,7 @@ from gsat.errors import CheckpointError
 from gsat.io.atomic import sync_folder, write_bytes, write_text
 from gsat.io.hashes import checksum, sha256
 from gsat.methods import Method
+from gsat.models.saved import to_safetensors
 
 Tensors = dict[str, Tensor]
 
@@ -93,9 +94,9 @@ def write(folder: Path, state: State) -> None:
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)
-    files = {"state.safetensors": save(_contiguous(state.tensors))}
+    files = {"state.safetensors": to_safetensors(state.tensors)}
     if state.best is not None:
-        files["best.safetensors"] = save(_contiguous(state.best))
+        files["best.safetensors"] = to_safetensors(state.best)
     for name, content in files.items():
         write_bytes(target / name, content)
     values = {"epoch": state.epoch, "values": state.values}
@@ -194,12 +195,6 @@ def _names(folder: Path) -> list[str]:
 def _last_name(folder: Path) -> str | None:
     file = folder / "LAST"
     return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else None
-
-
-def _contiguous(tensors: Tensors) -> Tensors:
-    # A copy each: safetensors refuses two names for one tensor, which tied weights have.
-    form = torch.contiguous_format
-    return {name: t.detach().cpu().clone(memory_format=form) for name, t in tensors.items()}
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> Tensors:

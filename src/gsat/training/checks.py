@@ -45,7 +45,7 @@ def check_processes(run: RunDirectory) -> None:
     begun, here = run.environment.get("processes", 1), ProcessGroup().size
     if begun != here:
         raise RunError(
-            f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, here is {here}; "
+            f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, not by {here}; "
             f"resume it with: {resume_command(begun)} {run.path}"
         )
 

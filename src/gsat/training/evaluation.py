@@ -18,7 +18,7 @@ from gsat.graphs.neighbourhood import k_hop_edges
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
 
-_EXPLANATION = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 _PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 
 Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
@@ -72,7 +72,7 @@ def evaluate(
     out.update(task.scores(torch.cat(logits), y))
     edge_scores = torch.cat(weights).numpy()
     if not explains:
-        out.update(dict.fromkeys(_EXPLANATION))
+        out.update(dict.fromkeys(EXPLANATION_METRICS))
     elif task.level == "node":
         assert hops is not None
         out.update(node_explanation_metrics(store, edge_scores, hops))
@@ -99,7 +99,7 @@ def node_explanation_metrics(
         The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth") or not store.has("node_truth"):
-        return dict.fromkeys(_EXPLANATION)
+        return dict.fromkeys(EXPLANATION_METRICS)
     seen, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     first = 0
     for position, edges in enumerate(store.edge_counts):
@@ -130,7 +130,7 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
         The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth"):
-        return dict.fromkeys(_EXPLANATION)
+        return dict.fromkeys(EXPLANATION_METRICS)
     counts = store.edge_counts
     used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
     view = store
@@ -149,7 +149,7 @@ def _explanation(
     auc = metrics.explanation_auc(scores, truth)
     precision = metrics.precision_at_k(scores, truth, ptr, k=5) if truth.any() else None
     mean = metrics.mean_graph_auc(scores, truth, ptr)
-    return dict(zip(_EXPLANATION, (auc, mean, precision), strict=True))
+    return dict(zip(EXPLANATION_METRICS, (auc, mean, precision), strict=True))
 
 
 def evaluate_model(

@@ -32,6 +32,9 @@ from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
 from gsat.training.selection import Best, is_better, is_finished
 
+# A checkpoint is written at the end of the first epoch that ends so long after the last one.
+CHECKPOINT_SECONDS = 30.0
+
 
 class Loop:
     """Train a method on a data set, in a run directory or in memory.
@@ -70,7 +73,7 @@ class Loop:
         run: RunDirectory | None = None,
         device: str = "cpu",
         progress: Progress | None = None,
-        checkpoint_seconds: float = 30.0,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
         pretrained: PretrainedEntry | None = None,
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
@@ -144,8 +147,8 @@ class Loop:
     def train(self) -> dict[str, Any]:
         """Run all epochs that are left.
 
-        The first Ctrl-C finishes the epoch, saves it and stops; a second one stops at once, and the
-        last checkpoint stands.
+        The first Ctrl-C finishes the epoch, saves it and stops; a second one stops at once, and
+        the run can be resumed from its last checkpoint.
 
         Returns:
             The result: metrics of the reported epoch, its number, and the seconds spent.

@@ -96,8 +96,8 @@ def train_each(
     Args:
         runs: Recipes by name.
         folder: Where the run directories are made; on Ray, the same path on every node.
-        backend: ``"local"``: worker processes of this machine. ``"ray"``: a Ray cluster. What a
-            node's own environment says counts there (GSAT_DATA, GSAT_CACHE, GSAT_OPS).
+        backend: ``"local"``: worker processes of this machine. ``"ray"``: a Ray cluster, whose
+            nodes read GSAT_DATA, GSAT_CACHE and GSAT_OPS from their own environments.
             (default: ``"local"``)
         jobs: How many runs at a time. (default: 1 on this machine; on Ray as many as there are
             CPUs)

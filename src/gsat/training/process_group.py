@@ -225,7 +225,7 @@ class ProcessGroup(GradientSync):
             # Gloo has no error type of its own.
             if self.size == 1 or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
                 raise
-            message = "another process of this training has ended; what was saved stands"
+            message = "another process of this training has ended; what was saved is kept"
             raise self.common_error(RunError(message)) from error
         finally:
             self.release()

@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from pydantic import NonNegativeInt, SerializeAsAny
+from pydantic import SerializeAsAny
 
 from gsat.datasets.registry import full_name, make_options, recipe_family
 from gsat.errors import RecipeError
 from gsat.methods.base import TrainingSettings
 from gsat.models import BackboneSettings
 from gsat.registry import BACKBONES, METHODS
-from gsat.settings import Settings, validated
+from gsat.settings import parse_setting, validated
 from gsat.training.settings_reference import (
     DataSettings,
+    RunSettings,
     describe_settings,
     keys_of,
     suggest,
@@ -48,7 +49,7 @@ __all__ = [
 Tables = dict[str, Any]
 
 
-class Recipe(Settings):
+class Recipe(RunSettings):
     """Every setting of a run.
 
     Attributes:
@@ -60,7 +61,6 @@ class Recipe(Settings):
         settings: The method's own settings.
     """
 
-    seed: NonNegativeInt = 0
     data: DataSettings
     backbone: SerializeAsAny[BackboneSettings]
     training: TrainingSettings
@@ -128,7 +128,7 @@ def make_recipe(
     BACKBONES.check(backbone)
     dataset = full_name(dataset)
     tables: Tables = {
-        "seed": 0 if seed is None else seed,
+        **({} if seed is None else {"seed": seed}),
         "data": {"name": dataset},
         "backbone": {"name": backbone},
         "training": {},
@@ -153,7 +153,7 @@ def make_recipe(
         own = {**_table(tables["method"], basis, "method."), **own}
     tables["method"] = {"name": method, method: own}
     tables["backbone"], tables["training"] = _table(tables, "backbone"), _table(tables, "training")
-    pairs = settings.items() if isinstance(settings, Mapping) else map(_parse_pair, settings)
+    pairs = settings.items() if isinstance(settings, Mapping) else map(parse_setting, settings)
     for key, value in pairs:
         _place(tables, key, value)
     return from_tables(tables)
@@ -175,7 +175,7 @@ def from_tables(tables: Tables) -> Recipe:
     METHODS.check(method)
     BACKBONES.check(str(backbone.setdefault("name", "gin")))
     for key in tables:
-        if key not in ("seed", "data", "backbone", "training", "method"):
+        if key not in (*RunSettings.model_fields, "data", "backbone", "training", "method"):
             raise RecipeError(f"there is no setting '{key}' in this recipe")
     if "training" not in tables:
         raise RecipeError("setting 'training': a table of settings was needed")
@@ -195,7 +195,8 @@ def from_tables(tables: Tables) -> Recipe:
         "method": method,
         "settings": checked(METHODS[method].Settings, own, f"method.{method}"),
     }
-    return checked(Recipe, {"seed": tables.get("seed", 0), **parts}, "")
+    top = {key: value for key, value in tables.items() if key in RunSettings.model_fields}
+    return checked(Recipe, {**top, **parts}, "")
 
 
 def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
@@ -304,18 +305,6 @@ def _merge(into: Tables, over: Tables) -> None:
             _merge(into[key], dict(value))
         else:
             into[key] = copy.deepcopy(value)
-
-
-def _parse_pair(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise RecipeError(f"a setting is written key=value, not {text!r}")
-    try:
-        parsed = tomllib.loads(f"v = {value.strip()}")
-    except tomllib.TOMLDecodeError:
-        parsed = {}
-    # A bare word is a text, and so is anything that is not one value.
-    return key.strip(), parsed["v"] if len(parsed) == 1 else value.strip()
 
 
 def full_key(tables: Tables, key: str) -> str:

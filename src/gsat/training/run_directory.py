@@ -19,11 +19,12 @@ from torch.backends.cpu import get_cpu_capability
 from gsat.errors import RunError, RunExistsError
 from gsat.io import atomic, locks
 from gsat.io.disk import disk_errors
-from gsat.models.saved import BEST, model_folder, read_model, write_model
+from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
+from gsat.training.run_files import check_run, run_label
 
 
 class RunDirectory:
@@ -90,10 +91,7 @@ class RunDirectory:
         Raises:
             RunError: If there is no run in it.
         """
-        run = cls(path)
-        if not run.is_run():
-            raise RunError(f"{path} is not a run: there is no recipe.toml in it")
-        return run
+        return cls(check_run(path))
 
     def is_run(self) -> bool:
         """Whether the directory holds a run, finished or not."""
@@ -101,7 +99,7 @@ class RunDirectory:
 
     def is_empty(self) -> bool:
         """Whether it holds nothing, or only what a run killed at its very start leaves."""
-        names = {file.name for file in self.path.iterdir() if file.suffix != atomic.PARTIAL}
+        names = {file.name for file in self.path.iterdir() if not atomic.is_partial(file)}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
@@ -223,12 +221,8 @@ class RunDirectory:
         """Replace ``best/``: the weights first, then the description that names them."""
         write_model(self.path / BEST, weights, config, epoch)
 
-    def read_best(self) -> tuple[Tensors, dict[str, Any]]:
-        """The weights of the best epoch and the model's description."""
-        return read_model(model_folder(self.path))
-
     def clear_best(self) -> None:
-        """Forget the best model (a resumed run may stand before its first)."""
+        """Remove the best model; a run that is resumed from an early epoch may have none yet."""
         shutil.rmtree(self.path / BEST, ignore_errors=True)
 
     # -- time -----------------------------------------------------------------------------------
@@ -263,8 +257,7 @@ def run_name(recipe: Recipe, data_hash: str, version: int) -> str:
     Returns:
         A relative path, ``DATA-BACKBONE-METHOD-RECIPE-DATA-VERSION/seed-SEED``.
     """
-    what = f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
-    return f"{what}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
+    return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 
 def environment() -> dict[str, Any]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
 from gsat.io.locks import is_locked
+from gsat.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
 
 State = Literal["finished", "running", "stopped"]
-LOWER_IS_BETTER = ("loss", "mae")
 METRIC_TITLES = {
     "accuracy": "accuracy",
     "roc_auc": "ROC AUC",

@@ -20,6 +20,12 @@ from gsat.settings import SettingInfo, Settings, describe
 _NAMES = (("data", "name"), ("backbone", "name"))
 
 
+class RunSettings(Settings):
+    """What stands at the top of a recipe, above its tables."""
+
+    seed: NonNegativeInt = Field(0, description="Decides the split and the training.")
+
+
 class DataSettings(Settings):
     """``[data]``: the data set; its own options stand beside the name."""
 
@@ -126,9 +132,8 @@ def suggest(name: str, keys: Iterable[str]) -> str:
 
 
 def _common() -> list[SettingInfo]:
-    seed = SettingInfo("seed", "whole number", "0", "from 0", "Decides the split and the training.")
     return [
-        seed,
+        *describe(RunSettings),
         *_prefixed("data", "", describe(DataSettings)),
         *_prefixed("training", "", describe(TrainingSettings)),
     ]

@@ -26,6 +26,7 @@ from gsat.training.checks import (
     check_shared,
     describe,
 )
+from gsat.training.loop import CHECKPOINT_SECONDS
 from gsat.training.open_loop import open_loop
 from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.process_group import ProcessGroup, device_of_process
@@ -52,20 +53,21 @@ class TrainingResult:
     result: dict[str, Any]
     path: Path | None = None
 
-    @property
-    def test(self) -> dict[str, Any]:
-        """Test metrics of the reported epoch."""
-        return self.result["test"]
-
-    @property
-    def valid(self) -> dict[str, Any]:
-        """Validation metrics of the reported epoch."""
-        return self.result["valid"]
-
     def record(self) -> dict[str, Any]:
         """One line for ``results/runs.jsonl``: the result, the recipe and the environment."""
-        started = RunDirectory(self.path).environment if self.path else environment()
-        return {**self.result, "recipe": self.recipe.tables(), **started}
+        return make_record(self.recipe, self.result, self.path)
+
+
+def make_record(recipe: Recipe, result: dict[str, Any], path: Path | None) -> dict[str, Any]:
+    """Make one line for ``results/runs.jsonl``: the result, the recipe and the environment.
+
+    Args:
+        recipe: How the run was trained.
+        result: What ``result.json`` holds.
+        path: The run directory, if there is one.
+    """
+    started = RunDirectory(path).environment if path else environment()
+    return {**result, "recipe": recipe.tables(), **started}
 
 
 def train(
@@ -74,7 +76,7 @@ def train(
     *,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
 ) -> TrainingResult:
     """Train a recipe; see :func:`gsat.train`, which returns a :class:`gsat.Run`."""
@@ -106,7 +108,7 @@ def fit(
     out: str | Path | None = None,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **settings: Any,
 ) -> TrainingResult:
     """Train a GSAT model as it is; see :func:`gsat.fit`, which returns a :class:`gsat.Run`."""
@@ -150,7 +152,7 @@ def resume(
     data: Dataset | None = None,
     device: str = "cpu",
     progress: bool = False,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> TrainingResult:
