@@ -14,9 +14,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Names of the metrics of which less is better.
-LOWER_IS_BETTER = ("loss", "mae")
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gsat import metrics
 from gsat.errors import DataError
+from gsat.metric_names import LOWER_IS_BETTER
 
 Kind = Literal["binary", "multiclass", "multilabel", "regression"]
 Metric = Literal["accuracy", "roc_auc", "r2", "mae"]
@@ -266,7 +267,7 @@ class Task:
             measured: What :meth:`scores` returned.
         """
         value = measured.get(self.metric)
-        return -value if value is not None and self.metric in metrics.LOWER_IS_BETTER else value
+        return -value if value is not None and self.metric in LOWER_IS_BETTER else value
 
     def as_dict(self) -> dict[str, Any]:
         """The arguments as plain values, for JSON."""

@@ -10,7 +10,7 @@ from gsat.studies.printed import PrintedCell, PrintedRow, PrintedTable
 from gsat.studies.statistics import PairedComparison, compare_paired, holm
 from gsat.studies.study import PREDICTION, TableStudy
 
-METRIC_TITLES = {
+METRIC_HEADINGS = {
     "explanation_auc": "Explanation AUC", "precision_at_5": "Precision@5", PREDICTION: "Prediction"
 }  # fmt: skip
 _HEAD = ("", "n", "difference", "p", "p (Holm)", "p (Wilcoxon)", "ratio of std")
@@ -37,7 +37,7 @@ def comparison_table(table: TableStudy, parts: Sequence[MeasuredPart]) -> Printe
         for column in table.columns:
             compared = _compare(measured, column)
             if compared:
-                metric = METRIC_TITLES[measured.part.metric] if len(parts) > 1 else ""
+                metric = METRIC_HEADINGS[measured.part.metric] if len(parts) > 1 else ""
                 rows.append(", ".join(filter(None, (column, metric))))
             corrected = holm([found.p for found in compared.values()])
             for (name, found), p in zip(compared.items(), corrected, strict=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gsat.errors import GSATError
 from gsat.studies.cells import DATA_MARK_NOTES, MeasuredCell, MeasuredPart, measure, row_name
-from gsat.studies.comparisons import METRIC_TITLES
+from gsat.studies.comparisons import METRIC_HEADINGS
 from gsat.studies.formatting import format_mean_std, format_paper, format_seeds
 from gsat.studies.other_runs import other_runs_table
 from gsat.studies.records import Records
@@ -125,6 +125,6 @@ def _find_cell(
 def _metric_title(metric: str, cell: MeasuredCell) -> str:
     """The metric's title; of a prediction, which metric it is."""
     if metric != PREDICTION:
-        return METRIC_TITLES[metric]
+        return METRIC_HEADINGS[metric]
     known = next(iter(cell.runs.done.values()), {"test": {"accuracy": None}})["test"]
     return "ROC AUC" if "roc_auc" in known else "Accuracy"

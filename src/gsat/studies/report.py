@@ -19,7 +19,7 @@ from gsat.studies.cells import (
     measure,
     row_name,
 )
-from gsat.studies.comparisons import METRIC_TITLES, comparison_table
+from gsat.studies.comparisons import METRIC_HEADINGS, comparison_table
 from gsat.studies.formatting import format_mean_std, format_paper, format_seeds, format_signed
 from gsat.studies.printed import PrintedCell, PrintedRow, PrintedTable
 from gsat.studies.records import Records
@@ -122,7 +122,7 @@ def print_table(
             cells = [_print_cell(cell, Emphasis(), common) for cell in floors]
             lines.append((PrintedCell(floor_name(row)), *cells))
         if lines and len(parts) > 1:
-            rows.append(METRIC_TITLES[measured.part.metric])
+            rows.append(METRIC_HEADINGS[measured.part.metric])
         rows += lines
     notes = [table.note] if table.note else []
     if missing:

@@ -18,8 +18,8 @@ from gsat.io.jsonl import append_line
 from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
+from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER
 from gsat.studies.grids import default_grid, expand_keys, make_points, setting
-from gsat.training.evaluation import EXPLANATION_METRICS
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, make_recipe, with_settings
 from gsat.training.results import read_records, summarise
@@ -253,7 +253,7 @@ def _measure(
 
 def _best(points: list[Point], metric: str) -> Point:
     """The point with the best mean; of equals, the one with the lower loss, then the first."""
-    sign = -1.0 if metric in metrics.LOWER_IS_BETTER else 1.0
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     best: Point | None = None
     for point in points:
         merit = None if point.mean is None else sign * point.mean

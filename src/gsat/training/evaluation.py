@@ -15,10 +15,10 @@ from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
+from gsat.metric_names import EXPLANATION_METRICS
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
 
-EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 _PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 
 Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]

@@ -12,21 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
 from gsat.io.locks import is_locked
-from gsat.metrics import LOWER_IS_BETTER
+from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER, METRIC_TITLES
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
 
 State = Literal["finished", "running", "stopped"]
-METRIC_TITLES = {
-    "accuracy": "accuracy",
-    "roc_auc": "ROC AUC",
-    "r2": "R²",
-    "mae": "MAE",
-    "explanation_auc": "explanation AUC",
-    "precision_at_5": "precision@5",
-}
-_NEEDS_TRUTH = ("explanation_auc", "precision_at_5")
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,8 @@ def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float |
     return {
         title: metrics[name]
         for name, title in METRIC_TITLES.items()
-        if name in metrics and (has_truth or name not in _NEEDS_TRUTH or metrics[name] is not None)
+        if name in metrics
+        and (has_truth or name not in EXPLANATION_METRICS or metrics[name] is not None)
     }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.random import (
@@ -56,7 +56,7 @@ def _backward(first, last, ptr, grad, row_id, key, threshold, keep_scale, grad_x
 class _AddDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, row_id: Tensor, dropout: tuple[Any, ...]) -> Tensor:
-        y = torch.empty(x.shape)
+        y = empty_tensor(*x.shape)
         ctx.dropout = dropout
         ctx.save_for_backward(row_id)
         arrays = (as_array(x), as_array(z), row_id.numpy())
@@ -67,7 +67,7 @@ class _AddDropout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (row_id,) = ctx.saved_tensors
-        grad_x = torch.empty(grad.shape)
+        grad_x = empty_tensor(*grad.shape)
         arrays = (as_array(grad), row_id.numpy())
         run_over_segments(_backward, chunk_ptr(len(grad)), *arrays, *ctx.dropout, grad_x.numpy())
         return grad_x, grad_x, None, None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import aligned_empty, as_array
+from gsat.ops.numba.buffers import aligned_empty, as_array, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import run_over_segments
 from gsat.ops.reference import EdgeTerm, ScalarTerm
@@ -123,7 +123,7 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
     h = x.shape[1]
     zero = np.float32(0.0)
     weighted, attributed = len(grad_weight) > 0, len(grad_attribute) > 0
-    row = np.empty(h, np.float32)
+    row = local_array(h)
     for graph in range(first, last):
         # One row of partial sums per graph: the total does not depend on the threads.
         for j in range(h):
@@ -258,7 +258,7 @@ def aggregate_rows_backward(
         grad_terms = (grad_term,)
     else:
         grad_attribute = aligned_empty(*terms[0].shape) if needs[2] else unneeded
-        slopes, offsets = np.empty((2, batch.num_graphs, x.shape[1]), np.float32)
+        slopes, offsets = aligned_empty(2, batch.num_graphs, x.shape[1])
         run_over_segments(
             _scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets
         )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.pool import segment_sum_kernel
@@ -84,7 +84,7 @@ def gradient_sums(first, last, ptr, z, y, mean, inverse_std, grad, total, dot): 
     total[c] = sum of g; dot[c] = sum of g * (z - mean) / std.
     """
     h = z.shape[1]
-    row = np.empty(h, np.float32)
+    row = local_array(h)
     for c in range(first, last):
         for j in range(h):
             total[c, j] = 0.0
@@ -121,14 +121,14 @@ class _BatchNormReLU(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         z = z.contiguous()
         values, ptr = z.numpy(force=True), chunk_ptr(len(z))
-        sums = torch.empty(len(ptr) - 1, z.shape[1])
+        sums = empty_tensor(len(ptr) - 1, z.shape[1])
         run_over_segments(segment_sum_kernel, ptr, values, sums.numpy())
         mean = sums.sum(0) / len(z)
         run_over_segments(_centred_squares, ptr, values, mean.numpy(), sums.numpy())
         variance = sums.sum(0) / len(z)
         inverse_std = torch.rsqrt(variance + eps)
         scale = weight.detach() * inverse_std
-        y = torch.empty_like(z)
+        y = empty_tensor(*z.shape)
         lines = mean.numpy(), scale.numpy(), as_array(bias)
         run_over_segments(normalise_rows, ptr, values, *lines, y.numpy())
         ctx.save_for_backward(z, y, mean, inverse_std, scale)
@@ -143,12 +143,12 @@ class _BatchNormReLU(torch.autograd.Function):
         ptr = chunk_ptr(len(z))
         common = (z.numpy(), y.numpy(), mean.numpy(), inverse_std.numpy())
         totals, dots = (
-            torch.empty(len(ptr) - 1, z.shape[1]),
-            torch.empty(len(ptr) - 1, z.shape[1]),
+            empty_tensor(len(ptr) - 1, z.shape[1]),
+            empty_tensor(len(ptr) - 1, z.shape[1]),
         )
         run_over_segments(gradient_sums, ptr, *common, grad.numpy(), totals.numpy(), dots.numpy())
         total, dot = totals.sum(0), dots.sum(0)
-        grad_z = torch.empty_like(z)
+        grad_z = empty_tensor(*z.shape)
         run_over_segments(
             input_gradient, ptr, *common, scale.numpy(), (total / len(z)).numpy(),
             (dot / len(z)).numpy(), grad.numpy(), grad_z.numpy(),

@@ -11,7 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gsat.ops.numba.compile import inlined
+
 _LARGE = 1 << 20  # numbers; from 4 MiB on NumPy asks for large pages
+# Numbers left unused before every array that a kernel writes. A compiled loop checks whether an
+# array that it reads begins less than a few vectors before the one it writes. If so, it takes a
+# copy of the loop without vectors, which rounds differently: without this gap, the bits of a result
+# would depend on which arrays happen to be neighbours in memory.
+GUARD = 256
 
 
 def as_array(tensor: Tensor) -> Any:
@@ -21,17 +28,31 @@ def as_array(tensor: Tensor) -> Any:
 
 
 def aligned_empty(*shape: int) -> Any:
-    """Allocate a float32 array that begins at a multiple of 64 bytes, as torch's tensors do.
+    """Allocate a float32 array for a kernel to write, at a multiple of 64 bytes.
 
     The bits of a matrix product depend on where its matrices begin. A large array comes from NumPy,
     which asks the system for large pages: filling those takes a fifth of the time.
+
+    Args:
+        *shape: The array's shape.
     """
     size = math.prod(shape)
     if size < _LARGE:
-        return torch.empty(shape).numpy()
-    memory = np.empty(size + 16, np.float32)
-    start = -(memory.__array_interface__["data"][0] // 4) % 16
+        return torch.empty(GUARD + size).numpy()[GUARD:].reshape(shape)
+    memory = np.empty(GUARD + size + 16, np.float32)
+    start = GUARD + -(memory.__array_interface__["data"][0] // 4) % 16
     return memory[start : start + size].reshape(shape)
+
+
+def empty_tensor(*shape: int) -> Tensor:
+    """Allocate a tensor for a kernel to write; see :func:`aligned_empty`."""
+    return torch.from_numpy(aligned_empty(*shape))
+
+
+@inlined
+def local_array(size):  # type: ignore[no-untyped-def]
+    """Allocate a float32 array of ``size`` numbers inside a kernel."""
+    return np.empty(size + GUARD, np.float32)[GUARD:]
 
 
 def keep_freed_memory() -> None:

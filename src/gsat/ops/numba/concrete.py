@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.random import row_words_numba
@@ -59,7 +59,7 @@ def _kl_forward(first, last, ptr, alpha, r, sums, slope):  # type: ignore[no-unt
 class _Concrete(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, row_id: Tensor, key: int, temperature: float) -> Tensor:
-        alpha = torch.empty(logits.shape)
+        alpha = empty_tensor(*logits.shape)
         arrays = (as_array(logits), row_id.numpy())
         numbers = (np.uint64(key), np.float32(1.0 / temperature))
         run_over_segments(
@@ -80,7 +80,7 @@ class _BernoulliKL(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, alpha: Tensor, r: float) -> Tensor:
         flat = alpha.detach().contiguous().reshape(-1).numpy()
-        ptr, slope = chunk_ptr(len(flat)), torch.empty(alpha.shape)
+        ptr, slope = chunk_ptr(len(flat)), empty_tensor(*alpha.shape)
         sums = np.empty(len(ptr) - 1)
         run_over_segments(_kl_forward, ptr, flat, np.float64(r), sums, slope.numpy().reshape(-1))
         ctx.save_for_backward(slope)

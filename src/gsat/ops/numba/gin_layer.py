@@ -22,7 +22,7 @@ from gsat.ops.numba.batch_norm import (
     normalise_rows,
     update_running_statistics,
 )
-from gsat.ops.numba.buffers import aligned_empty, as_array
+from gsat.ops.numba.buffers import aligned_empty, as_array, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
@@ -107,7 +107,7 @@ def _scratch(ptr: Any, *widths: int) -> list[Any]:
 def _inner_forward(first, last, ptr, sgemm, s, w, z, mean, squares):  # type: ignore[no-untyped-def]
     """z = s wᵀ, and per block the mean of z and the sum of squared distances from it."""
     h = w.shape[0]
-    part, part_squares = np.empty(h, np.float32), np.empty(h, np.float32)
+    part, part_squares = local_array(h), local_array(h)
     for b in range(first, last):
         for j in range(h):
             mean[b, j] = 0.0
@@ -149,9 +149,10 @@ def _merge(seen, more, part, part_squares, mean, squares):  # type: ignore[no-un
 def _norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm):  # type: ignore[no-untyped-def]
     """Statistics of all rows from those of the blocks, and the rows of ``norm`` from them."""
     h = len(mean)
-    total = np.zeros(h, np.float32)
+    total = local_array(h)
     for j in range(h):
         mean[j] = 0.0
+        total[j] = 0.0
     for b in range(len(ptr) - 1):
         _merge(ptr[b], ptr[b + 1] - ptr[b], means[b], squares[b], mean, total)
     for j in range(h):
@@ -192,7 +193,7 @@ def _outer_backward(  # type: ignore[no-untyped-def]
     batch norm's backward needs (see ``gradient_sums``): grad_sums[b] = total, dot."""
     h, d = z.shape[1], w.shape[0]
     y, gated = scratch[first], wide_scratch[first]
-    part, part_sums = np.empty((1, d), np.float32), np.empty((2, h), np.float32)
+    part, part_sums = local_array(d).reshape(1, d), local_array(2 * h).reshape(2, h)
     span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
     for b in range(first, last):
         fill_zero(grad_w[b])
@@ -271,12 +272,8 @@ class _GINLayer(torch.autograd.Function):
         n, h = len(s), len(inner)
         ptr = block_ptr(n)
         z, y = aligned_empty(n, h), aligned_empty(n, len(outer))
-        means, squares = np.empty((2, len(ptr) - 1, h), np.float32)
-        mean, variance, norm = (
-            np.empty(h, np.float32),
-            np.empty(h, np.float32),
-            np.empty((4, h), np.float32),
-        )
+        means, squares = aligned_empty(2, len(ptr) - 1, h)
+        mean, variance, norm = aligned_empty(h), aligned_empty(h), aligned_empty(4, h)
         run_over_blocks(_inner_forward, ptr, sgemm_address(), s, as_array(inner), z, means, squares)
         affine = as_array(weight), as_array(bias), np.float32(eps)
         _norm_of_blocks(ptr, means, squares, *affine, mean, variance, norm)

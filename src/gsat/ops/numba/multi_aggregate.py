@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import run_over_segments
 from gsat.ops.reference import AGGREGATORS, STD_EPS, Aggregator
@@ -63,9 +63,9 @@ def _forward(first, last, node_ptr, dst_ptr, row, weight, x, position, out):  # 
     """out[v] = the aggregations of the messages into node v."""
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
-    total, mean = np.empty(h, np.float32), np.empty(h, np.float32)
+    total, mean = local_array(h), local_array(h)
     low, high, square = (
-        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+        local_array(h), local_array(h), local_array(h)
     )  # fmt: skip
     at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(node_ptr[first], node_ptr[last]):
@@ -126,10 +126,10 @@ def _backward(  # type: ignore[no-untyped-def]
     zero, one = np.float32(0.0), np.float32(1.0)
     weighted = len(grad_weight) > 0
     base, slope, mean = (
-        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+        local_array(h), local_array(h), local_array(h)
     )  # fmt: skip
     for_low, for_high, grad_m = (
-        np.empty(h, np.float32), np.empty(h, np.float32), np.empty(h, np.float32)
+        local_array(h), local_array(h), local_array(h)
     )  # fmt: skip
     at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(node_ptr[first], node_ptr[last]):
@@ -218,7 +218,7 @@ class _MultiAggregate(torch.autograd.Function):
         position: Any,
         count: int,
     ) -> Tensor:
-        out = torch.empty(batch.num_nodes, count, x.shape[1])
+        out = empty_tensor(batch.num_nodes, count, x.shape[1])
         run_over_segments(
             _forward, *_edges(batch, row), as_array(weight), as_array(x), position, out.numpy()
         )
@@ -231,7 +231,8 @@ class _MultiAggregate(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, row, out = ctx.saved_tensors
         weighted = ctx.needs_input_grad[1]
-        grad_x, grad_weight = torch.zeros(x.shape), torch.empty(weight.shape if weighted else 0)
+        grad_x = empty_tensor(*x.shape).zero_()
+        grad_weight = empty_tensor(*weight.shape) if weighted else torch.empty(0)
         run_over_segments(
             _backward, *_edges(ctx.batch, row), as_array(weight), as_array(x), ctx.position,
             as_array(out), as_array(grad), grad_x.numpy(), grad_weight.numpy(),

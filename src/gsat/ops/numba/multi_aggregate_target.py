@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.multi_aggregate import positions
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
@@ -84,7 +84,7 @@ def _statistics_backward(first, last, node_ptr, dst_ptr, weight, out, grad, grad
 class _WeightStatistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, batch: GraphBatch) -> Tensor:
-        out = torch.empty(batch.num_nodes, 5)
+        out = empty_tensor(batch.num_nodes, 5)
         edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy()
         run_over_segments(_statistics_forward, *edges, as_array(weight), out.numpy())
         ctx.save_for_backward(weight, out)
@@ -95,7 +95,7 @@ class _WeightStatistics(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, out = ctx.saved_tensors
-        grad_weight = torch.empty(weight.shape)
+        grad_weight = empty_tensor(*weight.shape)
         arrays = (as_array(weight), as_array(out), as_array(grad), grad_weight.numpy())
         run_over_segments(_statistics_backward, *ctx.edges, *arrays)
         return grad_weight, None
@@ -132,7 +132,7 @@ def _target_backward(first, last, ptr, x, statistics, position, out, grad, grad_
     """Gradients of x and of the statistics."""
     h = x.shape[1]
     zero, half = np.float32(0.0), np.float32(0.5)
-    product = np.empty(h, np.float32)
+    product = local_array(h)
     at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(ptr[first], ptr[last]):
         mean, low, high = statistics[v, 0], statistics[v, 1], statistics[v, 2]
@@ -182,7 +182,7 @@ def _target_backward(first, last, ptr, x, statistics, position, out, grad, grad_
 class _MultiAggregateTarget(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, statistics: Tensor, position: Any, count: int) -> Tensor:
-        out = torch.empty(len(x), count, x.shape[1])
+        out = empty_tensor(len(x), count, x.shape[1])
         arrays = (as_array(x), as_array(statistics), position, out.numpy())
         run_over_segments(_target_forward, chunk_ptr(len(x)), *arrays)
         ctx.save_for_backward(x, statistics, out)
@@ -193,7 +193,7 @@ class _MultiAggregateTarget(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, statistics, out = ctx.saved_tensors
-        grad_x, grad_s = torch.empty(x.shape), torch.empty(statistics.shape)
+        grad_x, grad_s = empty_tensor(*x.shape), empty_tensor(*statistics.shape)
         run_over_segments(
             _target_backward, chunk_ptr(len(x)), as_array(x), as_array(statistics), ctx.position,
             as_array(out), as_array(grad), grad_x.numpy(), grad_s.numpy(),

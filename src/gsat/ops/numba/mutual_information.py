@@ -7,13 +7,14 @@ of their own.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Adam
 
-from gsat.ops.numba.buffers import aligned_empty, as_array
+from gsat.ops.numba.buffers import aligned_empty, as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
@@ -30,21 +31,32 @@ def train_statistics_network(
 ) -> Tensor:
     """Fused form of :func:`gsat.ops.reference.train_statistics_network`."""
     (group,), weights = adam.param_groups, list(network.parameters())
-    first, bias, last = (as_array(w) for w in weights)
-    rows, h = len(e), len(bias)
+    values = [_copy(w) for w in weights]
+    rows, h = len(e), len(values[1])
     states = [adam.state[w] for w in weights]
-    moments = [as_array(s[name]) for s in states for name in ("exp_avg", "exp_avg_sq")]
-    grads = [np.empty_like(w) for w in (first, bias, last)]
+    moments = [s[name] for s in states for name in ("exp_avg", "exp_avg_sq")]
+    new_moments = [_copy(m) for m in moments]
+    grads = [aligned_empty(*w.shape) for w in weights]
     scratch = [aligned_empty(rows, h) for _ in range(4)]
-    estimates = torch.empty(len(orders))
+    estimates = empty_tensor(len(orders))
     run_over_blocks(
         _train, np.array([0, 1]), sgemm_address(), as_array(e), as_array(p), as_array(orders),
-        first, bias, last, *grads, *moments, *scratch, float(states[0]["step"]), group["lr"],
+        *values, *grads, *new_moments, *scratch, float(states[0]["step"]), group["lr"],
         group["weight_decay"], estimates.numpy(),
     )  # fmt: skip
+    with torch.no_grad():
+        for tensor, value in zip([*weights, *moments], [*values, *new_moments], strict=True):
+            tensor.copy_(torch.from_numpy(value))
     for state in states:
         state["step"] += len(orders)
     return estimates
+
+
+def _copy(tensor: Tensor) -> Any:
+    """Copy a tensor into an array that a kernel may write."""
+    out = aligned_empty(*tensor.shape)
+    out[...] = as_array(tensor)
+    return out
 
 
 @inlined
@@ -97,8 +109,8 @@ def _train(  # type: ignore[no-untyped-def]
     """
     rows, h = a.shape
     half = e.shape[1]
-    joint, shuffled = np.empty(rows, np.float32), np.empty(rows, np.float32)
-    line, w, g_w = np.empty(h, np.float32), last[0], g_last[0]
+    joint, shuffled = local_array(rows), local_array(rows)
+    line, w, g_w = local_array(h), last[0], g_last[0]
     zero, share = np.float32(0.0), np.float32(1.0 / rows)
     for t in range(len(orders) if end > begin else 0):
         order = orders[t]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
 from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.parallel import CHUNK, chunk_ptr, run_over_segments
 from gsat.ops.numba.random import (
@@ -56,7 +56,7 @@ def relu_dropout(
 def _statistics(first, last, ptr, z, mean, scale):  # type: ignore[no-untyped-def]
     """Per segment and channel: mean, and scale = 1 / sqrt(variance + eps)."""
     d = z.shape[1]
-    part = np.empty(d, np.float32)
+    part = local_array(d)
     for g in range(first, last):
         n = ptr[g + 1] - ptr[g]
         if n == 0:
@@ -122,7 +122,7 @@ def _gradient_sums(lo, hi, y, grad, keep_scale, total, dot):  # type: ignore[no-
     y itself is the normalised value times keep_scale.
     """
     d = y.shape[1]
-    part, part_dot = np.empty(d, np.float32), np.empty(d, np.float32)
+    part, part_dot = local_array(d), local_array(d)
     inverse = np.float32(1.0 / (hi - lo))
     for j in range(d):
         total[j] = 0.0
@@ -148,7 +148,7 @@ def _gradient_sums(lo, hi, y, grad, keep_scale, total, dot):  # type: ignore[no-
 def normalise_backward(first, last, ptr, z, y, mean, scale, keep_scale, grad, grad_z):  # type: ignore[no-untyped-def]
     """Gradient of z."""
     d = z.shape[1]
-    total, dot = np.empty(d, np.float32), np.empty(d, np.float32)
+    total, dot = local_array(d), local_array(d)
     for g in range(first, last):
         if ptr[g + 1] == ptr[g]:
             continue
@@ -200,7 +200,7 @@ def gather_backward(  # type: ignore[no-untyped-def]
 ):
     """Gradients of a and b; node_ptr bounds the nodes of each graph."""
     d = a.shape[1]
-    total, dot, row = np.empty(d, np.float32), np.empty(d, np.float32), np.empty(d, np.float32)
+    total, dot, row = local_array(d), local_array(d), local_array(d)
     for v in range(node_ptr[first], node_ptr[last]):
         for j in range(d):
             grad_a[v, j] = 0.0
@@ -253,8 +253,8 @@ class _NormaliseReLUDropout(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, ptr: Tensor, row_id: Tensor, dropout: tuple[Any, ...]
     ) -> Tensor:
-        y = torch.empty(z.shape)
-        mean, scale = torch.empty(len(ptr) - 1, z.shape[1]), torch.empty(len(ptr) - 1, z.shape[1])
+        y = empty_tensor(*z.shape)
+        mean, scale = empty_tensor(len(ptr) - 1, z.shape[1]), empty_tensor(len(ptr) - 1, z.shape[1])
         run_over_segments(
             normalise_forward, ptr.numpy(), as_array(z), row_id.numpy(), *dropout,
             mean.numpy(), scale.numpy(), y.numpy(),
@@ -267,7 +267,7 @@ class _NormaliseReLUDropout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, y, mean, scale, ptr = ctx.saved_tensors
-        grad_z = torch.empty(z.shape)
+        grad_z = empty_tensor(*z.shape)
         run_over_segments(
             normalise_backward, ptr.numpy(), as_array(z), as_array(y), mean.numpy(), scale.numpy(),
             ctx.keep_scale, as_array(grad), grad_z.numpy(),
@@ -280,8 +280,8 @@ class _GatherNormaliseReLUDropout(torch.autograd.Function):
     def forward(
         ctx: Any, a: Tensor, b: Tensor, batch: GraphBatch, dropout: tuple[Any, ...]
     ) -> Tensor:
-        y = torch.empty(batch.num_edges, a.shape[1])
-        mean, scale = (torch.empty(batch.num_graphs, a.shape[1]) for _ in range(2))
+        y = empty_tensor(batch.num_edges, a.shape[1])
+        mean, scale = (empty_tensor(batch.num_graphs, a.shape[1]) for _ in range(2))
         run_over_segments(
             gather_forward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
             as_array(a), as_array(b), batch.edge_id.numpy(), *dropout,
@@ -296,7 +296,7 @@ class _GatherNormaliseReLUDropout(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, y, mean, scale = ctx.saved_tensors
         batch = ctx.batch
-        grad_a, grad_b = torch.empty(a.shape), torch.empty(b.shape)
+        grad_a, grad_b = empty_tensor(*a.shape), empty_tensor(*b.shape)
         run_over_segments(
             gather_backward, batch.edge_ptr.numpy(), batch.src.numpy(), batch.dst.numpy(),
             batch.node_ptr.numpy(), as_array(a), as_array(b), as_array(y), mean.numpy(),
@@ -310,7 +310,7 @@ class _ReLUDropout(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, bias: Tensor, row_id: Tensor, dropout: tuple[Any, ...]
     ) -> Tensor:
-        y = torch.empty(z.shape)
+        y = empty_tensor(*z.shape)
         arrays = (as_array(z), as_array(bias), row_id.numpy())
         run_over_segments(relu_forward, chunk_ptr(len(z)), *arrays, *dropout, y.numpy())
         ctx.save_for_backward(y)
@@ -321,8 +321,8 @@ class _ReLUDropout(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (y,) = ctx.saved_tensors
-        ptr, grad_z = chunk_ptr(len(y)), torch.empty(y.shape)
-        sums = torch.empty(len(ptr) - 1, y.shape[1])
+        ptr, grad_z = chunk_ptr(len(y)), empty_tensor(*y.shape)
+        sums = empty_tensor(len(ptr) - 1, y.shape[1])
         arrays = (as_array(y), ctx.keep_scale, as_array(grad), grad_z.numpy(), sums.numpy())
         run_over_segments(relu_backward, ptr, *arrays)
         return grad_z, sums.sum(0) if ctx.needs_input_grad[1] else None, None, None

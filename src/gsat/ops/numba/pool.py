@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gsat.ops.numba.buffers import as_array
+from gsat.ops.numba.buffers import as_array, empty_tensor
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.parallel import run_over_segments
 
@@ -35,7 +35,7 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
         ctx.save_for_backward(ptr)
-        out = torch.empty(len(ptr) - 1, x.shape[1])
+        out = empty_tensor(len(ptr) - 1, x.shape[1])
         run_over_segments(segment_sum_kernel, ptr.numpy(), as_array(x), out.numpy())
         return out
 
