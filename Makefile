@@ -11,7 +11,7 @@ DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal --durations=25
 
-.PHONY: setup demo test test-fast test-all lint build bench results clean
+.PHONY: setup demo test test-raw test-fast test-all lint build bench results clean
 
 # What the demo needs: the package and its core dependencies.
 $(CORE): pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ lint: $(DEV)
 
 test: lint
 	$(PYTEST)
+
+# The tests that need raw data files (GSAT_DATA) only.
+test-raw: $(DEV)
+	$(PYTEST) -m "raw_data and not slow"
 
 test-fast: $(DEV)
 	$(PYTEST) -m "not slow and not medium"
