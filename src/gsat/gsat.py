@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -29,9 +29,11 @@ from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
 from gsat.models.saved import load_model
-from gsat.models.wrapping.pyg_model import PyGModel
 from gsat.ops import Draws
 from gsat.settings import validated
+
+if TYPE_CHECKING:
+    from gsat.models.wrapping.pyg_model import PyGModel
 
 
 class GSAT(InterpretableModel):
@@ -226,4 +228,6 @@ class GSAT(InterpretableModel):
         Returns:
             The view; see :class:`gsat.PyGModel`.
         """
+        from gsat.models.wrapping.pyg_model import PyGModel
+
         return PyGModel(self, label)

@@ -16,7 +16,7 @@ from torch_geometric.data import Batch, Data
 import gsat
 from gsat.errors import DataError, GSATError
 from gsat.graphs import from_pyg
-from gsat.models import Wrapped
+from gsat.models.wrapping.wrap import Wrapped
 from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import random_graphs

@@ -19,7 +19,6 @@ from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_dat
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.splits import NAMES, Splits
 from gsat.errors import DataError, DataNotFoundError
-from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_dataset
 from gsat.io.folders import cache_folder
@@ -27,6 +26,8 @@ from gsat.io.hashes import checksum, file_sha256
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+    from gsat.explanation import Explanation
 
 __all__ = ["Dataset", "add_positions", "check_dataset", "check_here", "load_dataset"]
 

@@ -16,8 +16,9 @@ from gsat.methods import METHODS
 from gsat.methods.base import TrainingSettings
 from gsat.methods.erm import PlainModel
 from gsat.methods.post_hoc import PostHocMethod, PostHocModel
-from gsat.models import Backbone, InterpretableModel, Wrapped
+from gsat.models import Backbone, InterpretableModel
 from gsat.models.interpretable import as_store
+from gsat.models.wrapping.wrap import Wrapped
 from gsat.settings import validated
 from gsat.tasks import Task
 

@@ -6,7 +6,6 @@ from gsat.models.interpretable import InterpretableModel, ModelOutput, Predictio
 from gsat.models.leconv import LEConvNet
 from gsat.models.pna import PNA
 from gsat.models.weights import load_weights, seeded
-from gsat.models.wrapping.wrap import Wrapped
 from gsat.registry import BACKBONES
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "LEConvNet",
     "ModelOutput",
     "Predictions",
-    "Wrapped",
     "backbone_from",
     "load_weights",
     "seeded",

@@ -7,20 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
 
 from gsat.errors import DataError, GSATError
-from gsat.explanation import Explanation
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from gsat.explanation import Explanation
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
@@ -197,6 +200,8 @@ class InterpretableModel(nn.Module, ABC):
                 first = len(explained)
                 view = store.select(range(first, first + batch.num_graphs))
                 explained.extend(self._split(given, view, batch, first))
+        from torch_geometric.data import Batch, Data
+
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
         return explained[0] if single else explained
 
@@ -245,6 +250,8 @@ class InterpretableModel(nn.Module, ABC):
     def _split(
         self, given: GraphStore | list[Data], view: GraphStore, batch: GraphBatch, first: int
     ) -> Iterator[Explanation]:
+        from gsat.explanation import Explanation
+
         output = self._output(batch)
         scores = torch.from_numpy(view.caller_order(output.edge_weight.numpy(force=True)))
         logits, edges, nodes = output.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
@@ -311,6 +318,8 @@ def as_store(graphs: Any) -> GraphStore:
     """Make a store of a PyG ``Data`` or of several; a store is returned as it is."""
     if isinstance(graphs, GraphStore):
         return graphs
+    from torch_geometric.data import Data
+
     # Labels and truths, which some of the graphs may have and others not, are no input.
     keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
     given = to_data_list(graphs)

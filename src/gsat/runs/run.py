@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.draw import write_scores_npz
 from gsat.errors import DataError, GSATError
-from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
@@ -26,6 +25,9 @@ from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_files import check_run, shown_metrics
 from gsat.training.train import load, load_data, make_record
+
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
 
 Data = str | Path | Dataset | GraphStore
 

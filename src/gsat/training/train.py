@@ -15,7 +15,7 @@ from gsat.methods import METHODS, Method
 from gsat.methods.gsat import GSATMethod
 from gsat.models import BACKBONES, InterpretableModel
 from gsat.models.saved import fill, load_model, model_folder, read_model
-from gsat.models.wrapping.wrap import WrappedSettings, own_module
+from gsat.models.wrapping.settings import WrappedSettings, own_module
 from gsat.training.checks import (
     check_config,
     check_data,

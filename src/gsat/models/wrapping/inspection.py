@@ -150,13 +150,3 @@ def _random_graphs(features: int, edge_features: int) -> GraphBatch:
         if edge_features:
             graphs[-1].edge_attr = torch.randn(index.shape[1], edge_features, generator=generator)
     return from_pyg(graphs).batch()
-
-
-def shorten(text: str, width: int = 200) -> str:
-    """Cut a text that is too long for a message.
-
-    Args:
-        text: The text.
-        width: The most characters of the result. (default: ``200``)
-    """
-    return text if len(text) <= width else f"{text[: width - 1]}…"

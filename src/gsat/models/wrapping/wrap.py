@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -24,9 +23,9 @@ from gsat.models.wrapping.inspection import (
     example_batches,
     forward_inputs,
     message_passing_layers,
-    shorten,
 )
 from gsat.models.wrapping.message_weights import WeightedPass
+from gsat.models.wrapping.settings import WrappedSettings, own_module, shorten
 from gsat.ops import Draws
 from gsat.registry import register_backbone
 from gsat.tasks import Task
@@ -84,12 +83,6 @@ def wrap(
         16
     """
     return Wrapped(module, task, embed=embed, example=example, seed=seed)
-
-
-class WrappedSettings(BackboneSettings):
-    """``[backbone]`` of a network of the user's own; it can't be made from its description."""
-
-    module: str = Field("unknown", description="What the network is, in words.")
 
 
 @register_backbone("wrapped")
@@ -329,18 +322,6 @@ class Wrapped(Backbone):
                 f"between all nodes, …): its explanations may miss what passes there",
                 stacklevel=5,
             )
-
-
-def own_module(described: str | None) -> GSATError:
-    """Return the error that asks for the network of a run.
-
-    Args:
-        described: What the network was, in words; None if unknown.
-    """
-    return GSATError(
-        f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
-        f"model again and pass model= to gsat.load or gsat.resume in Python"
-    )
 
 
 @contextmanager
