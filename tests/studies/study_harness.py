@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gsat.models import GIN
 from gsat.studies.pages import write_between_marks
 from gsat.studies.study import Experiment
-from gsat.training.train import RESULTS_VERSION
 
 # Small enough to be trained in a test.
 SMALL = (("graphs", 30), ("epochs", 2), ("hidden", 8), ("layers", 1))
@@ -29,7 +29,7 @@ def line(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any
         "recipe_hash": recipe.hash(),
         "data_hash": "graphs",
         "recipe": recipe.tables(),
-        "results_version": RESULTS_VERSION,
+        "results_version": GIN.results_version,
         **changed,
     }
 

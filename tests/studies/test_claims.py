@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from study_harness import assert_page, failure, line, lines
 
+from gsat.models import GIN
 from gsat.studies.claims import CLAIMS, claims_page
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.studies.tables import R_PAIRS, R_SWEEP, STUDIES, SUM_PAIRS
 from gsat.training.results import read_records
-from gsat.training.train import RESULTS_VERSION
 
 ROOT = Path(__file__).parents[2]
 ROBUST, STOCHASTIC, VARIANCE, TUNING, DECAY, SUM, COST, FIXED = CLAIMS
@@ -135,7 +135,8 @@ def test_fine_tuning_may_cost_a_point() -> None:
 
 def test_decay_is_from_the_first_ten_epochs_to_the_last() -> None:
     def three(method: str, values: list[Any], **other: Any) -> list[dict[str, Any]]:
-        identity = {"data_hash": "graphs", "results_version": RESULTS_VERSION, **other}
+        identity = {"data_hash": "graphs", "backbone": "gin", **other}
+        identity.setdefault("results_version", GIN.results_version)
         phases = {"pretrain": {}, "explain": {"valid_auc": values}}
         recipe = Experiment("mutag", method).hash
         return [{"recipe_hash": recipe, "phases": phases, **identity} for _ in range(3)]
@@ -149,7 +150,7 @@ def test_decay_is_from_the_first_ten_epochs_to_the_last() -> None:
     for unfit in (
         three("graphmask", falls[:9]),
         three("graphmask", falls)[1:],
-        three("graphmask", falls, results_version=RESULTS_VERSION - 1),
+        three("graphmask", falls, results_version=GIN.results_version - 1),
         three("graphmask", falls, data_hash="others"),
         three("graphmask", [*falls[:-1], None]),
     ):

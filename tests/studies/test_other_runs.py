@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from study_harness import failure, line
 
+from gsat.models import GIN
 from gsat.studies.other_runs import COLUMNS, other_runs_table
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
-from gsat.training.train import RESULTS_VERSION
 
 # Of no study: shorter than the shipped recipe.
 SHORT = Experiment("spmotif-0.5", "gsat", settings=(("epochs", 30),))
@@ -94,7 +94,7 @@ def test_an_explainer_has_no_value_before_fine_tuning() -> None:
 
 
 def test_gaps_and_failures_are_shown_and_undefined_is_no_number() -> None:
-    assert rows([run(0, 0.7, results_version=RESULTS_VERSION - 1)]) == []
+    assert rows([run(0, 0.7, results_version=GIN.results_version - 1)]) == []
     (row,) = rows([run(0, 0.7), run(2, None)])
     assert row[2] == "only seeds 0, 2"
     assert row[5] == "–"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from study_harness import failure, line
 
-from gsat.studies.records import Records
+from gsat.models import GIN, PNA
+from gsat.studies.records import Records, is_current
 from gsat.studies.study import PREDICTION, Experiment
-from gsat.training.train import RESULTS_VERSION
 
 MUTAG = Experiment("mutag", "gsat")
 
@@ -24,10 +25,21 @@ def test_runs_are_found_by_seed() -> None:
 
 
 def test_records_of_other_versions_or_of_several_processes_are_left_out() -> None:
-    stale = line(MUTAG, 0, results_version=RESULTS_VERSION - 1)
+    stale = line(MUTAG, 0, results_version=GIN.results_version - 1)
     shared = line(MUTAG, 1, processes=2)
     assert Records([stale, shared]).of(MUTAG).seeds == []
     assert Records([line(MUTAG, 0, processes=1)]).of(MUTAG).seeds == [0]
+
+
+def test_a_new_version_of_one_backbone_leaves_the_records_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pna = Experiment("mutag", "gsat", "pna")
+    lines = [line(MUTAG, 0), line(pna, 0), line(pna, 1, results_version=PNA.results_version + 1)]
+    assert [Records(lines).of(run).seeds for run in (MUTAG, pna)] == [[0], [0]]
+    monkeypatch.setattr(PNA, "results_version", PNA.results_version + 1)
+    assert [Records(lines).of(run).seeds for run in (MUTAG, pna)] == [[0], [1]]
+    assert not is_current({**lines[0], "backbone": "of a plug-in that is not installed"})
 
 
 def test_where_graphs_changed_only_runs_on_the_latest_count() -> None:
@@ -50,7 +62,7 @@ def test_records_of_other_files_match_by_recipe_graphs_and_version() -> None:
     assert records.matches(line(MUTAG, 5, data_hash="new"))
     for stranger in (
         line(MUTAG, 0, data_hash="old"),
-        line(MUTAG, 0, data_hash="new", results_version=RESULTS_VERSION - 1),
+        line(MUTAG, 0, data_hash="new", results_version=GIN.results_version - 1),
         line(Experiment("mutag", "dir"), 0, data_hash="new"),
     ):
         assert not records.matches(stranger)

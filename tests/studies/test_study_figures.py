@@ -13,11 +13,11 @@ from study_harness import failure, line
 import gsat
 from gsat.draw import draw_curves
 from gsat.errors import GSATError, RunError
+from gsat.models import GIN
 from gsat.studies.figures import draw_run_examples, posthoc_curves, regulariser_curves
 from gsat.studies.records import Records
 from gsat.studies.study import Experiment
 from gsat.training.recipe import make_recipe
-from gsat.training.train import RESULTS_VERSION
 
 # -- over epochs ----------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def curve(method: str, seed: int, auc: list[float | None], **changed: Any) -> di
         "seed": seed,
         "recipe_hash": method,
         "data_hash": "d",
-        "results_version": RESULTS_VERSION,
+        "results_version": GIN.results_version,
         "phases": {"pretrain": {"loss": [5.0]}, "explain": own},
         **changed,
     }
@@ -61,7 +61,7 @@ def test_only_epochs_that_all_runs_have_and_gaps_where_one_is_undefined() -> Non
 def test_other_runs_are_left_out_and_recipes_never_mixed() -> None:
     runs = [
         curve("gsat", 0, [0.5]),
-        curve("gsat", 1, [0.9], results_version=RESULTS_VERSION - 1),
+        curve("gsat", 1, [0.9], results_version=GIN.results_version - 1),
         curve("gsat", 2, [0.9], backbone="pna"),
         curve("gsat", 3, [0.9], dataset="mutag"),
     ]
@@ -111,7 +111,7 @@ def test_a_sweep_changes_one_thing() -> None:
         swept(0, 0.1, r_final=0.6, epochs=3),
         swept(0, 0.1, r_final=0.6, info_coef=0.0),
         swept(0, 0.1, regulariser="none"),
-        {**swept(0, 0.1, r_final=0.6), "results_version": RESULTS_VERSION - 1},
+        {**swept(0, 0.1, r_final=0.6), "results_version": GIN.results_version - 1},
         {**swept(0, 0.1, r_final=0.6), "data_hash": "old graphs"},
         line(Experiment("spmotif-0.5", "gsat-star", settings=(("r_final", 0.6),))),
         failure(Experiment("spmotif-0.5", "gsat", settings=(("r_final", 0.6),)), 1),

@@ -65,6 +65,8 @@ class Backbone(nn.Module, ABC):
         name: The name it is registered under.
         Settings: The type of its settings.
         in_kernels: Whether all its large products are in our kernels, none in torch.
+        results_version: Raised when a change of code changes the bits of its training, so that
+            recorded runs of the older kind are left out.
         settings: Its settings, as in a recipe.
         hidden: Width of the node embeddings; set by :meth:`build`.
         task: What the logits are for.
@@ -76,6 +78,7 @@ class Backbone(nn.Module, ABC):
     name: ClassVar[str]
     Settings: ClassVar[type[BackboneSettings]] = BackboneSettings
     in_kernels: ClassVar[bool] = False
+    results_version: ClassVar[int] = 1
     settings: BackboneSettings
     hidden: int
     task: Task

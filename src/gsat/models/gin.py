@@ -121,6 +121,7 @@ class GIN(GatedBackbone):
     """
 
     Settings: ClassVar[type[BackboneSettings]] = GINSettings
+    results_version = 2
     in_kernels = True
 
     def build(

@@ -119,6 +119,7 @@ class LEConvNet(GatedBackbone):
     """LEConv: linear encoder, LEConv layers, mean pooling and two linear layers."""
 
     Settings: ClassVar[type[BackboneSettings]] = LEConvSettings
+    results_version = 2
 
     def build(
         self,

@@ -223,6 +223,7 @@ class PNA(GatedBackbone):
     """
 
     Settings: ClassVar[type[BackboneSettings]] = PNASettings
+    results_version = 2
     mean_log_degree: Tensor
 
     def __init__(

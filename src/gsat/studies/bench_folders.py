@@ -10,7 +10,6 @@ from gsat.io.disk import check_writable
 from gsat.io.jsonl import check_appendable
 from gsat.studies.study import Experiment
 from gsat.training.run_directory import RunDirectory, run_name
-from gsat.training.train import RESULTS_VERSION
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class BenchFolders:
         Returns:
             Run directories by seed.
         """
-        name = run_name(experiment.recipe(0), data_hash or "*", RESULTS_VERSION)
+        name = run_name(experiment.recipe(0), data_hash or "*")
         folders = sorted(self.runs.glob(str(Path(name).parent)), key=lambda f: f.stat().st_mtime)
         return {
             int(found[1]): run

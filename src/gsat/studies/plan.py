@@ -19,7 +19,7 @@ from gsat.studies.study import Experiment, Study
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, read_runs
 from gsat.training.run_directory import run_name
-from gsat.training.train import RESULTS_VERSION, load_data
+from gsat.training.train import load_data
 
 _FILTER_KEYS = ("dataset", "method", "backbone")
 
@@ -195,7 +195,7 @@ def make_plan(
         for seed in range(request.seeds):
             run = with_settings(recipe, {"seed": seed})
             identity = (request.experiment.hash, seed, data_hash)
-            name = run_name(run, data_hash, RESULTS_VERSION)
+            name = run_name(run, data_hash)
             is_done = identity in recorded and (not request.curves or identity in with_curves)
             if request.model and seed == 0:
                 is_done &= 0 in folders.finished(request.experiment, data_hash)

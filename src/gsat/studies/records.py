@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from gsat.studies.study import PREDICTION, Experiment
-from gsat.training.results import read_runs
-from gsat.training.train import RESULTS_VERSION
+from gsat.training.results import read_runs, results_version
 
 Record = Mapping[str, Any]  # a line of a JSON-lines file
 
 
 def is_current(record: Record) -> bool:
-    """Whether a record has the current ``RESULTS_VERSION`` and was trained by one process."""
-    return record["results_version"] == RESULTS_VERSION and record.get("processes", 1) == 1
+    """Whether a record has its backbone's current version and was trained by one process."""
+    current = results_version(record.get("backbone", ""))
+    return record["results_version"] == current and record.get("processes", 1) == 1
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,8 @@ from gsat.studies.plan import RunPlan
 from gsat.studies.records import graphs_key
 from gsat.training.many_runs import BackendName, train_each
 from gsat.training.recipe import Recipe
-from gsat.training.results import record_once
+from gsat.training.results import record_once, results_version
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train import RESULTS_VERSION
 
 
 def run_plan(
@@ -107,7 +106,7 @@ def _failure(recipe: Recipe, data_hash: str, reason: str) -> dict[str, Any]:
         "failed": reason,
         "recipe_hash": recipe.hash(),
         "data_hash": data_hash,
-        "results_version": RESULTS_VERSION,
+        "results_version": results_version(recipe.backbone.name),
         "recipe": recipe.tables(),
         **environment(),
     }

@@ -22,11 +22,11 @@ from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER
 from gsat.studies.grids import default_grid, expand_keys, make_points, setting
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, make_recipe, with_settings
-from gsat.training.results import read_records, summarise
+from gsat.training.results import read_records, results_version, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.run_files import run_label
 from gsat.training.toml_edit import change_settings
-from gsat.training.train import RESULTS_VERSION, complete_recipe, load_data, make_method
+from gsat.training.train import complete_recipe, load_data, make_method
 
 # Tunings with the same values of these are the same one, which is recorded once.
 _IDENTITY = (
@@ -207,7 +207,7 @@ def _train_points(
 
 
 def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
-    return run_name(with_settings(recipe, {"seed": seed}), data.hash, RESULTS_VERSION)
+    return run_name(with_settings(recipe, {"seed": seed}), data.hash)
 
 
 def _check_metric(metric: str, data: Dataset, method: Method) -> None:
@@ -307,7 +307,7 @@ def _line(
         "points": [vars(point) for point in points],
         "matches_paper": data.matches_paper,
         "data_hash": data.hash,
-        "results_version": RESULTS_VERSION,
+        "results_version": results_version(base.backbone.name),
         "recipe": base.tables(),
         **environment(),
     }

@@ -10,10 +10,29 @@ from typing import Any
 
 from gsat.errors import RunError
 from gsat.io.jsonl import append_line
+from gsat.models import BACKBONES
 
 # What identifies a run: the same four values mean the same numbers, if one process trains it. A run
 # of several processes has ``processes`` as well, and is another run.
 IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
+
+
+def results_version(backbone: str) -> int | None:
+    """Return the version of the numbers that a backbone's training gives.
+
+    Args:
+        backbone: The name of the backbone.
+
+    Returns:
+        :attr:`gsat.models.Backbone.results_version`, or None for a backbone that is not installed.
+
+    Example:
+        >>> from gsat import GIN
+        >>> results_version("gin") == GIN.results_version
+        True
+    """
+    found = BACKBONES.get(backbone, None)
+    return None if found is None else found.results_version
 
 
 def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
+from gsat.training.results import results_version
 from gsat.training.run_files import check_run, run_label
 
 
@@ -246,17 +247,17 @@ class RunDirectory:
         atomic.write_json(self.path / "timing.json", spent)
 
 
-def run_name(recipe: Recipe, data_hash: str, version: int) -> str:
+def run_name(recipe: Recipe, data_hash: str) -> str:
     """The folder of a run, named after what identifies it.
 
     Args:
         recipe: The run's recipe, with its seed.
         data_hash: The hash of its data set.
-        version: ``RESULTS_VERSION`` of the code that trains it.
 
     Returns:
         A relative path, ``DATA-BACKBONE-METHOD-RECIPE-DATA-VERSION/seed-SEED``.
     """
+    version = results_version(recipe.backbone.name)
     return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 

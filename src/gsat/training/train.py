@@ -33,9 +33,6 @@ from gsat.training.process_group import ProcessGroup, device_of_process
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.run_directory import RunDirectory, environment
 
-# Raised when the numerics change, so that recorded runs of an older kind are not mixed in.
-RESULTS_VERSION = 2
-
 
 @dataclass(frozen=True)
 class TrainingResult:
@@ -230,12 +227,16 @@ def _run(
     Args:
         **how: As for :func:`~gsat.training.open_loop.open_loop`.
     """
-    pretrained = None
+    pretrained, version = None, method.model.backbone.results_version
     with ProcessGroup().share_errors():
         # What is begun on one device may be resumed on another: only the CPU's is shared.
         if pretrained_cache and run and ProcessGroup().size == 1 and device == "cpu":
             pretrained = PretrainedCache(pretrained_cache).entry(
-                run, recipe, method, data.hash, results_version=RESULTS_VERSION
+                run,
+                recipe,
+                method,
+                data.hash,
+                results_version=version,
             )
     with open_loop(method, data, recipe, run, device=device, pretrained=pretrained, **how) as loop:
         result = {
@@ -247,7 +248,7 @@ def _run(
             "matches_paper": data.matches_paper,
             "recipe_hash": recipe.hash(),
             "data_hash": data.hash,
-            "results_version": RESULTS_VERSION,
+            "results_version": version,
         }
         if loop.run:
             write_json(loop.run.result_path, result)

@@ -101,6 +101,7 @@ class Wrapped(Backbone):
     """
 
     Settings: ClassVar[type[BackboneSettings]] = WrappedSettings
+    results_version = 2
 
     def __init__(
         self,
