@@ -103,15 +103,15 @@ def test_an_equal_metric_and_a_lower_loss_replace_the_best(
     assert selected(played) == [11, 12, 16, 18]
     assert played["best_epoch"] == 18
     assert played["valid"] == {"loss": 1.9, "accuracy": 0.6}
-    assert played["test"] == {"loss": 0.5, "accuracy": 0.018}
 
 
-def test_the_test_set_is_looked_at_only_when_an_epoch_is_selected(
+def test_the_test_set_is_evaluated_once_at_the_end(
     play: Callable[..., dict[str, Any]],
 ) -> None:
     played = play(18, {11: (0.3, 1.0), 14: (0.4, 1.0), 15: (0.4, 0.9), 16: (0.1, 0.1)})
-    assert played["tested"] == selected(played) == [11, 14, 15]
-    assert [line["epoch"] for line in played["lines"] if "test" in line] == [11, 14, 15]
+    assert selected(played) == [11, 14, 15]
+    assert played["tested"] == [17]  # after the last epoch
+    assert played["test"] == {"loss": 0.5, "accuracy": 0.017}
 
 
 def test_with_too_few_epochs_the_last_is_reported(play: Callable[..., dict[str, Any]]) -> None:
@@ -186,11 +186,10 @@ def test_every_epoch_is_a_line_of_the_log(finished: gsat.Run) -> None:
             line["train"]["loss"] + line["train"]["info"]
         )
         assert {"loss", "accuracy", "explanation_auc", "precision_at_5"} <= line["valid"].keys()
-        assert ("test" in line) == line["selected"]
+        assert "test" not in line
     assert lines[11]["selected"]
     (best,) = (line for line in lines if line["epoch"] == finished.result["best_epoch"])
     assert best["valid"] == finished.valid
-    assert best["test"] == finished.test
 
 
 def test_the_reported_numbers_are_those_of_the_returned_model(finished: gsat.Run) -> None:

@@ -292,6 +292,9 @@ class Method(ABC):
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """Predict and score a batch without updating.
 
+        A function of the model's weights and the context: the test set is evaluated at the end,
+        with the weights of the best epoch.
+
         Args:
             batch: The graphs.
             context: Where it happens.

@@ -122,7 +122,8 @@ class Loop:
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
         self.done = state.epoch
         best = state.values["best"]
-        self.best, self.best_weights = (Best(**best) if best else None), state.best
+        self.best = Best(best["epoch"], best["valid"]) if best else None
+        self.best_weights = state.best
         return problems
 
     def clean(self) -> None:
@@ -221,6 +222,11 @@ class Loop:
             epoch -= phase.epochs
         raise RunError(f"the recipe has {epoch + 1} epochs fewer than the run has already done")
 
+    def _context(self, epoch: int) -> Context:
+        """Where an epoch is evaluated; its number counts over all phases."""
+        phase, number = self._place(epoch)
+        return Context(phase.name, number, self.draws.child(phase.name, number))
+
     # -- an epoch -------------------------------------------------------------------------------
 
     def _epoch(self, phase: Phase, epoch: int) -> dict[str, Any]:
@@ -239,9 +245,7 @@ class Loop:
         }  # fmt: skip
         if self._is_selected(phase, epoch, valid):
             line["selected"] = True
-            self._select(self.done, valid, context)
-            assert self.best is not None
-            line["test"] = self.best.test
+            self._select(self.done, valid)
         if epoch == phase.epochs - 1 or self._is_finished(self.done + 1):
             self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
@@ -299,36 +303,38 @@ class Loop:
             return False
         return is_better(self.method.model.task, valid, self.best)
 
-    def _select(self, epoch: int, valid: dict[str, Any], context: Context) -> None:
+    def _select(self, epoch: int, valid: dict[str, Any]) -> None:
         """Take the model as it is for the best so far."""
-        # The test set is evaluated only now: the number reported is the same, the time is saved.
-        self.best = Best(epoch, valid, self._evaluate("test", context))
+        self.best = Best(epoch, valid)
         state = self.method.model.state_dict()
         self.best_weights = {name: tensor.detach().clone() for name, tensor in state.items()}
         if self.run:
             self.run.write_best(self.best_weights, self._config(), epoch)
 
     def _finish(self, line: dict[str, Any]) -> dict[str, Any]:
-        """Load the weights of the reported epoch into the model; returns the result."""
+        """Load the weights of the reported epoch and measure them on the test set, once.
+
+        Returns:
+            The result.
+        """
         selected = "best"
         if self.best is None:
             # No epoch could be chosen (too few for r to reach its final value), or the method
             # reports the last.
             selected = "last"
-            phase, epoch = self._place(self.done - 1)
-            context = Context(phase.name, epoch, self.draws.child(phase.name, epoch))
-            valid = line.get("valid") or self._evaluate("valid", context)
-            self._select(self.done - 1, valid, context)
+            valid = line.get("valid") or self._evaluate("valid", self._context(self.done - 1))
+            self._select(self.done - 1, valid)
         assert self.best is not None
         assert self.best_weights is not None
         self.method.model.load_state_dict(self.best_weights)
+        test = self._evaluate("test", self._context(self.best.epoch))
         self.method.model.eval()
         return {
             "best_epoch": self.best.epoch,
             "selected": selected,
             **({} if self.method.phases()[-1].patience is None else {"epochs": self.done}),
             "valid": self.best.valid,
-            "test": self.best.test,
+            "test": test,
             "seconds": round(self.spent, 3),
             **self.method.report(),
         }

@@ -18,12 +18,10 @@ class Best:
     Attributes:
         epoch: Its number, over all phases.
         valid: Its validation metrics.
-        test: Its test metrics.
     """
 
     epoch: int
     valid: dict[str, Any]
-    test: dict[str, Any]
 
 
 def is_better(task: Task, valid: dict[str, Any], best: Best | None) -> bool:
