@@ -34,19 +34,25 @@ def child(*arguments: object) -> Any:
 
 def floor_part(rounds: int) -> list[dict[str, Any]]:
     """A training step on GIN against its floor, the matrix products in it."""
-    print("training step on GIN against its floor (only the matrix products in it)")
+    print("training step on GIN against its floor (its matrix products alone, in the cache)")
     rows = []
     for dataset in (*DATASETS, "mnist75sp"):
         for threads in thread_counts():
             row = steps.step_against_floor(dataset, threads, show=threads == 1)
             if row:
                 rows.append(row)
-                print(
-                    f"  {dataset:<12} {threads} thread(s): step {row['step_ms']:.1f} ms, floor "
-                    f"{row['floor_ms']:.1f} ms, {row['ratio']:.2f} x; gathering the batch "
-                    f"{100 * row['batch_share']:.1f} % of the step"
-                )
+                share = f"gathering the batch {100 * row['batch_share']:.1f} % of the step"
+                print(f"{_floor_line(row)}; {share}")
     return rows
+
+
+def _floor_line(row: dict[str, Any]) -> str:
+    """A step and its floor, in a line."""
+    return (
+        f"  {row['dataset']:<12} {row['threads']} thread(s): step {row['step_ms']:.1f} ms "
+        f"(CPU {row['step_cpu_ms']:.1f}), floor {row['floor_ms']:.1f} ms (CPU "
+        f"{row['floor_cpu_ms']:.1f}, {row['floor_gflops']:.0f} GF/s), {row['ratio']:.2f} x"
+    )
 
 
 def pna_part(rounds: int) -> list[dict[str, Any]]:
@@ -58,10 +64,7 @@ def pna_part(rounds: int) -> list[dict[str, Any]]:
             row = pna.step_against_floor(dataset, threads)
             if row:
                 rows.append(row)
-                print(
-                    f"  {dataset:<12} {threads} thread(s): step {row['step_ms']:.1f} ms, floor "
-                    f"{row['floor_ms']:.1f} ms, {row['ratio']:.2f} x"
-                )
+                print(_floor_line(row))
     return rows
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -78,9 +78,21 @@ def peak_memory() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
+class Timing(NamedTuple):
+    """Median seconds per call.
+
+    Attributes:
+        wall: By the clock.
+        cpu: Of processor time, over all threads; other processes on the machine change it little.
+    """
+
+    wall: float
+    cpu: float
+
+
 def side_by_side(
     functions: Sequence[Callable[[], object]], rounds: int = ROUNDS, repeats: int = 1
-) -> list[float]:
+) -> list[Timing]:
     """Time functions in turns, so that noise affects all alike.
 
     Args:
@@ -89,18 +101,19 @@ def side_by_side(
         repeats: Calls per measurement. (default: ``1``)
 
     Returns:
-        Median seconds per call of each function.
+        The timing of each function.
     """
     for function in functions:
         function()
-    times: list[list[float]] = [[] for _ in functions]
+    times: list[list[Timing]] = [[] for _ in functions]
     for _ in range(rounds):
         for function, taken in zip(functions, times, strict=True):
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             for _ in range(repeats):
                 function()
-            taken.append((time.perf_counter() - start) / repeats)
-    return [statistics.median(taken) for taken in times]
+            wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+            taken.append(Timing(wall / repeats, cpu / repeats))
+    return [Timing(*map(statistics.median, zip(*taken, strict=True))) for taken in times]
 
 
 def apart(

@@ -6,11 +6,11 @@ import itertools
 from typing import Any
 
 from benchmarks.common import case, side_by_side, use_threads
-from benchmarks.steps import Floor, Product, extractor_products
+from benchmarks.steps import Floor, Product, extractor_products, floor_row
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
 from gsat.models import PNA
-from gsat.ops import Draws, keep_freed_memory
+from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
@@ -36,7 +36,7 @@ def products(model: Any, batch: GraphBatch) -> list[Product]:
 
 
 def step_against_floor(dataset: str, threads: int) -> dict[str, Any] | None:
-    """Measure a training step and its floor, in milliseconds."""
+    """Measure a training step and its floor; see :func:`benchmarks.steps.floor_row`."""
     use_threads(threads)
     made = case(dataset, "pna")
     if made is None:
@@ -54,8 +54,9 @@ def step_against_floor(dataset: str, threads: int) -> dict[str, Any] | None:
         batch = store.batch(order[start : start + size])
         made.method.step(batch, Context("train", 0, Draws(0, next(counter))))
 
-    step_s, floor_s = side_by_side([step, floor], repeats=5)
-    return {
-        "dataset": dataset, "threads": threads, "step_ms": step_s * 1e3, "floor_ms": floor_s * 1e3,
-        "ratio": step_s / floor_s,
-    }  # fmt: skip
+    def least() -> None:
+        with exclusive_threads():  # torch has one
+            floor()
+
+    timings = side_by_side([step, least], repeats=5)
+    return floor_row(dataset, threads, *timings, floor.flops)

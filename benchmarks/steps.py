@@ -11,7 +11,16 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric.loader import DataLoader
 
-from benchmarks.common import ROUNDS, Case, apart, case, peak_memory, side_by_side, use_threads
+from benchmarks.common import (
+    ROUNDS,
+    Case,
+    Timing,
+    apart,
+    case,
+    peak_memory,
+    side_by_side,
+    use_threads,
+)
 from benchmarks.plain_pyg import PlainGSAT, information
 from gsat.graphs import GraphBatch
 from gsat.methods import Context
@@ -20,6 +29,7 @@ from gsat.ops import Draws, exclusive_threads, keep_freed_memory
 from gsat.training.loop import Loop
 
 STEPS = 10  # in one measurement
+BLOCK = 512  # rows of a product that stay in the cache
 
 
 class Product(NamedTuple):
@@ -38,6 +48,11 @@ class Product(NamedTuple):
     k: int
     n: int
     input_grad: bool = True
+
+    @property
+    def flops(self) -> float:
+        """Operations of the product and of its backward."""
+        return 2.0 * self.m * self.k * self.n * (3 if self.input_grad else 2)
 
 
 def products(model: Any, batch: GraphBatch) -> list[Product]:
@@ -67,20 +82,56 @@ def extractor_products(g: Any, batch: GraphBatch) -> list[Product]:
 
 
 class Floor:
-    """The products of a step, forward and backward, and nothing else."""
+    """The products of a step, forward and backward, and nothing else, at their best speed.
+
+    A few hundred rows at a time, each time the same ones: nothing has to come from memory. Runs on
+    one thread; the floor of more is its time divided by their number.
+    """
 
     def __init__(self, shapes: list[Product]) -> None:
-        self.calls: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.flops = sum(p.flops for p in shapes)
+        # Each with the number of blocks it is repeated for, and whether it is added up over them.
+        self.calls: list[tuple[int, bool, Tensor, Tensor, Tensor]] = []
         for p in shapes:
-            x, w, y = torch.randn(p.m, p.k), torch.randn(p.n, p.k), torch.randn(p.m, p.n)
-            self.calls.append((x, w.T, torch.empty(p.m, p.n)))
-            self.calls.append((y.T, x, torch.empty(p.n, p.k)))
+            blocks = -(-p.m // BLOCK)
+            rows = -(-p.m // blocks)
+            x, w, y = torch.randn(rows, p.k), torch.randn(p.n, p.k), torch.randn(rows, p.n)
+            self.calls.append((blocks, False, x, w.T, torch.empty(rows, p.n)))
+            self.calls.append((blocks, True, y.T, x, torch.zeros(p.n, p.k)))
             if p.input_grad:
-                self.calls.append((y, w, torch.empty(p.m, p.k)))
+                self.calls.append((blocks, False, y, w, torch.empty(rows, p.k)))
 
     def __call__(self) -> None:
-        for a, b, out in self.calls:
-            torch.mm(a, b, out=out)
+        for blocks, add, a, b, out in self.calls:
+            for _ in range(blocks):
+                if add:
+                    torch.addmm(out, a, b, out=out)
+                else:
+                    torch.mm(a, b, out=out)
+
+
+def floor_row(
+    dataset: str, threads: int, step: Timing, floor: Timing, flops: float
+) -> dict[str, Any]:
+    """Compare a step with its floor.
+
+    Args:
+        dataset: Name of the data set.
+        threads: Of the step; the floor was measured on one.
+        step: Timing of a step.
+        floor: Timing of its floor.
+        flops: Operations of the floor.
+
+    Returns:
+        Milliseconds, the speed of the floor, and the ratio: of processor times on one thread, by
+        the clock on more.
+    """
+    ratio = step.cpu / floor.cpu if threads == 1 else step.wall / (floor.wall / threads)
+    return {
+        "dataset": dataset, "threads": threads, "step_ms": step.wall * 1e3,
+        "step_cpu_ms": step.cpu * 1e3, "floor_ms": floor.wall / threads * 1e3,
+        "floor_cpu_ms": floor.cpu * 1e3, "floor_gflops": flops / floor.cpu / 1e9, "ratio": ratio,
+    }  # fmt: skip
 
 
 def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any] | None:
@@ -92,7 +143,7 @@ def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any]
         show: Whether to print the matrix products.
 
     Returns:
-        Medians in milliseconds, and their ratios; None when the raw files are not here.
+        As :func:`floor_row`, and the share of gathering; None when the raw files are not here.
     """
     use_threads(threads)
     made = case(dataset)
@@ -122,20 +173,18 @@ def step_against_floor(dataset: str, threads: int, show: bool) -> dict[str, Any]
                 made.method.step(gather(), Context("train", 0, draws.child(next(counter))))
 
     def floors() -> None:
-        for _ in range(STEPS):
-            floor()
+        with exclusive_threads():  # torch has one
+            for _ in range(STEPS):
+                floor()
 
     def batches() -> None:
         for _ in range(STEPS):
             gather()
 
-    step_s, floor_s, batch_s = (
-        seconds / STEPS for seconds in side_by_side([steps, floors, batches], rounds=2 * ROUNDS)
-    )
-    return {
-        "dataset": dataset, "threads": threads, "step_ms": step_s * 1e3, "floor_ms": floor_s * 1e3,
-        "ratio": step_s / floor_s, "batch_share": batch_s / step_s,
-    }  # fmt: skip
+    measured = side_by_side([steps, floors, batches], rounds=2 * ROUNDS)
+    step, least, gathering = (Timing(t.wall / STEPS, t.cpu / STEPS) for t in measured)
+    row = floor_row(dataset, threads, step, least, floor.flops)
+    return {**row, "batch_share": gathering.cpu / step.cpu}
 
 
 class PlainEpoch:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from benchmarks.common import Timing
 from benchmarks.plain_pyg import PlainGSAT, information
-from benchmarks.steps import Floor, products
+from benchmarks.steps import BLOCK, Floor, Product, floor_row, products
 from torch.nn.utils import parameters_to_vector
+from torch.utils.flop_counter import FlopCounterMode
 
 from gsat import bottleneck
 from gsat.datasets.load import Dataset, load_dataset
@@ -99,3 +101,19 @@ def test_the_floor_lists_every_weight_once_per_use() -> None:
     once = [gin.head.weight, g.first.weight, g.second.weight, g.last.weight]
     assert used == 2 * len(parameters_to_vector(twice)) + len(parameters_to_vector(once))
     Floor(listed)()
+
+
+def test_the_floor_takes_the_operations_of_the_products_and_no_more() -> None:
+    floor = Floor([Product("large", 2001, 8, 4), Product("small", 3, 8, 4, input_grad=False)])
+    with FlopCounterMode(display=False) as counted:
+        floor()
+    assert floor.flops == 2 * 8 * 4 * (3 * 2001 + 2 * 3)
+    assert floor.flops <= counted.get_total_flops() < 1.01 * floor.flops
+    assert max(a.shape[0] for _, add, a, _, _ in floor.calls if not add) <= BLOCK
+
+
+def test_a_step_is_compared_by_cpu_time_on_one_thread_and_by_the_clock_on_two() -> None:
+    step, floor = Timing(wall=6.0, cpu=4.0), Timing(wall=2.5, cpu=2.0)
+    one = floor_row("mutag", 1, step, floor, flops=8e9)
+    assert (one["ratio"], one["floor_gflops"]) == (2.0, 4.0)
+    assert floor_row("mutag", 2, step, floor, flops=8e9)["ratio"] == 6.0 / 1.25
