@@ -263,7 +263,7 @@ def test_refusals_are_one_line_of_one_process(tmp_path: Path) -> None:
     lines = [line for line in done.stderr.splitlines() if line.startswith("gsat: ")]
     assert lines == [
         "gsat: DIR is trained by one process, not by 2; start it without torchrun (several "
-        "processes can train gsat, gsat-star, erm)"
+        "processes can train degree, erm, gsat, gsat-star, random)"
     ]
     assert "exitcode  : 2" in done.stderr
     assert not out.exists()
