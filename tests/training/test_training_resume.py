@@ -261,6 +261,17 @@ def test_two_damaged_checkpoints_are_an_error_in_one_line(stopped: Callable[[int
     assert (path / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_checkpoint_that_holds_test_metrics_as_older_versions_wrote_them_is_resumed(
+    stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(13)
+    state, _ = checkpoint.read(path / "ckpt")
+    state.values["best"]["test"] = {"accuracy": 0.123}
+    checkpoint.write(path / "ckpt", state)
+    gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"epoch-99\n", b"\xff\xfe\n", b"../../elsewhere\n"])
 def test_a_last_file_that_names_nothing_is_said(
     content: bytes, stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]

@@ -121,7 +121,7 @@ class Loop:
             reason = textwrap.shorten(str(error), 300)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
         self.done = state.epoch
-        best = state.values["best"]
+        best = state.values["best"]  # older versions kept its test metrics here as well
         self.best = Best(best["epoch"], best["valid"]) if best else None
         self.best_weights = state.best
         return problems
@@ -188,8 +188,7 @@ class Loop:
                         raise self.group.common_error(stopped)
             finally:
                 self.progress.stop()
-            self.spent += time.monotonic() - started
-            return self._finish(line)
+            return self._finish(line, started)
 
     def _load_first_phase(self) -> None:
         """Skip the first phase if another run has trained it."""
@@ -311,8 +310,12 @@ class Loop:
         if self.run:
             self.run.write_best(self.best_weights, self._config(), epoch)
 
-    def _finish(self, line: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, line: dict[str, Any], started: float) -> dict[str, Any]:
         """Load the weights of the reported epoch and measure them on the test set, once.
+
+        Args:
+            line: The log of the last epoch; empty if a resumed run had none left.
+            started: When training began or was resumed, by the monotonic clock.
 
         Returns:
             The result.
@@ -329,6 +332,7 @@ class Loop:
         self.method.model.load_state_dict(self.best_weights)
         test = self._evaluate("test", self._context(self.best.epoch))
         self.method.model.eval()
+        self.spent += time.monotonic() - started
         return {
             "best_epoch": self.best.epoch,
             "selected": selected,
