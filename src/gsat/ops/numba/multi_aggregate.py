@@ -64,9 +64,7 @@ def _forward(first, last, node_ptr, dst_ptr, row, weight, x, position, out):  # 
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
     total, mean = local_array(h), local_array(h)
-    low, high, square = (
-        local_array(h), local_array(h), local_array(h)
-    )  # fmt: skip
+    low, high, square = local_array(h), local_array(h), local_array(h)
     at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(node_ptr[first], node_ptr[last]):
         begin, end = dst_ptr[v], dst_ptr[v + 1]
@@ -125,12 +123,8 @@ def _backward(  # type: ignore[no-untyped-def]
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
     weighted = len(grad_weight) > 0
-    base, slope, mean = (
-        local_array(h), local_array(h), local_array(h)
-    )  # fmt: skip
-    for_low, for_high, grad_m = (
-        local_array(h), local_array(h), local_array(h)
-    )  # fmt: skip
+    base, slope, mean = local_array(h), local_array(h), local_array(h)
+    for_low, for_high, grad_m = local_array(h), local_array(h), local_array(h)
     at_mean, at_low, at_high, at_std, at_sum = position
     for v in range(node_ptr[first], node_ptr[last]):
         begin, end = dst_ptr[v], dst_ptr[v + 1]
