@@ -11,20 +11,16 @@ from gsat.ops.functional import (
     batch_norm_relu,
     bernoulli_kl,
     concrete,
-    extractor,
     gather_normalise_relu_dropout,
-    gin_layer,
-    multi_aggregate,
     multi_aggregate_edges,
-    multi_aggregate_target,
     normalise_relu_dropout,
     pool,
     relu_dropout,
     scalar_term,
     segment_topk_mask,
     train_statistics_network,
-    weight_statistics,
 )
+from gsat.ops.layers import extractor, gin_layer, pna_layer, pna_layers
 from gsat.ops.numba.buffers import keep_freed_memory
 from gsat.ops.numba.parallel import exclusive_threads
 from gsat.ops.random import Draws
@@ -58,14 +54,13 @@ __all__ = [
     "gather_normalise_relu_dropout",
     "gin_layer",
     "keep_freed_memory",
-    "multi_aggregate",
     "multi_aggregate_edges",
-    "multi_aggregate_target",
     "normalise_relu_dropout",
+    "pna_layer",
+    "pna_layers",
     "pool",
     "relu_dropout",
     "scalar_term",
     "segment_topk_mask",
     "train_statistics_network",
-    "weight_statistics",
 ]

@@ -1,17 +1,16 @@
-"""The ops that models call: each chooses its form (see :mod:`gsat.ops.dispatch`) and calls it.
+"""The small ops: each chooses its form (see :mod:`gsat.ops.dispatch`) and calls it.
 
 What an op means is written down in :mod:`gsat.ops.reference`, in plain torch; the compiled forms
 are in :mod:`gsat.ops.numba`. In all of them, ``row_id`` names each row for the random draws
-(``batch.node_id`` or ``batch.edge_id``), and ``draws=None`` means no dropout.
+(``batch.node_id`` or ``batch.edge_id``), and ``draws=None`` means no dropout. The large ops, whole
+layers of networks, are in :mod:`gsat.ops.layers`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -21,8 +20,6 @@ from gsat.ops.dispatch import use_fused, use_numba
 from gsat.ops.numba import forms as compiled
 from gsat.ops.random import Draws
 from gsat.ops.reference import Aggregator, EdgeTerm, ScalarTerm, StatisticsNetwork
-
-_OPS = sys.modules[__name__]  # the unfused forms of the large ops are made of the smaller ones
 
 
 def _form(*tensors: Tensor | None) -> Any:
@@ -205,37 +202,6 @@ def gather_normalise_relu_dropout(
     return _form(a, b).gather_normalise_relu_dropout(a, b, batch, drop, draws)
 
 
-def extractor(
-    h: Tensor,
-    batch: GraphBatch,
-    first: Tensor,
-    second: Tensor,
-    last: Tensor,
-    bias: Tensor,
-    drop: float = 0.0,
-    draws: Draws | None = None,
-) -> Tensor:
-    """Compute attention logits from node embeddings by three linear layers.
-
-    Args:
-        h: Node embeddings, ``[N, k]``.
-        batch: The graphs.
-        first: Weight of the first layer, ``[c, 2k]`` for edges or ``[c, k]`` for nodes.
-        second: Weight of the second layer, ``[m, c]``.
-        last: Weight of the last layer, ``[1, m]``.
-        bias: Bias of the last layer, ``[1]``.
-        drop: Dropout after each hidden layer. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-
-    Returns:
-        One logit per edge ``[E]``, or per node ``[N]``.
-    """
-    arguments = (h, batch, first, second, last, bias, drop, draws)
-    if use_fused(h, first, second, last):
-        return compiled.extractor(*arguments)
-    return reference.extractor(*arguments, ops=_OPS)
-
-
 def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
     """Write ``edge(encoder(a))`` of a scalar edge attribute a as ``a * slope + offset``, exactly.
 
@@ -275,65 +241,6 @@ def aggregate(
     return _form(x, weight, *terms).aggregate(x, batch, weight, term, include_self)
 
 
-def gin_layer(
-    x: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    term: EdgeTerm,
-    inner: nn.Linear,
-    norm: nn.BatchNorm1d,
-    outer: nn.Linear,
-    drop: float = 0.0,
-    draws: Draws | None = None,
-    extra: Tensor | None = None,
-) -> Tensor:
-    """Compute one layer of GIN with the ReLU and the dropout that follow it.
-
-    ``dropout(ReLU(outer(ReLU(norm(inner(s))))))`` with ``s = aggregate(x, ...) + x``; updates the
-    running statistics in training mode.
-
-    Args:
-        x: Node features, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        term: Edge term: a :class:`ScalarTerm`, ``[E, h]`` or None.
-        inner: First linear layer of the MLP.
-        norm: Batch norm of the MLP.
-        outer: Second linear layer of the MLP.
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-        extra: ``[N, h]``, added to s. (default: ``None``)
-
-    Returns:
-        ``[N, d]``.
-    """
-    arguments = (x, batch, weight, term, inner, norm, outer)
-    terms = term if isinstance(term, ScalarTerm) else (term,)
-    if extra is None and use_fused(x, weight, *terms, inner.weight):
-        if norm.training and len(x) >= 2:
-            return compiled.gin_layer(*arguments, drop, draws)
-        if not norm.training and draws is None and not torch.is_grad_enabled():
-            return compiled.gin_layer_inference(*arguments)
-    return reference.gin_layer(*arguments, drop, draws, extra, ops=_OPS)
-
-
-def multi_aggregate(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
-) -> Tensor:
-    """Aggregate messages ``w_uv * x_u`` from the source of each edge in several ways, as in PNA.
-
-    Args:
-        x: Node features, ``[N, h]``.
-        batch: The graphs.
-        weight: Weight of each edge's message, ``[E]``; None for all ones.
-        aggregators: Some of ``"mean"``, ``"min"``, ``"max"``, ``"std"``, ``"sum"``.
-
-    Returns:
-        ``[N, A, h]``, in the order of the A ``aggregators``; 0 (std: √1e-5) where no edge arrives.
-    """
-    return _form(x, weight).multi_aggregate(x, batch, weight, aggregators)
-
-
 def multi_aggregate_edges(
     e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
@@ -343,41 +250,12 @@ def multi_aggregate_edges(
         e: Edge features, ``[E, h]``.
         batch: The graphs.
         weight: Weight of each edge's message, ``[E]``; None for all ones.
-        aggregators: As in :func:`multi_aggregate`.
+        aggregators: Which of mean, min, max, std and sum, in what order.
 
     Returns:
-        ``[N, A, h]``, as in :func:`multi_aggregate`.
+        ``[N, A, h]``; where no edge arrives 0, and √1e-5 for std.
     """
     return _form(e, weight).multi_aggregate_edges(e, batch, weight, aggregators)
-
-
-def weight_statistics(weight: Tensor, batch: GraphBatch) -> Tensor:
-    """Compute mean, min, max, variance and sum of the weights of the edges into each node.
-
-    Args:
-        weight: ``[E]``.
-        batch: The graphs.
-
-    Returns:
-        ``[N, 5]``, for :func:`multi_aggregate_target`.
-    """
-    return _form(weight).weight_statistics(weight, batch)
-
-
-def multi_aggregate_target(
-    x: Tensor, statistics: Tensor, aggregators: Sequence[Aggregator]
-) -> Tensor:
-    """Aggregate messages ``w_uv * x_v`` from the destination of each edge, without making them.
-
-    Args:
-        x: Node features, ``[N, h]``, or ``[1, h]``: an edge attribute that is the same everywhere.
-        statistics: Those of the weights, ``[N, 5]``, from :func:`weight_statistics`.
-        aggregators: As in :func:`multi_aggregate`.
-
-    Returns:
-        ``[N, A, h]``, as in :func:`multi_aggregate`.
-    """
-    return _form(x, statistics).multi_aggregate_target(x, statistics, aggregators)
 
 
 def train_statistics_network(

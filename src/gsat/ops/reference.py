@@ -266,13 +266,6 @@ Aggregator = Literal["mean", "min", "max", "std", "sum"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
 
 
-def multi_aggregate(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
-) -> Tensor:
-    """Aggregate messages from the source, m_uv = w_uv · x_u: [N, h] to [N, A, h]."""
-    return multi_aggregate_edges(x[batch.src], batch, weight, aggregators)
-
-
 def multi_aggregate_edges(
     e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
@@ -304,34 +297,64 @@ def multi_aggregate_edges(
     return torch.stack(out, dim=1)
 
 
-def weight_statistics(weight: Tensor, batch: GraphBatch) -> Tensor:
-    """Mean, min, max, variance and sum of the weights on the edges into a node: [E] to [N, 5]."""
-    kinds: tuple[Aggregator, ...] = ("mean", "min", "max", "sum")
-    found = multi_aggregate_edges(weight[:, None], batch, None, kinds)[..., 0]  # [N, 4]
-    mean, low, high, total = found.unbind(1)
-    degree = batch.dst_ptr.diff().clamp(min=1).to(weight.dtype)
-    square = torch.zeros_like(mean).index_add(0, batch.dst, weight * weight) / degree
-    return torch.stack([mean, low, high, torch.relu(square - mean * mean), total], dim=1)
-
-
-def multi_aggregate_target(
-    x: Tensor, statistics: Tensor, aggregators: Sequence[Aggregator]
+def pna_layer(
+    x: Tensor,
+    messages: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    linear: nn.Linear,
+    norm: nn.BatchNorm1d,
+    aggregators: Sequence[Aggregator],
+    scale: Tensor | None = None,
+    drop: float = 0.0,
+    draws: Draws | None = None,
+    ops: Any = None,
 ) -> Tensor:
-    """Aggregate messages from the destination itself, m_uv = w_uv · x_v: [N, h] to [N, A, h].
+    """One layer of PNA: x [N, h] and messages [E, parts · h] to [N, h].
 
-    x_v does not depend on u, so its aggregations are x_v times ``statistics`` [N, 5] of the
-    weights. With x [1, h]: messages from an edge attribute that is the same on all edges.
+        x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a w_uv · m_uv) + b)))
+
+    The columns of W are ordered by scaler, part of the message, aggregator and channel. With
+    ``scale`` [N, S, 1], S groups of them are multiplied with factors of each node and added.
+    ``ops`` is the module whose smaller ops it is made of (default: this one).
     """
-    mean, low, high, variance, total = statistics[:, :, None].unbind(1)
-    parts = {
-        "mean": mean * x,
-        # A negative x_v reverses the order of w · x_v.
-        "min": torch.where(x >= 0, low, high) * x,
-        "max": torch.where(x >= 0, high, low) * x,
-        "std": (variance * x * x + STD_EPS).sqrt(),
-        "sum": total * x,
-    }
-    return torch.stack([parts[name] for name in aggregators], dim=1)
+    ops = ops or sys.modules[__name__]
+    h, scalers = x.shape[1], 1 if scale is None else scale.shape[1]
+    blocks = linear.weight.view(h, scalers, -1, len(aggregators) * h).permute(2, 1, 0, 3)
+    z = x.new_zeros(())
+    for part, block in zip(messages.split(h, dim=1), blocks.flatten(1, 2), strict=True):
+        seen = ops.multi_aggregate_edges(part, batch, weight, aggregators)  # [N, A, h]
+        z = z + seen.flatten(1) @ block.T
+    if scale is not None:
+        z = (z.unflatten(1, (scalers, h)) * scale).sum(1)
+    y = ops.batch_norm_relu(z, linear.bias, norm)
+    return ops.add_dropout(x, y, batch.node_id, drop, draws)
+
+
+def pna_layers(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    edge: Tensor | None,
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
+    aggregators: Sequence[Aggregator],
+    scale: Tensor | None = None,
+    drop: float = 0.0,
+    draws: Sequence[Draws] | None = None,
+    ops: Any = None,
+) -> Tensor:
+    """Layers of PNA with messages m_uv = concat(x_u, x_v, e_uv): x [N, h] to [N, h].
+
+    e is [E, h], or [1, h] where it is the same on all edges; the rest is as in :func:`pna_layer`.
+    """
+    more = [] if edge is None else [edge.expand(batch.num_edges, -1)]
+    for number, (linear, norm) in enumerate(layers):
+        messages = torch.cat([x[batch.src], x[batch.dst], *more], dim=1)
+        source = draws[number] if draws else None
+        x = pna_layer(
+            x, messages, batch, weight, linear, norm, aggregators, scale, drop, source, ops
+        )
+    return x
 
 
 # -- 8. mutual information -----------------------------------------------------------------------

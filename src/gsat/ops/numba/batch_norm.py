@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.ops.numba.buffers import as_array, empty_tensor, local_array
-from gsat.ops.numba.compile import kernel
+from gsat.ops.numba.compile import inlined, kernel
 from gsat.ops.numba.parallel import chunk_ptr, run_over_segments
 from gsat.ops.numba.pool import segment_sum_kernel
 
@@ -51,6 +51,80 @@ def update_running_statistics(
         momentum = 1.0 / float(norm.num_batches_tracked)
     norm.running_mean.lerp_(mean, momentum)
     norm.running_var.lerp_(variance * (count / (count - 1)), momentum)
+
+
+# What a batch norm does to a channel, as rows of an array ``norm`` [4, h]:
+# y = ReLU((z - mean) * scale + shift), with scale = weight / std.
+SCALE, SHIFT, MEAN, INVERSE_STD = range(4)
+
+
+@inlined
+def add_moments(z, seen, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
+    """Add rows to a mean and a sum of squared distances from it, over ``seen`` rows so far."""
+    n, h = z.shape
+    inverse = np.float32(1.0 / n)
+    for j in range(h):
+        part[j] = 0.0
+        part_squares[j] = 0.0
+    for i in range(n):
+        for j in range(h):
+            part[j] += z[i, j]
+    for j in range(h):
+        part[j] *= inverse
+    for i in range(n):
+        for j in range(h):
+            centred = z[i, j] - part[j]
+            part_squares[j] += centred * centred
+    _merge(seen, n, part, part_squares, mean, squares)
+
+
+@inlined
+def _merge(seen, more, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
+    """Merge mean and squared distances of two sets of rows, without a difference of squares.
+
+    The sets have ``seen`` and ``more`` rows; the result replaces mean and squares of the first.
+    """
+    share = np.float32(more / (seen + more))
+    across = np.float32(seen * (more / (seen + more)))
+    for j in range(len(mean)):
+        shift = part[j] - mean[j]
+        mean[j] += shift * share
+        squares[j] += part_squares[j] + shift * shift * across
+
+
+@kernel
+def norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm):  # type: ignore[no-untyped-def]
+    """Statistics of all rows from those of the blocks, and the rows of ``norm`` from them."""
+    h = len(mean)
+    total = local_array(h)
+    for j in range(h):
+        mean[j] = 0.0
+        total[j] = 0.0
+    for b in range(len(ptr) - 1):
+        _merge(ptr[b], ptr[b + 1] - ptr[b], means[b], squares[b], mean, total)
+    for j in range(h):
+        variance[j] = total[j] / np.float32(ptr[-1])
+        inverse = np.float32(1.0) / np.sqrt(variance[j] + eps)
+        norm[SCALE, j] = weight[j] * inverse
+        norm[SHIFT, j] = bias[j]
+        norm[MEAN, j] = mean[j]
+        norm[INVERSE_STD, j] = inverse
+
+
+def norm_of_running_statistics(norm: nn.BatchNorm1d, bias: Any, out: Any) -> None:
+    """Write the rows of ``norm`` for evaluation mode.
+
+    Args:
+        norm: A batch norm with running statistics.
+        bias: Bias of the linear layer before it, which is not in z, ``[h]``.
+        out: ``[4, h]``.
+    """
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    out[INVERSE_STD] = 1 / np.sqrt(as_array(norm.running_var) + np.float32(norm.eps))
+    out[SCALE] = as_array(norm.weight) * out[INVERSE_STD]
+    out[SHIFT] = as_array(norm.bias)
+    out[MEAN] = as_array(norm.running_mean) - bias
 
 
 @kernel

@@ -59,6 +59,20 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)
 
 
+# For kernels that take a slice of an array for every row: each would be counted, and counting needs
+# two atomic operations, which take longer than the row itself. These may not make arrays.
+
+
+def uncounted_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a :func:`kernel` without reference counts; it can't make arrays of its own."""
+    return compile_once(function, _nrt=False, **_OPTIONS)
+
+
+def uncounted_inlined(function: Callable[..., Any]) -> Any:
+    """Compile an :func:`inlined` function for an :func:`uncounted_kernel`."""
+    return numba.njit(no_cpython_wrapper=True, _nrt=False, **_OPTIONS)(function)
+
+
 def compile_quietly() -> None:
     """Suppress the notice on the terminal that kernels are being compiled."""
     _announced.set()

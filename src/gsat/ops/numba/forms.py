@@ -6,14 +6,14 @@ from gsat.ops.numba.batch_norm import batch_norm_relu
 from gsat.ops.numba.concrete import bernoulli_kl, concrete
 from gsat.ops.numba.extractor import extractor
 from gsat.ops.numba.gin_layer import gin_layer, gin_layer_inference
-from gsat.ops.numba.multi_aggregate import multi_aggregate, multi_aggregate_edges
-from gsat.ops.numba.multi_aggregate_target import multi_aggregate_target, weight_statistics
+from gsat.ops.numba.multi_aggregate import multi_aggregate_edges
 from gsat.ops.numba.mutual_information import train_statistics_network
 from gsat.ops.numba.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
     relu_dropout,
 )
+from gsat.ops.numba.pna_layers import pna_layers
 from gsat.ops.numba.pool import segment_sum
 from gsat.ops.numba.topk import segment_topk_mask
 
@@ -27,14 +27,12 @@ __all__ = [
     "gather_normalise_relu_dropout",
     "gin_layer",
     "gin_layer_inference",
-    "multi_aggregate",
     "multi_aggregate_edges",
-    "multi_aggregate_target",
     "normalise_relu_dropout",
+    "pna_layers",
     "relu_dropout",
     "scalar_term",
     "segment_sum",
     "segment_topk_mask",
     "train_statistics_network",
-    "weight_statistics",
 ]

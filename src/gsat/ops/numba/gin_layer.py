@@ -17,13 +17,19 @@ from torch.autograd.function import once_differentiable
 from gsat.graphs.batch import GraphBatch
 from gsat.ops.numba.aggregate import aggregate_rows, aggregate_rows_backward
 from gsat.ops.numba.batch_norm import (
+    INVERSE_STD,
+    MEAN,
+    SCALE,
+    SHIFT,
+    add_moments,
     gradient_sums,
     input_gradient,
+    norm_of_blocks,
     normalise_rows,
     update_running_statistics,
 )
 from gsat.ops.numba.buffers import aligned_empty, as_array, local_array
-from gsat.ops.numba.compile import inlined, kernel
+from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
     add_to,
@@ -40,9 +46,6 @@ from gsat.ops.random import Draws
 from gsat.ops.reference import EdgeTerm, ScalarTerm
 
 _CHUNK = 512  # rows that go through all steps together: at h = 64 they fit into the cache
-# What the batch norm does to a channel, as rows of an array ``norm`` [4, h]:
-# y = ReLU((z - mean) * scale + shift), with scale = weight / std.
-_SCALE, _SHIFT, _MEAN, _INVERSE_STD = range(4)
 
 
 def gin_layer(
@@ -115,53 +118,7 @@ def _inner_forward(first, last, ptr, sgemm, s, w, z, mean, squares):  # type: ig
         for lo in range(ptr[b], ptr[b + 1], _CHUNK):
             hi = min(lo + _CHUNK, ptr[b + 1])
             matmul_nt(sgemm, s[lo:hi], w, z[lo:hi])
-            inverse = np.float32(1.0 / (hi - lo))
-            for j in range(h):
-                part[j] = 0.0
-                part_squares[j] = 0.0
-            for i in range(lo, hi):
-                for j in range(h):
-                    part[j] += z[i, j]
-            for j in range(h):
-                part[j] *= inverse
-            for i in range(lo, hi):
-                for j in range(h):
-                    centred = z[i, j] - part[j]
-                    part_squares[j] += centred * centred
-            _merge(lo - ptr[b], hi - lo, part, part_squares, mean[b], squares[b])
-
-
-@inlined
-def _merge(seen, more, part, part_squares, mean, squares):  # type: ignore[no-untyped-def]
-    """Merge mean and squared distances of two sets of rows, without a difference of squares.
-
-    The sets have ``seen`` and ``more`` rows; the result replaces mean and squares of the first.
-    """
-    share = np.float32(more / (seen + more))
-    across = np.float32(seen * (more / (seen + more)))
-    for j in range(len(mean)):
-        shift = part[j] - mean[j]
-        mean[j] += shift * share
-        squares[j] += part_squares[j] + shift * shift * across
-
-
-@kernel
-def _norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm):  # type: ignore[no-untyped-def]
-    """Statistics of all rows from those of the blocks, and the rows of ``norm`` from them."""
-    h = len(mean)
-    total = local_array(h)
-    for j in range(h):
-        mean[j] = 0.0
-        total[j] = 0.0
-    for b in range(len(ptr) - 1):
-        _merge(ptr[b], ptr[b + 1] - ptr[b], means[b], squares[b], mean, total)
-    for j in range(h):
-        variance[j] = total[j] / np.float32(ptr[-1])
-        inverse = np.float32(1.0) / np.sqrt(variance[j] + eps)
-        norm[_SCALE, j] = weight[j] * inverse
-        norm[_SHIFT, j] = bias[j]
-        norm[_MEAN, j] = mean[j]
-        norm[_INVERSE_STD, j] = inverse
+            add_moments(z[lo:hi], lo - ptr[b], part, part_squares, mean[b], squares[b])
 
 
 @kernel
@@ -177,7 +134,7 @@ def _outer_forward(  # type: ignore[no-untyped-def]
             hi = min(lo + _CHUNK, ptr[b + 1])
             n = hi - lo
             span[1] = n
-            normalise_rows(0, 1, span, z[lo:hi], norm[_MEAN], norm[_SCALE], norm[_SHIFT], y)
+            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
             matmul_nt(sgemm, y[:n], w, product[:n])
             relu_forward(
                 0, 1, span, product, bias, row_id[lo:hi], key, threshold, keep_scale, out[lo:hi]
@@ -206,10 +163,10 @@ def _outer_backward(  # type: ignore[no-untyped-def]
             relu_backward(0, 1, span, out[lo:hi], keep_scale, grad[lo:hi], gated, part)
             add_to(part, grad_bias[b : b + 1])
             matmul_nn(sgemm, gated[:n], w, False, grad_y[lo:hi])
-            normalise_rows(0, 1, span, z[lo:hi], norm[_MEAN], norm[_SCALE], norm[_SHIFT], y)
+            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
             add_matmul_tn(sgemm, gated[:n], y[:n], grad_w[b])
             gradient_sums(
-                0, 1, span, z[lo:hi], y, norm[_MEAN], norm[_INVERSE_STD], grad_y[lo:hi],
+                0, 1, span, z[lo:hi], y, norm[MEAN], norm[INVERSE_STD], grad_y[lo:hi],
                 part_sums[:1], part_sums[1:],
             )  # fmt: skip
             add_to(part_sums, grad_sums[b])
@@ -228,9 +185,9 @@ def _inner_backward(  # type: ignore[no-untyped-def]
             hi = min(lo + _CHUNK, ptr[b + 1])
             n = hi - lo
             span[1] = n
-            normalise_rows(0, 1, span, z[lo:hi], norm[_MEAN], norm[_SCALE], norm[_SHIFT], y)
+            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
             input_gradient(
-                0, 1, span, z[lo:hi], y, norm[_MEAN], norm[_INVERSE_STD], norm[_SCALE], means[0],
+                0, 1, span, z[lo:hi], y, norm[MEAN], norm[INVERSE_STD], norm[SCALE], means[0],
                 means[1], grad_y[lo:hi], grad_z,
             )  # fmt: skip
             add_matmul_tn(sgemm, grad_z[:n], s[lo:hi], grad_w[b])
@@ -276,7 +233,7 @@ class _GINLayer(torch.autograd.Function):
         mean, variance, norm = aligned_empty(h), aligned_empty(h), aligned_empty(4, h)
         run_over_blocks(_inner_forward, ptr, sgemm_address(), s, as_array(inner), z, means, squares)
         affine = as_array(weight), as_array(bias), np.float32(eps)
-        _norm_of_blocks(ptr, means, squares, *affine, mean, variance, norm)
+        norm_of_blocks(ptr, means, squares, *affine, mean, variance, norm)
         outers = as_array(outer), as_array(outer_bias), batch.node_id.numpy()
         scratch = _scratch(ptr, h, len(outer))
         run_over_blocks(

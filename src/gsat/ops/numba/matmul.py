@@ -70,7 +70,9 @@ def _limit_products_to_one_thread() -> None:
 on_thread_start.append(_limit_products_to_one_thread)  # these threads run nothing but kernels
 
 
-def block_ptr(rows: int, ptr: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def block_ptr(
+    rows: int, ptr: NDArray[np.int64] | None = None, most: int = _MAX_BLOCKS
+) -> NDArray[np.int64]:
     """Return the boundaries of a few blocks with about the same number of rows each.
 
     Sums over all rows are taken per block and then over blocks. The number of blocks follows from
@@ -80,11 +82,12 @@ def block_ptr(rows: int, ptr: NDArray[np.int64] | None = None) -> NDArray[np.int
         rows: M, the number of rows.
         ptr: Segment boundaries, ``[S + 1]``; with them, blocks consist of whole segments and the
             boundaries count segments. (default: ``None``: the boundaries count rows)
+        most: How many blocks there may be. (default: ``8``)
 
     Returns:
         ``[blocks + 1]``.
     """
-    count = max(1, min(_MAX_BLOCKS, -(-rows // _MIN_BLOCK_ROWS)))
+    count = max(1, min(most, -(-rows // _MIN_BLOCK_ROWS)))
     count += count % 2 if count > 1 else 0
     bounds = np.arange(count + 1) * rows // count
     if ptr is None or len(ptr) < 2:

@@ -18,38 +18,21 @@ from gsat.ops.numba.parallel import run_over_segments
 from gsat.ops.reference import AGGREGATORS, STD_EPS, Aggregator
 
 
-def multi_aggregate(
-    x: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
-) -> Tensor:
-    """Compiled form of :func:`gsat.ops.reference.multi_aggregate`."""
-    return _apply(x, batch.src, batch, weight, aggregators)
-
-
 def multi_aggregate_edges(
     e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
     """Compiled form of :func:`gsat.ops.reference.multi_aggregate_edges`."""
-    return _apply(e, torch.arange(len(e), device=e.device), batch, weight, aggregators)
-
-
-def _apply(
-    x: Tensor,
-    row: Tensor,
-    batch: GraphBatch,
-    weight: Tensor | None,
-    aggregators: Sequence[Aggregator],
-) -> Tensor:
     ones = torch.ones(batch.num_edges) if weight is None else weight
-    return _MultiAggregate.apply(x, ones, row, batch, positions(aggregators), len(aggregators))
+    return _MultiAggregate.apply(e, ones, batch, positions(aggregators), len(aggregators))
 
 
 # Results go straight to their places in [N, A, h], which a matrix product then takes as it is.
 # Backward, too, walks over the edges into each node: an edge never leaves its graph and a thread
 # has whole graphs, so no two threads add to the same row.
 #
-# The message of edge e is weight[e] * x[row[e]]: row is the source of each edge, or the edge itself
-# where x has a row per edge. position holds, for each of AGGREGATORS, its place in the result's
-# second dimension, or -1 where it is not computed; at_mean, at_low, ... are its five entries.
+# The message of edge e is weight[e] * x[e]. position holds, for each of AGGREGATORS, its place in
+# the result's second dimension, or -1 where it is not computed; at_mean, at_low, ... are its five
+# entries.
 
 
 def positions(aggregators: Sequence[Aggregator]) -> NDArray[np.int64]:
@@ -59,7 +42,7 @@ def positions(aggregators: Sequence[Aggregator]) -> NDArray[np.int64]:
 
 
 @kernel
-def _forward(first, last, node_ptr, dst_ptr, row, weight, x, position, out):  # type: ignore[no-untyped-def]
+def _forward(first, last, node_ptr, dst_ptr, weight, x, position, out):  # type: ignore[no-untyped-def]
     """out[v] = the aggregations of the messages into node v."""
     h = x.shape[1]
     zero, one = np.float32(0.0), np.float32(1.0)
@@ -75,24 +58,24 @@ def _forward(first, last, node_ptr, dst_ptr, row, weight, x, position, out):  # 
             high[j] = zero
             square[j] = zero
         for e in range(begin, end):
-            u, w = row[e], weight[e]
+            w = weight[e]
             for j in range(h):
-                total[j] += w * x[u, j]
+                total[j] += w * x[e, j]
             if e == begin:
                 for j in range(h):
-                    low[j] = w * x[u, j]
-                    high[j] = w * x[u, j]
+                    low[j] = w * x[e, j]
+                    high[j] = w * x[e, j]
             else:
                 for j in range(h):
-                    low[j] = min(low[j], w * x[u, j])
-                    high[j] = max(high[j], w * x[u, j])
+                    low[j] = min(low[j], w * x[e, j])
+                    high[j] = max(high[j], w * x[e, j])
         for j in range(h):
             mean[j] = total[j] * inverse
         if at_std >= 0 and end - begin > 1:
             for e in range(begin, end):
-                u, w = row[e], weight[e]
+                w = weight[e]
                 for j in range(h):
-                    centred = w * x[u, j] - mean[j]
+                    centred = w * x[e, j] - mean[j]
                     square[j] += centred * centred
         if at_mean >= 0:
             for j in range(h):
@@ -113,9 +96,9 @@ def _forward(first, last, node_ptr, dst_ptr, row, weight, x, position, out):  # 
 
 @kernel
 def _backward(  # type: ignore[no-untyped-def]
-    first, last, node_ptr, dst_ptr, row, weight, x, position, out, grad, grad_x, grad_weight
+    first, last, node_ptr, dst_ptr, weight, x, position, out, grad, grad_x, grad_weight
 ):
-    """Gradients of x (added to what is there) and weight.
+    """Gradients of x and weight.
 
     The gradient of a message m is base + slope * (m - mean), plus the gradient of min or max where
     m is that extreme, shared among equals as in torch.
@@ -153,9 +136,9 @@ def _backward(  # type: ignore[no-untyped-def]
                 for j in range(h):
                     mean[j] = zero
                 for e in range(begin, end):
-                    u, w = row[e], weight[e]
+                    w = weight[e]
                     for j in range(h):
-                        mean[j] += w * x[u, j]
+                        mean[j] += w * x[e, j]
                 for j in range(h):
                     mean[j] *= inverse
                 for j in range(h):
@@ -164,76 +147,65 @@ def _backward(  # type: ignore[no-untyped-def]
                 for j in range(h):
                     for_low[j] = zero
                 for e in range(begin, end):
-                    u, w = row[e], weight[e]
+                    w = weight[e]
                     for j in range(h):
-                        for_low[j] += one if w * x[u, j] == out[v, at_low, j] else zero
+                        for_low[j] += one if w * x[e, j] == out[v, at_low, j] else zero
                 for j in range(h):
                     for_low[j] = grad[v, at_low, j] / for_low[j]
             if at_high >= 0:
                 for j in range(h):
                     for_high[j] = zero
                 for e in range(begin, end):
-                    u, w = row[e], weight[e]
+                    w = weight[e]
                     for j in range(h):
-                        for_high[j] += one if w * x[u, j] == out[v, at_high, j] else zero
+                        for_high[j] += one if w * x[e, j] == out[v, at_high, j] else zero
                 for j in range(h):
                     for_high[j] = grad[v, at_high, j] / for_high[j]
         for e in range(begin, end):
-            u, w = row[e], weight[e]
+            w = weight[e]
             for j in range(h):
                 grad_m[j] = base[j]
             if several:
                 if at_std >= 0:
                     for j in range(h):
-                        grad_m[j] += slope[j] * (w * x[u, j] - mean[j])
+                        grad_m[j] += slope[j] * (w * x[e, j] - mean[j])
                 if at_low >= 0:
                     for j in range(h):
-                        grad_m[j] += for_low[j] if w * x[u, j] == out[v, at_low, j] else zero
+                        grad_m[j] += for_low[j] if w * x[e, j] == out[v, at_low, j] else zero
                 if at_high >= 0:
                     for j in range(h):
-                        grad_m[j] += for_high[j] if w * x[u, j] == out[v, at_high, j] else zero
+                        grad_m[j] += for_high[j] if w * x[e, j] == out[v, at_high, j] else zero
             for j in range(h):
-                grad_x[u, j] += w * grad_m[j]
+                grad_x[e, j] = w * grad_m[j]
             if weighted:
                 dot = zero
                 for j in range(h):
-                    dot += grad_m[j] * x[u, j]
+                    dot += grad_m[j] * x[e, j]
                 grad_weight[e] = dot
 
 
 class _MultiAggregate(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        row: Tensor,
-        batch: GraphBatch,
-        position: Any,
-        count: int,
+        ctx: Any, x: Tensor, weight: Tensor, batch: GraphBatch, position: Any, count: int
     ) -> Tensor:
         out = empty_tensor(batch.num_nodes, count, x.shape[1])
-        run_over_segments(
-            _forward, *_edges(batch, row), as_array(weight), as_array(x), position, out.numpy()
-        )
-        ctx.save_for_backward(x, weight, row, out)
-        ctx.batch, ctx.position = batch, position
+        ctx.edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy()
+        arrays = as_array(weight), as_array(x), position, out.numpy()
+        run_over_segments(_forward, *ctx.edges, *arrays)
+        ctx.save_for_backward(x, weight, out)
+        ctx.position = position
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, row, out = ctx.saved_tensors
+        x, weight, out = ctx.saved_tensors
         weighted = ctx.needs_input_grad[1]
-        grad_x = empty_tensor(*x.shape).zero_()
+        grad_x = empty_tensor(*x.shape)
         grad_weight = empty_tensor(*weight.shape) if weighted else torch.empty(0)
         run_over_segments(
-            _backward, *_edges(ctx.batch, row), as_array(weight), as_array(x), ctx.position,
-            as_array(out), as_array(grad), grad_x.numpy(), grad_weight.numpy(),
+            _backward, *ctx.edges, as_array(weight), as_array(x), ctx.position, as_array(out),
+            as_array(grad), grad_x.numpy(), grad_weight.numpy(),
         )  # fmt: skip
-        return grad_x, grad_weight if weighted else None, None, None, None, None
-
-
-def _edges(batch: GraphBatch, row: Tensor) -> tuple[Any, ...]:
-    """The index arrays both kernels take."""
-    return batch.node_ptr.numpy(), batch.dst_ptr.numpy(), row.numpy()
+        return grad_x, grad_weight if weighted else None, None, None, None

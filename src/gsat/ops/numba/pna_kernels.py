@@ -1,0 +1,207 @@
+"""The kernels of PNA's layers: rows, their products with the merged weights, and backward.
+
+Arguments that several of them take (see ``Plan`` in :mod:`gsat.ops.numba.pna_layers`): nodes are in
+the order ``order``, of which block b has ptr[b] to ptr[b + 1] - 1 and, of its nodes, those of kind
+k are bounds[b, k] to bounds[b, k + 1] - 1. ``blocks``, ``widths``, ``chunk`` and ``offsets`` say
+what the rows of each kind look like.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gsat.ops.numba.batch_norm import INVERSE_STD, MEAN, SCALE, add_moments
+from gsat.ops.numba.compile import uncounted_inlined, uncounted_kernel
+from gsat.ops.numba.matmul import add_matmul_tn, fill_zero, matmul_nn, matmul_nt
+from gsat.ops.numba.pna_rows import (
+    CENTRE,
+    CONSTANT_EDGE,
+    KINDS,
+    PART,
+    SPREAD,
+    TAIL,
+    WEIGHTED,
+    centre_backward,
+    centre_forward,
+    part_backward,
+    part_forward,
+    spread_backward,
+    spread_forward,
+    statistics,
+    statistics_backward,
+)
+
+
+@uncounted_inlined
+def _rows_forward(  # type: ignore[no-untyped-def]
+    lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
+    edge_rows, found, lines, f,
+):  # fmt: skip
+    """f[i - lo] = the row of node order[i], for i from lo to hi - 1."""
+    h = x.shape[1]
+    weighted = options[WEIGHTED] != 0
+    own = blocks[PART, kind] * h
+    centre = blocks[CENTRE, kind] * h
+    for i in range(lo, hi):
+        v, row = order[i], f[i - lo]
+        begin, end = dst_ptr[v], dst_ptr[v + 1]
+        part_forward(
+            kind, begin, end, src, x, weight, position, lines[0], lines[1], lines[2], row[:own]
+        )
+        statistics(begin, end, weight, found)
+        centre_forward(kind, x[v], found, weighted, position, row[own : own + centre])
+        at = own + centre
+        if blocks[SPREAD, kind]:
+            spread_forward(edge, found[3], row[at : at + h])
+            at += h
+        for j in range(edge_at[i + 1] - edge_at[i]):
+            row[at + j] = edge_rows[edge_at[i] + j]
+        tail = row[len(row) - TAIL :]
+        for j in range(TAIL):
+            tail[j] = np.float32(0.0)
+        tail[0] = np.float32(1.0)
+        if options[CONSTANT_EDGE]:
+            tail[1], tail[2], tail[3], tail[4] = found[0], found[1], found[2], found[4]
+
+
+@uncounted_inlined
+def _rows_backward(  # type: ignore[no-untyped-def]
+    lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x, weight, edge,
+    found, grad_found, lines, f, grad_f, grad_x, grad_weight, grad_edge, grad_edge_rows,
+):  # fmt: skip
+    """Add the gradients of all that the rows are made of, given those of the rows."""
+    h = x.shape[1]
+    weighted = options[WEIGHTED] != 0
+    own = blocks[PART, kind] * h
+    centre = blocks[CENTRE, kind] * h
+    for i in range(lo, hi):
+        v, row, grad = order[i], f[i - lo], grad_f[i - lo]
+        begin, end = dst_ptr[v], dst_ptr[v + 1]
+        part_backward(
+            kind, begin, end, src, x, weight, position, lines[0], lines[1], lines[2], lines[3],
+            lines[4], lines[5], row[:own], grad[:own], grad_x, grad_weight,
+        )  # fmt: skip
+        statistics(begin, end, weight, found)
+        for k in range(5):
+            grad_found[k] = np.float32(0.0)
+        centre_backward(
+            kind, x[v], found, weighted, position, lines[0], row[own : own + centre],
+            grad[own : own + centre], grad_x[v], grad_found,
+        )  # fmt: skip
+        at = own + centre
+        if blocks[SPREAD, kind]:
+            grad_found[3] += spread_backward(
+                edge, found[3], lines[0], row[at : at + h], grad[at : at + h], grad_edge
+            )
+            at += h
+        for j in range(edge_at[i + 1] - edge_at[i]):
+            grad_edge_rows[edge_at[i] + j] += grad[at + j]
+        if options[CONSTANT_EDGE]:
+            tail = grad[len(grad) - TAIL :]
+            grad_found[0] += tail[1]
+            grad_found[1] += tail[2]
+            grad_found[2] += tail[3]
+            grad_found[4] += tail[4]
+        if len(grad_weight) > 0:
+            statistics_backward(begin, end, weight, found, grad_found, grad_weight)
+
+
+@uncounted_kernel
+def product_forward(  # type: ignore[no-untyped-def]
+    first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
+    x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, mean, squares, line_scratch,
+    found_scratch, scratch,
+):  # fmt: skip
+    """z = the rows times the merged weights; mean and squares of z per block."""
+    h = z.shape[1]
+    lines, found = line_scratch[first], found_scratch[first, 0]
+    for b in range(first, last):
+        for j in range(h):
+            mean[b, j] = np.float32(0.0)
+            squares[b, j] = np.float32(0.0)
+        for kind in range(KINDS):
+            width = widths[kind]
+            w = merged[offsets[kind] : offsets[kind + 1]].reshape(h, width)
+            step = chunk[kind]
+            for lo in range(bounds[b, kind], bounds[b, kind + 1], step):
+                hi = min(lo + step, bounds[b, kind + 1])
+                f = scratch[first, : (hi - lo) * width].reshape(hi - lo, width)
+                _rows_forward(
+                    lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
+                    weight, edge, edge_rows, found, lines, f,
+                )  # fmt: skip
+                matmul_nt(sgemm, f, w, z[lo:hi])
+                add_moments(z[lo:hi], lo - ptr[b], lines[6], lines[7], mean[b], squares[b])
+
+
+@uncounted_kernel
+def product_backward(  # type: ignore[no-untyped-def]
+    first, last, ptr, bounds, order, dst_ptr, src, position, options, edge_at, blocks, sgemm,
+    x, weight, edge, edge_rows, merged, offsets, widths, chunk, z, norm, means, grad_y, grad_x,
+    grad_weight, grad_edge, grad_edge_rows, grad_merged, line_scratch, found_scratch,
+    scratch, more_scratch,
+    z_scratch,
+):  # fmt: skip
+    """Add the gradients of x, weights and edge attributes; that of the merged weights per block."""
+    h = z.shape[1]
+    lines, found, grad_found = line_scratch[first], found_scratch[first, 0], found_scratch[first, 1]
+    for b in range(first, last):
+        fill_zero(grad_merged[b : b + 1])
+        for kind in range(KINDS):
+            width = widths[kind]
+            w = merged[offsets[kind] : offsets[kind + 1]].reshape(h, width)
+            grad_w = grad_merged[b, offsets[kind] : offsets[kind + 1]].reshape(h, width)
+            step = chunk[kind]
+            for lo in range(bounds[b, kind], bounds[b, kind + 1], step):
+                hi = min(lo + step, bounds[b, kind + 1])
+                f = scratch[first, : (hi - lo) * width].reshape(hi - lo, width)
+                grad_f = more_scratch[first, : (hi - lo) * width].reshape(hi - lo, width)
+                grad_z = z_scratch[first, : hi - lo]
+                for i in range(hi - lo):
+                    for j in range(h):
+                        normal = (z[lo + i, j] - norm[MEAN, j]) * norm[INVERSE_STD, j]
+                        passing = grad_y[lo + i, j] - means[0, j] - normal * means[1, j]
+                        grad_z[i, j] = norm[SCALE, j] * passing
+                _rows_forward(
+                    lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
+                    weight, edge, edge_rows, found, lines, f,
+                )  # fmt: skip
+                add_matmul_tn(sgemm, grad_z, f, grad_w)
+                matmul_nn(sgemm, grad_z, w, False, grad_f)
+                _rows_backward(
+                    lo, hi, kind, order, dst_ptr, src, position, options, edge_at, blocks, x,
+                    weight, edge, found, grad_found, lines, f, grad_f, grad_x, grad_weight,
+                    grad_edge[b], grad_edge_rows,
+                )  # fmt: skip
+
+
+@uncounted_kernel
+def edge_rows_forward(  # type: ignore[no-untyped-def]
+    first, last, ptr, order, dst_ptr, index, position, edge_at, edge, weight, line_scratch, out
+):
+    """The blocks of the messages from the edges, for each node in ``order``."""
+    lines = line_scratch[first]
+    for i in range(ptr[first], ptr[last]):
+        begin, end = dst_ptr[order[i]], dst_ptr[order[i] + 1]
+        kind = min(end - begin, KINDS - 1)
+        part_forward(
+            kind, begin, end, index, edge, weight, position, lines[0], lines[1], lines[2],
+            out[edge_at[i] : edge_at[i + 1]],
+        )  # fmt: skip
+
+
+@uncounted_kernel
+def edge_rows_backward(  # type: ignore[no-untyped-def]
+    first, last, ptr, order, dst_ptr, index, position, edge_at, edge, weight, line_scratch,
+    out, grad, grad_edge, grad_weight,
+):  # fmt: skip
+    """Add the gradients of the edge attributes and of the weights."""
+    lines = line_scratch[first]
+    for i in range(ptr[first], ptr[last]):
+        begin, end = dst_ptr[order[i]], dst_ptr[order[i] + 1]
+        kind = min(end - begin, KINDS - 1)
+        part_backward(
+            kind, begin, end, index, edge, weight, position, lines[0], lines[1], lines[2],
+            lines[3], lines[4], lines[5], out[edge_at[i] : edge_at[i + 1]],
+            grad[edge_at[i] : edge_at[i + 1]], grad_edge, grad_weight,
+        )  # fmt: skip
