@@ -42,7 +42,7 @@ from gsat.ops.random import Draws
 from gsat.ops.reference import Aggregator
 
 _BLOCKS = 4  # at most; each has gradients of all merged weights to itself
-_CHUNK, _CHUNK_NUMBERS = 512, 1 << 17  # rows that go through all steps together, and their size
+_CHUNK, _CHUNK_NUMBERS = 512, 1 << 16  # rows that go through all steps together, and their size
 
 
 def pna_layers(
