@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput
-from gsat.ops import Draws
+from gsat.ops import Adam, Draws
 from gsat.settings import Settings
 
 if TYPE_CHECKING:
@@ -229,12 +229,8 @@ class Method(ABC):
         Args:
             phase: The name of the phase.
         """
-        self.optimiser = Adam(
-            self.parameters(),
-            self.training.lr,
-            weight_decay=self.training.weight_decay,
-            fused=True,  # one pass over all weights instead of some two hundred small ones
-        )
+        training = self.training
+        self.optimiser = Adam(self.parameters(), training.lr, training.weight_decay)
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The weights that are trained.

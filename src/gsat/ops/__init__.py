@@ -4,6 +4,7 @@
 that models call, ``dispatch`` the choice between forms, ``random`` the source of random numbers.
 """
 
+from gsat.ops.adam import Adam
 from gsat.ops.dispatch import engine
 from gsat.ops.functional import (
     add_dropout,
@@ -37,6 +38,7 @@ from gsat.ops.reference import (
 __all__ = [
     "AGGREGATORS",
     "STD_EPS",
+    "Adam",
     "Aggregator",
     "Draws",
     "EdgeTerm",
