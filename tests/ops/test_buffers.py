@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gsat.ops.numba.buffers import GUARD, aligned_empty, as_array
-from gsat.ops.numba.gin_layer import _inner_backward
+from gsat.ops.numba.gin_layers import _inner_backward
 from gsat.ops.numba.matmul import sgemm_address
 
 

@@ -26,14 +26,14 @@ import hashlib
 import torch
 from torch import nn
 from gsat.graphs import from_pyg
-from gsat.ops import Draws, batch_norm_relu, gin_layer, pool, relu_dropout
+from gsat.ops import Draws, batch_norm_relu, gin_layers, pool, relu_dropout
 from reference import random_graphs
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
 batch = from_pyg(random_graphs(6, 40, awkward=False)).batch([i % 40 for i in range(200)])
 inner, norm, outer = nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Linear(16, 16)
-y = gin_layer(batch.x, batch, None, None, inner, norm, outer, 0.3, Draws(0))
+y = gin_layers(batch.x, batch, None, [None], [(inner, norm, outer)], 0.3, [Draws(0)])
 y = relu_dropout(batch_norm_relu(y, inner.bias, norm), batch.node_id, 0.3, Draws(1), outer.bias)
 pool(y, batch.node_ptr).square().sum().backward()
 parameters = [*inner.parameters(), *norm.parameters(), *outer.parameters()]

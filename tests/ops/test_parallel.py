@@ -23,7 +23,7 @@ from gsat.ops import (
     concrete,
     extractor,
     gather_normalise_relu_dropout,
-    gin_layer,
+    gin_layers,
     normalise_relu_dropout,
     pool,
     relu_dropout,
@@ -61,14 +61,14 @@ def _weights(like: Tensor, *shapes: tuple[int, ...]) -> list[Tensor]:
     return [torch.randn(shape, generator=generator).to(like.dtype) for shape in shapes]
 
 
-def _gin_layer(x: Tensor, batch: GraphBatch) -> Tensor:
+def _gin_layers(x: Tensor, batch: GraphBatch) -> Tensor:
     h = x.shape[1]
     mlp = [module.to(x.dtype) for module in (nn.Linear(h, h), nn.BatchNorm1d(h), nn.Linear(h, h))]
     with torch.no_grad():
         for linear, weight in zip(mlp[::2], _weights(x, (h, h), (h, h)), strict=True):
             linear.weight.copy_(weight)
             linear.bias.fill_(0.1)
-    return gin_layer(x, batch, _edge(x, batch), _scalar(x, batch), *mlp, 0.5, DRAWS)
+    return gin_layers(x, batch, _edge(x, batch), [_scalar(x, batch)], [mlp], 0.5, [DRAWS])
 
 
 def _extractor(x: Tensor, batch: GraphBatch, ends: int) -> Tensor:
@@ -91,7 +91,7 @@ OPS: dict[str, tuple[str, Op]] = {
         lambda x, b: gather_normalise_relu_dropout(x, x.flip(1), b, 0.5, DRAWS),
     ),
     "relu": ("_ReLUDropout", lambda x, b: relu_dropout(x, b.node_id, 0.5, DRAWS, x[:3].sum(0))),
-    "gin layer": ("_GINLayer", _gin_layer),
+    "gin layers": ("_GINLayers", _gin_layers),
     "extractor edges": ("_Extractor", lambda x, b: _extractor(x, b, 2)),
     "extractor nodes": ("_Extractor", lambda x, b: _extractor(x, b, 1)),
     "pool": ("_SegmentSum", lambda x, b: pool(x, b.node_ptr)),

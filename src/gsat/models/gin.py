@@ -18,6 +18,7 @@ from gsat.ops import (
     EdgeTerm,
     ScalarTerm,
     gin_layer,
+    gin_layers,
     scalar_term,
 )
 from gsat.registry import register_backbone
@@ -40,30 +41,10 @@ class GINLayer(nn.Module):
         self.norm = nn.BatchNorm1d(hidden)
         self.outer = nn.Linear(hidden, hidden)
 
-    def forward(
-        self,
-        x: Tensor,
-        batch: GraphBatch,
-        attention: Tensor | None,
-        term: EdgeTerm,
-        dropout: float = 0.0,
-        draws: Draws | None = None,
-    ) -> Tensor:
-        """Run the layer, and the ReLU and the dropout that follow it.
-
-        Args:
-            x: Node embeddings, ``[N, hidden]``.
-            batch: The graphs.
-            attention: Weights of the messages, ``[E]``; None for all ones.
-            term: What the edge attributes add to each message; None for nothing.
-            dropout: Share of channels that is dropped. (default: ``0.0``)
-            draws: The source of dropout masks. (default: no dropout)
-
-        Returns:
-            ``[N, hidden]``.
-        """
-        mlp = (self.inner, self.norm, self.outer)
-        return gin_layer(x, batch, attention, term, *mlp, dropout, draws)
+    @property
+    def mlp(self) -> tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]:
+        """The MLP's parts, as :func:`gsat.ops.gin_layers` takes them."""
+        return self.inner, self.norm, self.outer
 
     def gated(
         self,
@@ -89,8 +70,7 @@ class GINLayer(nn.Module):
         """
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
-        mlp = (self.inner, self.norm, self.outer)
-        return gin_layer(x, batch, passing, term, *mlp, extra=more)
+        return gin_layer(x, batch, passing, term, *self.mlp, extra=more)
 
     def messages(self, x: Tensor, batch: GraphBatch, term: EdgeTerm) -> Tensor:
         """The message m of every edge, ``[E, hidden]``."""
@@ -151,28 +131,31 @@ class GIN(GatedBackbone):
         """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
         attention = batch.weighted(attention)
         x = self.encode(batch)
-        for number, layer in enumerate(self.layers):
-            term = self._edge_term(layer, batch)
-            assert isinstance(layer, GINLayer)
-            if gate and (gated := gate(number, x, layer.messages(x, batch, term))):
+        layers = [layer for layer in self.layers if isinstance(layer, GINLayer)]
+        terms = [self._edge_term(layer, batch) for layer in layers]
+        sources = [draws.child("dropout", i) for i in range(len(layers))] if draws else None
+        if gate is None:
+            mlps = [layer.mlp for layer in layers]
+            return gin_layers(x, batch, attention, terms, mlps, self.dropout, sources)
+        for number, (layer, term) in enumerate(zip(layers, terms, strict=True)):
+            if gated := gate(number, x, layer.messages(x, batch, term)):
                 x = layer.gated(x, batch, attention, term, *gated)
-                continue
-            source = draws.child("dropout", number) if draws else None
-            x = layer(x, batch, attention, term, self.dropout, source)
+            else:
+                source = sources[number : number + 1] if sources else None
+                x = gin_layers(x, batch, attention, [term], [layer.mlp], self.dropout, source)
         return x
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
         """Logits by one linear layer, of sum-pooled graphs or of nodes."""
         return self.head(self.pooled(embeddings, batch, "sum"))
 
-    def _edge_term(self, layer: nn.Module, batch: GraphBatch) -> EdgeTerm:
+    def _edge_term(self, layer: GINLayer, batch: GraphBatch) -> EdgeTerm:
         if self.edge_encoder is None:
             return None
         if batch.edge_attr is None:
             if batch.num_edges:
                 raise DataError("this GIN needs edge features and the graphs have none")
             return None
-        assert isinstance(layer, GINLayer)
         assert layer.edge is not None
         attribute = batch.edge_attr.to(self.encoder.weight.dtype)
         if attribute.shape[1] == 1:

@@ -21,7 +21,7 @@ from gsat.ops.functional import (
     segment_topk_mask,
     train_statistics_network,
 )
-from gsat.ops.layers import extractor, gin_layer, pna_layer, pna_layers
+from gsat.ops.layers import extractor, gin_layer, gin_layers, pna_layer, pna_layers
 from gsat.ops.numba.buffers import keep_freed_memory
 from gsat.ops.numba.parallel import exclusive_threads
 from gsat.ops.random import Draws
@@ -55,6 +55,7 @@ __all__ = [
     "extractor",
     "gather_normalise_relu_dropout",
     "gin_layer",
+    "gin_layers",
     "keep_freed_memory",
     "multi_aggregate_edges",
     "normalise_relu_dropout",

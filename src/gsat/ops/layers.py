@@ -57,14 +57,9 @@ def gin_layer(
     inner: nn.Linear,
     norm: nn.BatchNorm1d,
     outer: nn.Linear,
-    drop: float = 0.0,
-    draws: Draws | None = None,
-    extra: Tensor | None = None,
+    extra: Tensor,
 ) -> Tensor:
-    """Compute one layer of GIN with the ReLU and the dropout that follow it.
-
-    ``dropout(ReLU(outer(ReLU(norm(inner(s))))))`` with ``s = aggregate(x, ...) + x``; updates the
-    running statistics in training mode.
+    """Compute one layer of GIN without dropout, with something added to the messages.
 
     Args:
         x: Node features, ``[N, h]``.
@@ -74,21 +69,50 @@ def gin_layer(
         inner: First linear layer of the MLP.
         norm: Batch norm of the MLP.
         outer: Second linear layer of the MLP.
-        drop: Probability of dropping an entry. (default: ``0.0``)
-        draws: Source of the randomness. (default: ``None``, no dropout)
-        extra: ``[N, h]``, added to s. (default: ``None``)
+        extra: Added to x and the sum of the messages, ``[N, h]``.
 
     Returns:
         ``[N, d]``.
     """
-    arguments = (x, batch, weight, term, inner, norm, outer)
-    terms = term if isinstance(term, ScalarTerm) else (term,)
-    if extra is None and use_fused(x, weight, *terms, inner.weight):
-        if norm.training and len(x) >= 2:
-            return compiled.gin_layer(*arguments, drop, draws)
-        if not norm.training and draws is None and not torch.is_grad_enabled():
-            return compiled.gin_layer_inference(*arguments)
-    return reference.gin_layer(*arguments, drop, draws, extra, ops=functional)
+    return reference.gin_layer(
+        x, batch, weight, term, inner, norm, outer, extra=extra, ops=functional
+    )
+
+
+def gin_layers(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    terms: Sequence[EdgeTerm],
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
+    drop: float = 0.0,
+    draws: Sequence[Draws | None] | None = None,
+) -> Tensor:
+    """Compute layers of GIN, each with the ReLU and the dropout that follow it.
+
+    ``dropout(ReLU(outer(ReLU(norm(inner(s))))))`` with ``s = aggregate(x, ...) + x``; updates the
+    running statistics in training mode.
+
+    Args:
+        x: Node features, ``[N, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        terms: Edge term of each layer: a :class:`ScalarTerm`, ``[E, h]`` or None.
+        layers: First linear layer, batch norm and second linear layer of each layer's MLP.
+        drop: Probability of dropping an entry. (default: ``0.0``)
+        draws: Source of the randomness for each layer. (default: ``None``, no dropout)
+
+    Returns:
+        ``[N, d]``.
+    """
+    training = {norm.training for _, norm, _ in layers}
+    tensors = [t for term in terms for t in (term if isinstance(term, ScalarTerm) else (term,))]
+    if use_fused(x, weight, *tensors, *(inner.weight for inner, _, _ in layers)):
+        if training == {True} and len(x) >= 2:
+            return compiled.gin_layers(x, batch, weight, terms, layers, drop, draws)
+        if training == {False} and draws is None and not torch.is_grad_enabled():
+            return compiled.gin_layers_inference(x, batch, weight, terms, layers)
+    return reference.gin_layers(x, batch, weight, terms, layers, drop, draws, ops=functional)
 
 
 def pna_layer(
@@ -130,7 +154,7 @@ def pna_layers(
     aggregators: Sequence[Aggregator],
     scale: Tensor | None = None,
     drop: float = 0.0,
-    draws: Sequence[Draws] | None = None,
+    draws: Sequence[Draws | None] | None = None,
 ) -> Tensor:
     """Compute layers of PNA: several aggregations, linear, batch norm, ReLU, residual, dropout.
 

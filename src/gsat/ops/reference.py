@@ -14,7 +14,7 @@ Contents:
     3. Activations with dropout: relu_dropout, add_dropout
     4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout
     5. The extractor: extractor
-    6. GIN: scalar_term, aggregate, gin_layer
+    6. GIN: scalar_term, aggregate, gin_layer, gin_layers
     7. PNA: multi_aggregate, multi_aggregate_edges, weight_statistics, multi_aggregate_target
     8. Mutual information: StatisticsNetwork, donsker_varadhan, train_statistics_network
 """
@@ -260,6 +260,23 @@ def gin_layer(
     return ops.relu_dropout(y @ outer.weight.T, batch.node_id, drop, draws, outer.bias)
 
 
+def gin_layers(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    terms: Sequence[EdgeTerm],
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
+    drop: float = 0.0,
+    draws: Sequence[Draws | None] | None = None,
+    ops: Any = None,
+) -> Tensor:
+    """Layers of GIN, each with its own edge term and draws; see :func:`gin_layer`."""
+    for number, (term, layer) in enumerate(zip(terms, layers, strict=True)):
+        source = draws[number] if draws else None
+        x = gin_layer(x, batch, weight, term, *layer, drop, source, ops=ops)
+    return x
+
+
 # -- 7. PNA --------------------------------------------------------------------------------------
 
 Aggregator = Literal["mean", "min", "max", "std", "sum"]
@@ -340,7 +357,7 @@ def pna_layers(
     aggregators: Sequence[Aggregator],
     scale: Tensor | None = None,
     drop: float = 0.0,
-    draws: Sequence[Draws] | None = None,
+    draws: Sequence[Draws | None] | None = None,
     ops: Any = None,
 ) -> Tensor:
     """Layers of PNA with messages m_uv = concat(x_u, x_v, e_uv): x [N, h] to [N, h].

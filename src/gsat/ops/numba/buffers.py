@@ -44,6 +44,26 @@ def aligned_empty(*shape: int) -> Any:
     return memory[start : start + size].reshape(shape)
 
 
+def aligned_empties(*shapes: tuple[int, ...]) -> list[Any]:
+    """Allocate several arrays as :func:`aligned_empty` does, in one go if they are small.
+
+    Args:
+        *shapes: The arrays' shapes.
+    """
+    sizes = [math.prod(shape) for shape in shapes]
+    starts, total = [], 0
+    for size in sizes:
+        starts.append(total + GUARD)
+        total += GUARD + -(-size // 16) * 16
+    if total >= _LARGE:
+        return [aligned_empty(*shape) for shape in shapes]
+    memory = torch.empty(total).numpy()
+    return [
+        memory[start : start + size].reshape(shape)
+        for start, size, shape in zip(starts, sizes, shapes, strict=True)
+    ]
+
+
 def empty_tensor(*shape: int) -> Tensor:
     """Allocate a tensor for a kernel to write; see :func:`aligned_empty`."""
     return torch.from_numpy(aligned_empty(*shape))

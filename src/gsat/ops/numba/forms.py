@@ -5,7 +5,7 @@ from gsat.ops.numba.aggregate import aggregate, scalar_term
 from gsat.ops.numba.batch_norm import batch_norm_relu
 from gsat.ops.numba.concrete import bernoulli_kl, concrete
 from gsat.ops.numba.extractor import extractor
-from gsat.ops.numba.gin_layer import gin_layer, gin_layer_inference
+from gsat.ops.numba.gin_layers import gin_layers, gin_layers_inference
 from gsat.ops.numba.multi_aggregate import multi_aggregate_edges
 from gsat.ops.numba.mutual_information import train_statistics_network
 from gsat.ops.numba.normalise import (
@@ -25,8 +25,8 @@ __all__ = [
     "concrete",
     "extractor",
     "gather_normalise_relu_dropout",
-    "gin_layer",
-    "gin_layer_inference",
+    "gin_layers",
+    "gin_layers_inference",
     "multi_aggregate_edges",
     "normalise_relu_dropout",
     "pna_layers",

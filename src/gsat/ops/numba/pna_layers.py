@@ -53,14 +53,13 @@ def pna_layers(
     layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
     aggregators: Sequence[Aggregator],
     drop: float = 0.0,
-    draws: Sequence[Draws] | None = None,
+    draws: Sequence[Draws | None] | None = None,
 ) -> Tensor:
     """Fused form of :func:`gsat.ops.reference.pna_layers`.
 
     Without scalers, and in training mode for two rows or more.
     """
-    sources: Sequence[Draws | None] = draws or [None] * len(layers)
-    dropout = [dropout_arguments(drop, source) for source in sources]
+    dropout = [dropout_arguments(drop, source) for source in draws or [None] * len(layers)]
     plan = _plan(batch, weight is not None, edge, aggregators, x.shape[1])
     given = torch.ones(batch.num_edges) if weight is None else weight
     weights = [

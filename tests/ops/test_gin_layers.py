@@ -1,4 +1,4 @@
-"""A layer of GIN in one op: its meaning, compiled form and gradients."""
+"""Layers of GIN in one op: its meaning, compiled form and gradients."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GINConv
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.ops import Draws, EdgeTerm, ScalarTerm, gin_layer
-from gsat.ops.numba import gin_layer as gin_layer_numba
+from gsat.ops import Draws, EdgeTerm, ScalarTerm, gin_layers
+from gsat.ops.numba import gin_layers as gin_layers_numba
 from gsat.ops.numba import matmul
 from gsat.ops.numba.matmul import run_over_blocks
 from reference import random_graphs
@@ -35,7 +35,7 @@ def layer(batch: GraphBatch, kind: str, draws: Draws | None) -> Callable[..., Te
                 delattr(module, name)
                 setattr(module, name, tensor)
         term: EdgeTerm = ScalarTerm(*terms) if len(terms) == 3 else terms[0] if terms else None
-        return gin_layer(x, batch, weight, term, inner, norm, outer, 0.3, draws)
+        return gin_layers(x, batch, weight, [term], [(inner, norm, outer)], 0.3, draws and [draws])
 
     return run
 
@@ -88,7 +88,7 @@ def test_many_rows_in_blocks_and_chunks(
     """More rows than go through the steps together, in several blocks."""
     store = from_pyg(random_graphs(11, 30, awkward=False))
     batch = store.batch([i % 30 for i in range(900)])
-    assert batch.num_nodes > 8 * gin_layer_numba._CHUNK
+    assert batch.num_nodes > 8 * gin_layers_numba._CHUNK
     agree(layer(batch, kind, DRAWS), *inputs(batch, kind, normal))
 
 
@@ -117,7 +117,7 @@ def test_it_is_pygs_gin(
     norm.train(training)
     theirs.train(training)
     x = normal(1, mixed.num_nodes, H)
-    ours = gin_layer(x, mixed, None, None, inner, norm, outer, 0.3, DRAWS)
+    ours = gin_layers(x, mixed, None, [None], [(inner, norm, outer)], 0.3, [DRAWS])
     expected = torch.relu(theirs(x, mixed.edge_index))
     expected = expected * DRAWS.keep(mixed.node_id, H, 0.3) / 0.7
     torch.testing.assert_close(ours, expected, rtol=0, atol=2e-5)
@@ -164,14 +164,14 @@ def test_without_gradients_it_is_the_same_in_one_pass(
         norm.weight.copy_(normal(22, H))
     x, weight, *_, terms = *inputs(batch, kind, normal)[:7], inputs(batch, kind, normal)[7:]
     term: EdgeTerm = ScalarTerm(*terms) if len(terms) == 3 else terms[0] if terms else None
-    with_gradients = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
+    with_gradients = gin_layers(x, batch, weight, [term], [(inner, norm, outer)], 0.3)
     calls = []
     monkeypatch.setattr(
-        gin_layer_numba,
+        gin_layers_numba,
         "run_over_blocks",
         lambda *args: calls.append(1) or run_over_blocks(*args),
     )
     with torch.no_grad():
-        found = gin_layer(x, batch, weight, term, inner, norm, outer, 0.3)
+        found = gin_layers(x, batch, weight, [term], [(inner, norm, outer)], 0.3)
     assert len(calls) == (1 if matmul.sgemm_address() else 0)
     torch.testing.assert_close(found, with_gradients, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""One layer of GIN, with the ReLU and the dropout that follow it.
+"""The layers of GIN, each with the ReLU and the dropout that follow it, in one pass.
 
 A few hundred rows at a time go through the linear layers and all that is between them. Backward
 keeps s (the aggregated messages), z (its first product) and the result, and computes the rest
@@ -7,6 +7,7 @@ again. While training, the first bias cancels: the batch norm subtracts the mean
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from gsat.ops.numba.batch_norm import (
     normalise_rows,
     update_running_statistics,
 )
-from gsat.ops.numba.buffers import aligned_empty, as_array, local_array
+from gsat.ops.numba.buffers import aligned_empties, aligned_empty, as_array, local_array
 from gsat.ops.numba.compile import kernel
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
@@ -45,57 +46,64 @@ from gsat.ops.numba.random import dropout_arguments
 from gsat.ops.random import Draws
 from gsat.ops.reference import EdgeTerm, ScalarTerm
 
+_WEIGHTS = 6  # tensors of a layer
 _CHUNK = 512  # rows that go through all steps together: at h = 64 they fit into the cache
 
 
-def gin_layer(
+def gin_layers(
     x: Tensor,
     batch: GraphBatch,
     weight: Tensor | None,
-    term: EdgeTerm,
-    inner: nn.Linear,
-    norm: nn.BatchNorm1d,
-    outer: nn.Linear,
+    terms: Sequence[EdgeTerm],
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
     drop: float = 0.0,
-    draws: Draws | None = None,
+    draws: Sequence[Draws | None] | None = None,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layer` in training mode, for two rows or more."""
-    terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
-    dropout = dropout_arguments(drop, draws)
-    mlp = (inner.weight, norm.weight, norm.bias, outer.weight, outer.bias)
-    y, mean, variance = _GINLayer.apply(batch, norm.eps, dropout, *mlp, x, weight, *terms)
-    update_running_statistics(norm, mean + inner.bias.detach(), variance, len(x))
-    return y
+    """Fused form of :func:`gsat.ops.reference.gin_layers`.
+
+    In training mode, for two rows or more.
+    """
+    dropout = [dropout_arguments(drop, source) for source in draws or [None] * len(layers)]
+    parts = [tuple(t) if isinstance(t, ScalarTerm) else () if t is None else (t,) for t in terms]
+    weights = [
+        tensor
+        for inner, norm, outer in layers
+        for tensor in (inner.weight, inner.bias, norm.weight, norm.bias, outer.weight, outer.bias)
+    ]
+    norms = [norm for _, norm, _ in layers]
+    flat = [tensor for part in parts for tensor in part]
+    return _GINLayers.apply(batch, norms, dropout, x, weight, *weights, *flat)
 
 
-def gin_layer_inference(
+def gin_layers_inference(
     x: Tensor,
     batch: GraphBatch,
     weight: Tensor | None,
-    term: EdgeTerm,
-    inner: nn.Linear,
-    norm: nn.BatchNorm1d,
-    outer: nn.Linear,
+    terms: Sequence[EdgeTerm],
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layer` in evaluation mode.
+    """Fused form of :func:`gsat.ops.reference.gin_layers` in evaluation mode.
 
     Without dropout or gradients.
     """
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    terms = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
-    edges = None if weight is None else as_array(weight)
-    s = aggregate_rows(batch, True, edges, as_array(x), *(as_array(term) for term in terms))
-    mean = as_array(norm.running_mean) - as_array(inner.bias)
-    scale = as_array(norm.weight) / np.sqrt(as_array(norm.running_var) + np.float32(norm.eps))
-    out, lines = aligned_empty(len(s), outer.out_features), (mean, scale, as_array(norm.bias))
-    weights = as_array(outer.weight), as_array(outer.bias)
-    ptr = block_ptr(len(s))
-    scratch = _scratch(ptr, inner.out_features, inner.out_features, outer.out_features)
-    run_over_blocks(
-        _inference, ptr, sgemm_address(), s, as_array(inner.weight), *lines, *weights, out, *scratch
-    )
-    return torch.from_numpy(out)
+    values, edges = as_array(x), None if weight is None else as_array(weight)
+    ptr = block_ptr(len(x))
+    for term, (inner, norm, outer) in zip(terms, layers, strict=True):
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        parts = term if isinstance(term, ScalarTerm) else () if term is None else (term,)
+        s = aggregate_rows(batch, True, edges, values, *(as_array(part) for part in parts))
+        mean = as_array(norm.running_mean) - as_array(inner.bias)
+        scale = as_array(norm.weight) / np.sqrt(as_array(norm.running_var) + np.float32(norm.eps))
+        lines = mean, scale, as_array(norm.bias)
+        values = aligned_empty(len(s), outer.out_features)
+        weights = as_array(outer.weight), as_array(outer.bias)
+        scratch = _scratch(ptr, inner.out_features, inner.out_features, outer.out_features)
+        run_over_blocks(
+            _inference, ptr, sgemm_address(), s, as_array(inner.weight), *lines, *weights, values,
+            *scratch,
+        )  # fmt: skip
+    return torch.from_numpy(values)
 
 
 def _scratch(ptr: Any, *widths: int) -> list[Any]:
@@ -103,7 +111,7 @@ def _scratch(ptr: Any, *widths: int) -> list[Any]:
 
     A thread uses that of the first block of its range.
     """
-    return [aligned_empty(len(ptr) - 1, _CHUNK, width) for width in widths]
+    return aligned_empties(*((len(ptr) - 1, _CHUNK, width) for width in widths))
 
 
 @kernel
@@ -216,63 +224,72 @@ def _inference(  # type: ignore[no-untyped-def]
                     out[lo + i, j] = np.float32(0.0) if value <= np.float32(0.0) else value
 
 
-class _GINLayer(torch.autograd.Function):
+class _GINLayers(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, batch: GraphBatch, eps: float, dropout: tuple[Any, ...],
-        inner: Tensor, weight: Tensor, bias: Tensor, outer: Tensor, outer_bias: Tensor,
-        x: Tensor, edge_weight: Tensor | None, *terms: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        ctx.save_for_backward(inner, outer, x, edge_weight, *terms)
-        edges = None if edge_weight is None else as_array(edge_weight)
-        s = aggregate_rows(batch, True, edges, as_array(x), *(as_array(term) for term in terms))
-        n, h = len(s), len(inner)
-        ptr = block_ptr(n)
-        z, y = aligned_empty(n, h), aligned_empty(n, len(outer))
-        means, squares = aligned_empty(2, len(ptr) - 1, h)
-        mean, variance, norm = aligned_empty(h), aligned_empty(h), aligned_empty(4, h)
-        run_over_blocks(_inner_forward, ptr, sgemm_address(), s, as_array(inner), z, means, squares)
-        affine = as_array(weight), as_array(bias), np.float32(eps)
-        norm_of_blocks(ptr, means, squares, *affine, mean, variance, norm)
-        outers = as_array(outer), as_array(outer_bias), batch.node_id.numpy()
-        scratch = _scratch(ptr, h, len(outer))
-        run_over_blocks(
-            _outer_forward, ptr, sgemm_address(), z, norm, *outers, *dropout, y, *scratch
-        )
-        ctx.batch, ctx.keep_scale, ctx.intermediate = batch, dropout[-1], (ptr, s, z, y, norm)
-        out, *moments = (torch.from_numpy(a) for a in (y, mean, variance))
-        ctx.mark_non_differentiable(*moments)
-        return out, moments[0], moments[1]
+        ctx: Any, batch: GraphBatch, norms: Sequence[nn.BatchNorm1d],
+        dropout: Sequence[tuple[Any, ...]], x: Tensor, weight: Tensor | None, *tensors: Tensor,
+    ) -> Tensor:  # fmt: skip
+        arrays = [as_array(tensor) for tensor in tensors]
+        flat = arrays[_WEIGHTS * len(norms) :]
+        count = len(flat) // len(norms)  # arrays of an edge term, the same for all layers
+        edges, values = None if weight is None else as_array(weight), as_array(x)
+        n, ptr = len(values), block_ptr(len(values))
+        ctx.save_for_backward(x, weight, *tensors)  # they may not be changed until backward
+        ctx.batch, ctx.dropout, ctx.ptr, ctx.edges, ctx.layers = batch, dropout, ptr, edges, []
+        for number, norm in enumerate(norms):
+            inner, bias, scale, shift, outer, outer_bias = arrays[_WEIGHTS * number :][:_WEIGHTS]
+            terms = flat[count * number :][:count]
+            s = aggregate_rows(batch, True, edges, values, *terms)
+            h, d = len(inner), len(outer)
+            z, y, moments, mean, variance, lines = aligned_empties(
+                (n, h), (n, d), (2, len(ptr) - 1, h), (h,), (h,), (4, h)
+            )
+            run_over_blocks(_inner_forward, ptr, sgemm_address(), s, inner, z, *moments)
+            norm_of_blocks(ptr, *moments, scale, shift, np.float32(norm.eps), mean, variance, lines)
+            outers = outer, outer_bias, batch.node_id.numpy()
+            run_over_blocks(
+                _outer_forward, ptr, sgemm_address(), z, lines, *outers, *dropout[number], y,
+                *_scratch(ptr, h, d),
+            )  # fmt: skip
+            total = torch.from_numpy(mean + bias)
+            update_running_statistics(norm, total, torch.from_numpy(variance), n)
+            ctx.layers.append((values, inner, outer, terms, s, z, y, lines))
+            values = y
+        return torch.from_numpy(values)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        inner, outer, x, edge_weight, *terms = ctx.saved_tensors
-        ptr, s, z, y, norm = ctx.intermediate
-        count, (n, h), d = len(ptr) - 1, z.shape, y.shape[1]
-        grad_y, grad_s = aligned_empty(n, h), aligned_empty(*s.shape)
-        inners = aligned_empty(count, *inner.shape)
-        outers, biases = aligned_empty(count, d, h), aligned_empty(count, d)
-        sums_of_blocks = aligned_empty(count, 2, h)
-        run_over_blocks(
-            _outer_backward, ptr, sgemm_address(), z, norm, as_array(outer), y, ctx.keep_scale,
-            as_array(grad), grad_y, outers, sums_of_blocks, biases, *_scratch(ptr, h, d),
-        )  # fmt: skip
-        grad_sums = sums_of_blocks.sum(0)
-        means = grad_sums / np.float32(n)
-        run_over_blocks(
-            _inner_backward, ptr, sgemm_address(), z, norm, means, grad_y, s, as_array(inner),
-            grad_s, inners, *_scratch(ptr, h, h),
-        )  # fmt: skip
-        needs = ctx.needs_input_grad
-        edges = None if edge_weight is None else as_array(edge_weight)
-        of_inputs = aggregate_rows_backward(
-            ctx.batch, True, (needs[9], needs[8], *needs[10:]), grad_s, edges, as_array(x),
-            *(as_array(term) for term in terms),
-        )  # fmt: skip
-        grad_x, grad_weight, grad_terms = of_inputs[1], of_inputs[0], of_inputs[2:]
-        grads = (
-            inners.sum(0), grad_sums[1], grad_sums[0], outers.sum(0), biases.sum(0),
-            grad_x, grad_weight, *grad_terms,
-        )  # fmt: skip
-        return None, None, None, *(None if g is None else torch.from_numpy(g) for g in grads)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        ctx.saved_tensors  # noqa: B018  checks that nothing was changed in place
+        ptr, needs = ctx.ptr, ctx.needs_input_grad[3:]
+        count, layers = len(ptr) - 1, len(ctx.layers)
+        needs_terms = needs[2 + _WEIGHTS * layers :]
+        grads: list[Any] = []
+        grads_of_terms: list[Any] = []
+        above, grad_weight = as_array(grad), None
+        for number in reversed(range(layers)):
+            x, inner, outer, terms, s, z, y, norm = ctx.layers[number]
+            (n, h), d = z.shape, y.shape[1]
+            grad_y, grad_s, inners, outers, biases, block_sums = aligned_empties(
+                (n, h), s.shape, (count, *inner.shape), (count, d, h), (count, d), (count, 2, h)
+            )
+            run_over_blocks(
+                _outer_backward, ptr, sgemm_address(), z, norm, outer, y, ctx.dropout[number][-1],
+                above, grad_y, outers, block_sums, biases, *_scratch(ptr, h, d),
+            )  # fmt: skip
+            sums = block_sums.sum(0)
+            run_over_blocks(
+                _inner_backward, ptr, sgemm_address(), z, norm, sums / np.float32(n), grad_y, s,
+                inner, grad_s, inners, *_scratch(ptr, h, h),
+            )  # fmt: skip
+            of_terms = needs_terms[len(terms) * number :][: len(terms)]
+            of_weight, above, *more = aggregate_rows_backward(
+                ctx.batch, True, (needs[1], True, *of_terms), grad_s, ctx.edges, x, *terms
+            )
+            if of_weight is not None:
+                grad_weight = of_weight if grad_weight is None else grad_weight + of_weight
+            own = inners.sum(0), None, sums[1], sums[0], outers.sum(0), biases.sum(0)
+            grads, grads_of_terms = [*own, *grads], [*more, *grads_of_terms]
+        every = above, grad_weight, *grads, *grads_of_terms
+        return None, None, None, *(None if g is None else torch.from_numpy(g) for g in every)
