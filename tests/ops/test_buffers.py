@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 
-from gsat.ops.numba.buffers import GUARD, aligned_empty, as_array
+from gsat.ops.numba.buffers import GUARD, aligned_empties, aligned_empty, as_array
 from gsat.ops.numba.gin_layers import _inner_backward
 from gsat.ops.numba.matmul import sgemm_address
 
@@ -25,6 +29,47 @@ def test_arrays_begin_at_64_bytes_behind_a_gap(shape: tuple[int, ...]) -> None:
     first = owner.ctypes.data if isinstance(owner, np.ndarray) else owner.data_ptr()
     assert start - first >= 4 * GUARD
     array[:] = 1.0
+
+
+@pytest.mark.parametrize("rows", [5, 1 << 20])
+def test_several_arrays_begin_at_64_bytes_with_gaps_between_them(rows: int) -> None:
+    arrays = aligned_empties((rows, 3), (7,), (2, 2, rows))
+    assert [array.shape for array in arrays] == [(rows, 3), (7,), (2, 2, rows)]
+    places = sorted((array.ctypes.data, array.nbytes) for array in arrays)
+    assert all(start % 64 == 0 for start, _ in places)
+    for (start, size), (following, _) in itertools.pairwise(places):
+        assert following - start - size >= 4 * GUARD
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="an option of glibc")
+def test_freed_memory_is_reused_and_returned_at_the_end() -> None:
+    """As seen by the pages that the system has to provide for large arrays."""
+    code = """
+import resource, torch
+from gsat.ops import keep_freed_memory, return_freed_memory
+size = 1 << 24  # 64 MiB
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.empty(size).fill_(1.0)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def resident():
+    return int(open("/proc/self/statm").read().split()[1])
+usual = faults()
+keep_freed_memory()
+faults()
+kept, held = faults(), resident()
+return_freed_memory()
+print(usual, kept, held, resident())
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+    usual, kept, held, left = map(int, out.split())
+    if usual < 100:
+        pytest.skip("another C library, or pages so large that there is nothing to see")
+    assert kept < usual / 10
+    assert left < held - (1 << 24) // 4096
 
 
 def test_tensors_are_read_without_a_copy() -> None:

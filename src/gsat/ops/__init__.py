@@ -22,7 +22,7 @@ from gsat.ops.functional import (
     train_statistics_network,
 )
 from gsat.ops.layers import extractor, gin_layer, gin_layers, pna_layer, pna_layers
-from gsat.ops.numba.buffers import keep_freed_memory
+from gsat.ops.numba.buffers import keep_freed_memory, return_freed_memory
 from gsat.ops.numba.parallel import exclusive_threads
 from gsat.ops.random import Draws
 from gsat.ops.reference import (
@@ -63,6 +63,7 @@ __all__ = [
     "pna_layers",
     "pool",
     "relu_dropout",
+    "return_freed_memory",
     "scalar_term",
     "segment_topk_mask",
     "train_statistics_network",

@@ -22,7 +22,7 @@ from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
-from gsat.ops import Draws, exclusive_threads, keep_freed_memory
+from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
 from gsat.training import checkpoint
 from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
@@ -188,6 +188,7 @@ class Loop:
                         raise self.group.common_error(stopped)
             finally:
                 self.progress.stop()
+                return_freed_memory()
             return self._finish(line, started)
 
     def _load_first_phase(self) -> None:

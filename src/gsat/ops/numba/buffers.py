@@ -75,15 +75,26 @@ def local_array(size):  # type: ignore[no-untyped-def]
     return np.empty(size + GUARD, np.float32)[GUARD:]
 
 
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # options of glibc's mallopt
+
+
 def keep_freed_memory() -> None:
-    """Reuse the memory of freed tensors instead of returning it to the system.
+    """Reuse the memory of freed arrays instead of returning it to the system.
 
     The C library returns large blocks at once and asks for them again a moment later; the system
     then clears every page anew, in every training step. Works on Linux with glibc; elsewhere this
     does nothing.
     """
     with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-        trim_threshold, mmap_threshold = -1, -3
-        mallopt(mmap_threshold, 1 << 25)  # the largest value it accepts
-        mallopt(trim_threshold, 1 << 30)
+        library = ctypes.CDLL("libc.so.6")
+        library.mallopt(_MMAP_MAX, 0)  # no block gets pages of its own, however large
+        library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def return_freed_memory() -> None:
+    """End :func:`keep_freed_memory`: give the system back what is not in use."""
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL("libc.so.6")
+        library.mallopt(_MMAP_MAX, 1 << 16)  # glibc's default
+        library.mallopt(_TRIM_THRESHOLD, 1 << 27)
+        library.malloc_trim(0)
