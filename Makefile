@@ -30,6 +30,7 @@ setup: $(DEV)
 
 demo: $(CORE)
 	@echo "== running the demo"
+	$(BIN)/gsat warm-up
 	$(BIN)/gsat demo
 
 lint: $(DEV)

@@ -16,7 +16,7 @@ YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
     "train", "resume", "evaluate", "predict", "explain", "tune", "bench", "results", "demo",
-    "datasets", "methods", "settings", "runs",
+    "datasets", "methods", "settings", "runs", "warm-up",
 )  # fmt: skip
 
 
@@ -94,7 +94,8 @@ def run(arguments: list[str]) -> int:
         The exit code.
     """
     for name in COMMANDS:
-        importlib.import_module(f"gsat.cli.{name}")  # which adds its command to the app
+        module = name.replace("-", "_")
+        importlib.import_module(f"gsat.cli.{module}")  # which adds its command to the app
     debug = "--debug" in arguments  # before or after the command
     try:
         # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.

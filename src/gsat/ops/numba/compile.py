@@ -23,6 +23,7 @@ _OPTIONS: dict[str, Any] = {
     "forceinline": True,
 }
 
+_kernels: list[Any] = []  # all of them, compiled or not
 _compiled: set[Any] = set()  # kernels that have run in this process
 _announced = threading.Event()
 
@@ -44,9 +45,11 @@ def compile_once(function: Callable[..., Any], **options: Any) -> Any:
         The compiled function.
     """
     try:
-        return numba.njit(cache=True, **options)(function)
+        compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:
-        return numba.njit(**options)(function)
+        compiled = numba.njit(**options)(function)
+    _kernels.append(compiled)
+    return compiled
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -71,6 +74,18 @@ def uncounted_kernel(function: Callable[..., Any]) -> Any:
 def uncounted_inlined(function: Callable[..., Any]) -> Any:
     """Compile an :func:`inlined` function for an :func:`uncounted_kernel`."""
     return numba.njit(no_cpython_wrapper=True, _nrt=False, **_OPTIONS)(function)
+
+
+def compiled_kernels() -> list[str]:
+    """Return the names of the kernels that this process has compiled or read from disk.
+
+    One entry per kind of arguments: a kernel may be compiled for several.
+    """
+    return [
+        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}{signature}"
+        for kernel in _kernels
+        for signature in kernel.signatures
+    ]
 
 
 def compile_quietly() -> None:

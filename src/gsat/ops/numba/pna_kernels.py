@@ -16,9 +16,9 @@ from gsat.ops.numba.matmul import add_matmul_tn, fill_zero, matmul_nn, matmul_nt
 from gsat.ops.numba.pna_rows import (
     CENTRE,
     CONSTANT_EDGE,
+    EDGE,
     KINDS,
-    PART,
-    SPREAD,
+    SOURCE,
     TAIL,
     WEIGHTED,
     centre_backward,
@@ -40,7 +40,7 @@ def _rows_forward(  # type: ignore[no-untyped-def]
     """f[i - lo] = the row of node order[i], for i from lo to hi - 1."""
     h = x.shape[1]
     weighted = options[WEIGHTED] != 0
-    own = blocks[PART, kind] * h
+    own = blocks[SOURCE, kind] * h
     centre = blocks[CENTRE, kind] * h
     for i in range(lo, hi):
         v, row = order[i], f[i - lo]
@@ -51,7 +51,7 @@ def _rows_forward(  # type: ignore[no-untyped-def]
         statistics(begin, end, weight, found)
         centre_forward(kind, x[v], found, weighted, position, row[own : own + centre])
         at = own + centre
-        if blocks[SPREAD, kind]:
+        if options[CONSTANT_EDGE] and blocks[EDGE, kind] > 0:
             spread_forward(edge, found[3], row[at : at + h])
             at += h
         for j in range(edge_at[i + 1] - edge_at[i]):
@@ -72,7 +72,7 @@ def _rows_backward(  # type: ignore[no-untyped-def]
     """Add the gradients of all that the rows are made of, given those of the rows."""
     h = x.shape[1]
     weighted = options[WEIGHTED] != 0
-    own = blocks[PART, kind] * h
+    own = blocks[SOURCE, kind] * h
     centre = blocks[CENTRE, kind] * h
     for i in range(lo, hi):
         v, row, grad = order[i], f[i - lo], grad_f[i - lo]
@@ -89,7 +89,7 @@ def _rows_backward(  # type: ignore[no-untyped-def]
             grad[own : own + centre], grad_x[v], grad_found,
         )  # fmt: skip
         at = own + centre
-        if blocks[SPREAD, kind]:
+        if options[CONSTANT_EDGE] and blocks[EDGE, kind] > 0:
             grad_found[3] += spread_backward(
                 edge, found[3], lines[0], row[at : at + h], grad[at : at + h], grad_edge
             )

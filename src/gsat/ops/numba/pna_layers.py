@@ -35,8 +35,8 @@ from gsat.ops.numba.pna_kernels import (
     product_forward,
 )
 from gsat.ops.numba.pna_residual import finish_backward, finish_forward
-from gsat.ops.numba.pna_rows import CONSTANT_EDGE, KINDS, PART, TAIL, row_blocks
-from gsat.ops.numba.pna_weights import merge_weights, split_gradient
+from gsat.ops.numba.pna_rows import CONSTANT_EDGE, EDGE, KINDS, TAIL, row_blocks
+from gsat.ops.numba.pna_weights import block_factors, merge_weights, split_gradient
 from gsat.ops.numba.random import dropout_arguments
 from gsat.ops.random import Draws
 from gsat.ops.reference import Aggregator
@@ -132,14 +132,13 @@ def _plan(
     constant = edge is not None and len(edge) == 1
     position = positions(aggregators)
     options = np.array([weighted, constant], np.int64)
-    blocks_of = row_blocks(position, weighted, constant)
     messages = edge is not None and not constant
-    edges = blocks_of[PART] * h if messages else np.zeros(KINDS, np.int64)
-    widths = blocks_of.sum(0) * h + edges + TAIL
+    blocks_of = row_blocks(position, options, messages)
+    widths = blocks_of.sum(0) * h + TAIL
     chunk = np.clip(_CHUNK_NUMBERS // widths, 64, _CHUNK)
     edge_at = np.zeros(batch.num_nodes + 1, np.int64)
     if messages:
-        edge_at[1:] = np.cumsum(edges[kinds[order]])
+        edge_at[1:] = np.cumsum(h * blocks_of[EDGE][kinds[order]])
     return Plan(
         ptr, bounds, order, dst_ptr, batch.src.numpy(), batch.node_id.numpy(), position, options,
         blocks_of, widths, chunk, np.concatenate([[0], np.cumsum(widths * h)]), edge_at,
@@ -240,6 +239,7 @@ class _Run:
     def __init__(self, plan: Plan, weight: Any, edge: Any, h: int) -> None:
         self.plan, self.weight, self.edge, self.h = plan, weight, edge, h
         self.parts = 2 if edge is None else 3
+        self.factors = block_factors(plan.position, plan.options)
         self.aggregators = int((plan.position >= 0).sum())
         self.messages = edge is not None and not plan.options[CONSTANT_EDGE]
         self.edge_rows = aligned_empty(int(plan.edge_at[-1]))
@@ -285,7 +285,8 @@ class _Run:
     @property
     def _merging(self) -> tuple[Any, ...]:
         plan = self.plan
-        return plan.position, plan.options, plan.blocks, self.constant, plan.offsets, plan.widths
+        rows = plan.position, plan.options, plan.blocks, *self.factors
+        return *rows, self.constant, plan.offsets, plan.widths
 
     @property
     def _edge_index(self) -> tuple[Any, ...]:

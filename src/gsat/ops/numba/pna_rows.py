@@ -19,6 +19,8 @@ message is made: their aggregations follow from statistics of the weights.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,28 +29,29 @@ from gsat.ops.reference import STD_EPS
 
 KINDS = 4  # of nodes: with no edge, with one, two, more
 TAIL = 16
-PART, CENTRE, SPREAD = range(3)  # the rows of :func:`row_blocks`
+SOURCE, CENTRE, EDGE = range(3)  # the parts, and the rows of :func:`row_blocks`
 # How the options of a layer are passed to kernels, as one array of whole numbers:
 WEIGHTED, CONSTANT_EDGE = 0, 1
 _EPS = np.float32(STD_EPS)
 
 
-def row_blocks(position: NDArray[np.int64], weighted: bool, constant: bool) -> NDArray[np.int64]:
+def row_blocks(position: NDArray[np.int64], options: Any, edge: bool) -> NDArray[np.int64]:
     """Return how many blocks of h columns the parts of a row have.
 
     Args:
         position: Position of each of AGGREGATORS among the aggregators, or -1.
-        weighted: Whether messages are weighted; if not, those from the destination are all equal.
-        constant: Whether there is an edge attribute that is the same on all edges.
+        options: Whether messages are weighted (if not, those from the destination are all equal),
+            and whether there is an edge attribute that is the same on all edges.
+        edge: Whether there are messages from edges.
 
     Returns:
-        ``[3, KINDS]``: blocks of messages (from the source, or from edges), of messages from the
-        destination, and of a constant edge attribute (its std, where weights differ).
+        ``[3, KINDS]``: blocks of messages from the source, from the destination, and from the edge
+        (of a constant attribute, its std where weights differ).
     """
-    part = [0, 1, 3, int((position >= 0).sum())]
-    centre = part if weighted else [0, 1, 1, 1 + int(position[4] >= 0)]
-    spread = int(weighted and constant and position[3] >= 0)
-    return np.array([part, centre, [0, 0, spread, spread]])
+    messages = [0, 1, 3, int((position >= 0).sum())]
+    centre = messages if options[WEIGHTED] else [0, 1, 1, 1 + int(position[4] >= 0)]
+    spread = int(options[WEIGHTED] and options[CONSTANT_EDGE] and position[3] >= 0)
+    return np.array([messages, centre, messages if edge else [0, 0, spread, spread]])
 
 
 # In what follows, index[e] is the row of x that edge e brings (its source, or the edge itself), and

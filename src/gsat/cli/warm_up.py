@@ -1,0 +1,34 @@
+"""``gsat warm-up``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.options import Quiet
+
+
+@app.command(
+    "warm-up",
+    rich_help_panel=HOUSEKEEPING,
+    epilog=examples("gsat warm-up", "gsat warm-up --jobs 1"),
+)
+def warm_up(
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many processes compile. [default: one per core]"),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compile the kernels for this machine, once per installation.
+
+    Without it, the first training compiles what it needs.
+    """
+    from gsat.training.warm_up import warm_up as compile_kernels
+
+    started = time.monotonic()
+    count = compile_kernels(jobs, progress=not quiet)
+    typer.echo(f"{count} kernels are ready, after {time.monotonic() - started:.0f} s")
