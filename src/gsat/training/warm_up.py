@@ -40,6 +40,8 @@ from gsat.ops import (
     train_statistics_network,
 )
 from gsat.ops.numba.compile import compile_quietly, compiled_kernels
+from gsat.ops.numba.pool import segment_sum_kernel
+from gsat.ops.numba.thread_pool import thread_pool
 
 _H = 16
 _DRAWS = Draws(0, "warm-up")
@@ -144,6 +146,13 @@ def _sampling(batch: GraphBatch) -> list[Tensor]:
     return [bernoulli_kl(alpha, 0.7), pool(_leaf(batch.num_nodes, _H), batch.node_ptr)]
 
 
+def _threads(batch: GraphBatch) -> list[Tensor]:
+    ptr, x = batch.node_ptr.numpy(), np.ones((batch.num_nodes, _H), np.float32)
+    out = np.empty((batch.num_graphs, _H), np.float32)
+    thread_pool(2).run(segment_sum_kernel, [0, 1, batch.num_graphs], (ptr, x, out))
+    return []
+
+
 def _unfused(batch: GraphBatch) -> list[Tensor]:
     """What layers are made of where they have no fused form: LEConv, PNA with scalers, gates."""
     x, e, row = _leaf(batch.num_nodes, _H), _leaf(batch.num_edges, _H), batch.node_id
@@ -175,4 +184,5 @@ PARTS: dict[str, Callable[[GraphBatch], list[Tensor]]] = {
     "attention on nodes": _extractor("node"),
     "IB-subgraph": _mutual_information,
     "sampling": _sampling,
+    "threads": _threads,
 }
