@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks import against, explain, growth, pna, scale, seeds, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
+from benchmarks.page import speed_page
 from gsat.training.run_directory import environment
 
 
@@ -167,6 +168,7 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "seeds": seeds_part,
     "scale": scale_part,
 }
+FIGURES, PAGE = Path("results/bench.json"), Path("docs/speed.md")
 CHILDREN: dict[str, Callable[..., Any]] = {
     "memory": steps.training_memory,
     "training_step": lambda edges: growth.training_step(int(edges)),
@@ -195,6 +197,10 @@ def main() -> None:
     if chosen.json:
         keep(chosen.json, figures, before)
         print(f"written to {chosen.json}")
+    if chosen.page:
+        kept = json.loads(FIGURES.read_text(encoding="utf-8"))
+        PAGE.write_text(speed_page(kept), encoding="utf-8")
+        print(f"written to {PAGE}")
 
 
 def arguments() -> argparse.Namespace:
@@ -216,7 +222,7 @@ def arguments() -> argparse.Namespace:
         help="measure these parts only (default: all; with --against: floor pna)",
     )  # fmt: skip
     parser.add_argument(
-        "--json", type=Path, nargs="?", const=Path("results/bench.json"), metavar="FILE",
+        "--json", type=Path, nargs="?", const=FIGURES, metavar="FILE",
         help="write the figures to a file (default: results/bench.json); other parts stay in it",
     )  # fmt: skip
     parser.add_argument(
@@ -228,12 +234,19 @@ def arguments() -> argparse.Namespace:
         help="compare the CPU time of training epochs with that of the version of the package in "
         "this folder, in alternating processes",
     )  # fmt: skip
+    parser.add_argument(
+        "--page", action="store_true",
+        help=f"write {PAGE} from {FIGURES}; without --only, nothing is measured",
+    )  # fmt: skip
     chosen = parser.parse_args()
     if chosen.against:
         unknown = [name for name in chosen.only or () if name not in against.CASES]
         if unknown or chosen.json:
             parser.error("--against takes --only floor or pna, and no --json")
-    chosen.only = chosen.only or list(against.CASES if chosen.against else PARTS)
+    if chosen.page and not chosen.only:
+        chosen.only = []
+    elif not chosen.only:
+        chosen.only = list(against.CASES if chosen.against else PARTS)
     return chosen
 
 
