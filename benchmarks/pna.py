@@ -25,7 +25,7 @@ def products(model: Any, batch: GraphBatch) -> list[Product]:
     assert isinstance(pna, PNA)
     h, count = pna.hidden, len(pna.aggregators)
     nodes = batch.dst_ptr.diff().clamp(max=3).bincount(minlength=4).tolist()
-    messages = [0, 1, 3, count]
+    messages = [0, 1, min(3, count), count]
     attribute = batch.edge_attr
     edges = pna.edge_encoder is not None and attribute is not None
     constant = edges and bool((attribute == attribute[:1]).all())

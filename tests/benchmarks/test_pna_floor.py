@@ -1,35 +1,67 @@
-"""The floor of a PNA step is what torch itself counts in it."""
+"""The floor of a PNA step: the products that its kernels make, and those that torch counts."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
 from benchmarks.pna import products
+from benchmarks.steps import extractor_products
 from torch.utils.flop_counter import FlopCounterMode
 
-from gsat.graphs import from_pyg
+from gsat.graphs import GraphBatch, from_pyg
 from gsat.gsat import GSAT
 from gsat.models import PNA
 from gsat.ops import Aggregator, Draws
-from gsat.ops.numba import matmul
+from gsat.ops.numba import matmul, pna_layers
+from gsat.ops.numba.pna_rows import TAIL
 from gsat.tasks import Task
 from reference import random_graphs
 
 
-@pytest.mark.parametrize("edge_features", [0, 1])
-@pytest.mark.parametrize("aggregators", [("mean", "min", "max", "std", "sum"), ("mean", "std")])
-def test_the_products_of_a_step_are_all_there(
-    edge_features: int, aggregators: tuple[Aggregator, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)  # torch does not see those in kernels
-    graphs = random_graphs(1, 60, edge_features=edge_features)
+def make(edges: str, aggregators: tuple[Aggregator, ...]) -> tuple[GSAT, GraphBatch]:
+    graphs = random_graphs(1, 60, edge_features=0 if edges == "none" else 1)
     for graph in graphs:
-        if edge_features:
+        if edges == "constant":
             graph.edge_attr.fill_(1.0)
-    batch = from_pyg(graphs).batch()
-    pna = PNA(4, Task("binary"), edge_features=edge_features, aggregators=aggregators)
-    model = GSAT(pna)
+    features = 0 if edges == "none" else 1
+    pna = PNA(4, Task("binary"), edge_features=features, aggregators=aggregators)
+    return GSAT(pna), from_pyg(graphs).batch()
+
+
+@pytest.mark.skipif(not matmul.sgemm_address(), reason="torch's BLAS is not MKL")
+@pytest.mark.parametrize("edges", ["none", "constant", "each"])
+@pytest.mark.parametrize("aggregators", [("mean", "min", "max", "std", "sum"), ("mean", "std")])
+def test_the_products_of_the_layers_are_those_of_the_kernels(
+    edges: str, aggregators: tuple[Aggregator, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = make(edges, aggregators)
+    plans: list[Any] = []
+    plan_of = pna_layers._plan
+    monkeypatch.setattr(
+        pna_layers, "_plan", lambda *args: plans.append(plan_of(*args)) or plans[-1]
+    )
+    model(batch, Draws(0))
+    layers, h = len(model.backbone.layers), model.backbone.hidden
+    made = 0
+    for plan in plans:
+        rows = torch.from_numpy(plan.bounds).diff(dim=1).sum(0)
+        made += layers * int((rows * torch.from_numpy(plan.widths - TAIL)).sum()) * h
+    listed = [p for p in products(model, batch) if "layer" in p.name]
+    assert len(plans) == 2
+    # Of two aggregators, two in-edges need two blocks; the kernels make three.
+    exact = len(aggregators) == 5
+    total = sum(p.m * p.k * p.n for p in listed)
+    assert total == made if exact else 0.6 * made <= total <= made
+
+
+def test_those_of_the_extractor_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)  # torch does not see those in kernels
+    model, batch = make("none", ("mean", "std"))
+    h = torch.randn(batch.num_nodes, model.backbone.hidden, requires_grad=True)
     with FlopCounterMode(display=False) as counter:
-        model(batch, Draws(0)).logits.sum().backward()
-    listed = sum(2 * p.m * p.k * p.n * (3 if p.input_grad else 2) for p in products(model, batch))
+        model.extractor(h, batch, Draws(0)).sum().backward()
+    listed = sum(product.flops for product in extractor_products(model.extractor, batch))
     # What is not listed are products with a few rows or columns.
     assert listed <= counter.get_total_flops() <= 1.02 * listed
