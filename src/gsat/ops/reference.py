@@ -15,7 +15,7 @@ Contents:
     4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout
     5. The extractor: extractor
     6. GIN: scalar_term, aggregate, gin_layer, gin_layers
-    7. PNA: multi_aggregate, multi_aggregate_edges, weight_statistics, multi_aggregate_target
+    7. PNA: multi_aggregate_edges, pna_layer, pna_layers
     8. Mutual information: StatisticsNetwork, donsker_varadhan, train_statistics_network
 """
 
