@@ -28,10 +28,13 @@ class Job:
         function: Dotted name of a module-level function with one argument,
             ``"package.module.function"``.
         payload: The argument: plain values that JSON can hold.
+        shares: Name of something that the first of several jobs makes and the others find made:
+            they are begun when it has ended. (default: ``""``, nothing)
     """
 
     function: str
     payload: Any
+    shares: str = ""
 
 
 @dataclass(frozen=True)

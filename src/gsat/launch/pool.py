@@ -151,6 +151,8 @@ class _Work:
     def __init__(self, backend: Backend, jobs: Mapping[str, Job], on_done: OnDone | None) -> None:
         self.backend, self.jobs, self.on_done = backend, jobs, on_done
         self.waiting = list(jobs)
+        self.begun: set[str] = set()  # and not ended
+        self.made: set[str] = set()  # what jobs share and one of them has made
         self.tries = dict.fromkeys(jobs, 0)
         self.results: dict[str, Any] = {}
         self.failures: dict[str, str] = {}
@@ -164,12 +166,24 @@ class _Work:
             if self.stopped is not None or (deadline is not None and time.monotonic() >= deadline):
                 self.interrupt()
                 return
-            while self.waiting and self.backend.running < self.backend.capacity:
-                name = self.waiting.pop(0)
+            while self.backend.running < self.backend.capacity:
+                name = self._next()
+                if name is None:
+                    break
+                self.waiting.remove(name)
+                self.begun.add(name)
                 self.tries[name] += 1
                 with hold_interrupts():  # or a job might be waited for that was never begun
                     self.backend.submit(name, self.jobs[name])
             self._wait(deadline)
+
+    def _next(self) -> str | None:
+        """The first job that need not wait for what another one is making."""
+        making = {self.jobs[name].shares for name in self.begun} - self.made - {""}
+        for name in self.waiting:
+            if self.jobs[name].shares not in making:
+                return name
+        return None
 
     def interrupt(self) -> None:
         """Ask what is running to stop, and wait for it; Ctrl-C ends the waiting."""
@@ -191,6 +205,9 @@ class _Work:
 
     def _take(self, name: str, outcome: Outcome) -> None:
         """Note what came of a job."""
+        self.begun.discard(name)
+        if outcome.status == "done":
+            self.made.add(self.jobs[name].shares)
         if outcome.status == "done":
             self.results[name] = outcome.value
         elif outcome.status == "died" and not self.stopping:

@@ -79,10 +79,28 @@ def makespan(seconds: Iterable[float], jobs: int) -> float:
         >>> makespan([1.0, 2.0, 3.0], jobs=2)
         4.0
     """
-    ends = [0.0] * max(jobs, 1)
+    return max(end_times(seconds, jobs), default=0.0)
+
+
+def end_times(seconds: Iterable[float], jobs: int) -> list[float]:
+    """When each of several runs ends, if they are started in order.
+
+    Args:
+        seconds: Duration of each run.
+        jobs: How many run at a time.
+
+    Returns:
+        Seconds since the first start, one per run.
+
+    Example:
+        >>> end_times([1.0, 2.0, 3.0], jobs=2)
+        [1.0, 2.0, 4.0]
+    """
+    free, ends = [0.0] * max(jobs, 1), []
     for each in seconds:
-        heapq.heapreplace(ends, ends[0] + each)
-    return max(ends)
+        ends.append(free[0] + each)
+        heapq.heapreplace(free, ends[-1])
+    return ends
 
 
 def format_duration(seconds: float) -> str:

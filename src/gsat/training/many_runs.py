@@ -18,10 +18,12 @@ import torch
 from gsat.datasets.registry import is_own_data
 from gsat.errors import DiskError, Interrupted, RunError, RunExistsError, StopAllError
 from gsat.io.disk import check_writable
+from gsat.io.hashes import checksum
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
+from gsat.methods.pretraining import PretrainedMethod
 from gsat.ops.numba.compile import compile_quietly
-from gsat.registry import load_file, loaded_files
+from gsat.registry import METHODS, load_file, loaded_files
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
@@ -130,6 +132,7 @@ def train_each(
                 "patience": _HANDOVER[backend],
                 "plug_ins": loaded_files(recipe.method, recipe.backbone.name, recipe.data.name),
             },
+            _pretrained_backbone(recipe) if cache else "",
         )
 
     def on_done(name: str, outcome: Outcome) -> None:
@@ -178,6 +181,17 @@ def train_job(payload: dict[str, Any]) -> dict[str, Any]:
             raise StopAllError(str(error)) from error
         raise
     return {"result": run.result, "record": run.record()}
+
+
+def _pretrained_backbone(recipe: Recipe) -> str:
+    """What identifies the backbone that a run pretrains; empty if it does not.
+
+    Not all that the weights depend on: runs that only look alike wait in vain, and train their own.
+    """
+    if not issubclass(METHODS[recipe.method], PretrainedMethod):
+        return ""
+    tables = recipe.tables()
+    return checksum([tables["data"], tables["backbone"], recipe.seed, recipe.split_seed])
 
 
 def check_same_recipe(out: Path, recipe: Recipe) -> None:
