@@ -45,7 +45,7 @@ print(hashlib.sha256(grads).hexdigest())
 @pytest.mark.medium
 def test_code_is_read_from_disk_and_gives_the_bits_of_code_just_compiled(tmp_path: Path) -> None:
     """A run that is resumed in another process must continue as it would have."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "GSAT_KERNELS": str(tmp_path)}
     environment["PYTHONPATH"] = f"{Path(__file__).parents[1]}:{os.environ.get('PYTHONPATH', '')}"
 
     def run() -> tuple[str, dict[Path, int]]:
@@ -94,9 +94,7 @@ def test_it_works_where_no_folder_can_be_written(tmp_path: Path) -> None:
     (source / "ops" / "numba" / "__pycache__").touch()
     (tmp_path / "home").touch()
     inside_a_file = str(tmp_path / "home" / "cache")
-    environment = {
-        name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"
-    } | {
+    environment = {name: value for name, value in os.environ.items() if name != "GSAT_KERNELS"} | {
         "PYTHONPATH": str(source.parent),
         "HOME": inside_a_file,
         "XDG_CACHE_HOME": inside_a_file,

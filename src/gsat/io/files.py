@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, BinaryIO, Final
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ from gsat.parsing import ParseError, check_model, parse_json, parse_toml
 MOST_ENTRIES: Final = 100_000  # of a run directory
 
 
-def open_file(path: Path, *, error: type[GSATError], links: bool = False) -> IO[bytes]:
+def open_file(path: Path, *, error: type[GSATError], links: bool = False) -> BinaryIO:
     """Open a regular file for reading.
 
     Args:
@@ -94,7 +94,7 @@ def read_json(
         check_model(model, values)
         return dict(values)
     except ParseError as problem:
-        raise error(f"{path} is damaged: {problem}") from None
+        raise error(f"{path} can't be read: {problem}") from None
 
 
 def read_toml(path: Path, *, error: type[GSATError], links: bool = False) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from gsat.errors import CheckpointError, GSATError, RunError, shown
 from gsat.io import atomic, system
@@ -216,8 +215,10 @@ def load_model(path: str | Path) -> InterpretableModel:
         # Without memory, to begin with: a description may ask for any size.
         outlined = outline(lambda: kind.from_config(description["model"]), len(weights))
         if outlined is not None:
-            check_fit(outlined, weights)
+            _check_fit(outlined, weights, path)
         model: InterpretableModel = kind.from_config(description["model"])
+    except CheckpointError:
+        raise
     except GSATError as error:
         raise CheckpointError(f"the model in {path} can't be made: {error}") from None
     except Exception as error:  # what a description makes a constructor do is unforeseeable
@@ -242,9 +243,15 @@ def fill(
     Raises:
         CheckpointError: If the weights do not fit.
     """
-    try:
-        model.load_state_dict(dict(weights))
-    except RuntimeError as error:
-        reason = textwrap.shorten(str(error), 300)
-        raise CheckpointError(f"the weights in {path} do not fit its model: {reason}") from error
+    _check_fit(model, weights, path)
+    model.load_state_dict(dict(weights))
     return model.eval()
+
+
+def _check_fit(model: nn.Module, weights: Mapping[str, Tensor], path: str | Path) -> None:
+    try:
+        check_fit(model, weights)
+    except GSATError as error:
+        raise CheckpointError(
+            f"the weights in {path} do not fit its model: {shown(str(error))}"
+        ) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -78,6 +78,6 @@ class LoopValues(FileModel):
 class PretrainedValues(FileModel):
     """The plain values of a pretrained backbone in the cache."""
 
-    epochs: int = Field(ge=0)
+    epochs: dict[Literal["last", "best"], BestValues]
     log: list[LogLine]
     seconds: float = Field(ge=0)
