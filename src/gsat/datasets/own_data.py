@@ -253,7 +253,10 @@ def _key(files: list[Path], reader: str) -> str:
     digest = hashlib.sha256(f"{reader} {VERSION}".encode())
     for file in files:
         with open_file(file, error=DataError, links=True) as handle:
-            digest.update(f"{file.name} ".encode() + hashlib.file_digest(handle, "sha256").digest())
+            content = hashlib.sha256()
+            while block := handle.read(1 << 20):
+                content.update(block)
+        digest.update(f"{file.name} ".encode("utf-8", "surrogateescape") + content.digest())
     return digest.hexdigest()[:16]
 
 

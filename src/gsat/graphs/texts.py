@@ -62,7 +62,8 @@ def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
 
 def _decoded(text: bytes) -> str:
     try:
-        return printable(text.decode())
+        # A zero byte separates words.
+        return "\0".join(map(printable, text.decode().split("\0")))
     except UnicodeDecodeError:
         raise DataError("a text of a graph is not UTF-8; save the graphs again") from None
 

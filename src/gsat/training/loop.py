@@ -167,7 +167,8 @@ class Loop:
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
         threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
-        with disk, threads, self._stop, self.group.report_lost_process():
+        used = self.method.model.being_trained()
+        with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:
                 self._load_first_phase()
             self.progress.start(total, self.done)

@@ -330,6 +330,6 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
 def _not_too_many(nodes: int) -> int:
     if nodes > MOST_NODES:
         raise Wrong(
-            f"it has {shown(nodes, 30)} nodes; at most {MOST_NODES} are allowed, numbered from 0"
+            f"it has {shown(nodes, 40)} nodes; at most {MOST_NODES} are allowed, numbered from 0"
         )
     return nodes
