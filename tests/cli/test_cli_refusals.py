@@ -271,4 +271,4 @@ def test_explain_that_can_not_be_written(
 def test_an_error_stays_on_one_line(trained: Trained, tmp_path: Path) -> None:
     odd = tmp_path / "two\nlines"
     shutil.copytree(trained.path, odd)
-    assert "two lines" in refuse("train", *SMALL, "--out", odd)
+    assert "two\\nlines" in refuse("train", *SMALL, "--out", odd)

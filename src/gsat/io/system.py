@@ -75,7 +75,7 @@ def remove_tree(path: Path) -> None:
     """Remove a folder with all it holds; links in it are removed, not followed."""
     if path.is_symlink():
         path.unlink()
-    else:
+    elif path.exists():
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -151,7 +151,7 @@ def read(folder: Path) -> tuple[State, list[str]]:
         try:
             return _read_one(folder / name), problems
         except CheckpointError as error:
-            problems.append(str(error))
+            problems.append(str(error).removeprefix(f"{folder}/"))
     detail = "; ".join(problems) or "there is none"
     raise CheckpointError(f"no usable checkpoint in {folder}: {detail}")
 
