@@ -66,6 +66,11 @@ def make_folder(path: Path) -> None:
     path.mkdir(exist_ok=True)
 
 
+def make_folders(path: Path) -> None:
+    """Create a folder, and those above it, unless it exists."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
 def remove(path: Path) -> None:
     """Remove a file, or a link itself; one that is gone is no error."""
     path.unlink(missing_ok=True)

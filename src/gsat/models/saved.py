@@ -114,7 +114,7 @@ def write_model(
         epoch: The epoch the weights are of. (default: unknown)
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    system.make_folders(folder)
     content = to_safetensors(weights)
     file = f"model-{sha256(content)[:12]}.safetensors"
     atomic.write_bytes(folder / file, content)

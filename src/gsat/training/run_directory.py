@@ -69,7 +69,7 @@ class RunDirectory:
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
-            run.path.mkdir(parents=True, exist_ok=True)
+            system.make_folders(run.path)
         with run.locked():  # another process may be creating the same run
             run._check_free()
             run.clear_partial_files()
