@@ -1,1 +1,1 @@
-"""An attack on the package that can be repeated: faults, hostile files, fuzzing. ``make campaign``."""
+"""An attack that can be repeated: faults, hostile files, fuzzing (``make campaign``)."""

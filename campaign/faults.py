@@ -1,9 +1,9 @@
 """Faults in the middle of saving: every operation on a file fails once, or is the last one.
 
-All changes of files go through :mod:`gsat.io.system`. Its functions are replaced by ones that count,
-and that fail at a chosen operation: with an error of the system, with half of the content written,
-or as a process does that is killed there, after which nothing on the disk changes any more. Then
-the run is resumed without faults and compared, byte by byte, with one that was left in peace.
+All changes of files go through :mod:`gsat.io.system`. Its functions are replaced by ones that
+count, and that fail at a chosen operation: with an error of the system, with half of the content
+written, or as a process does that is killed there, after which nothing on the disk changes any
+more. Then the run is resumed without faults and compared, byte by byte, with one left in peace.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def trial(recipe: Recipe, out: Path, faults: Faults, whole: dict[str, bytes]) ->
     except Exception as error:
         return f"then: {type(error).__name__}: {error}"
     found = outcome(out)
-    wrong = sorted(name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name))
+    wrong = sorted(
+        name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name)
+    )
     left = [file.name for file in out.rglob(".*.partial")]
     return f"differs: {wrong + left}" if wrong or left else "resumed"
 

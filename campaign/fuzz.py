@@ -105,8 +105,13 @@ def main(name: str, seconds: float) -> None:
     def finish() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         spent = round(time.process_time() - started, 1)
-        record = {"parser": name, "cpu_seconds": spent, "inputs": count,
-                  "slowest_seconds": round(slowest, 2), "findings": list(findings.values())}  # fmt: skip
+        record = {
+            "parser": name,
+            "cpu_seconds": spent,
+            "inputs": count,
+            "slowest_seconds": round(slowest, 2),
+            "findings": list(findings.values()),
+        }
         sys.stdout.write(f"\n{json.dumps(record)}\n")
         sys.stdout.flush()
         os._exit(0)

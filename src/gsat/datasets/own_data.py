@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -253,6 +254,7 @@ def _key(files: list[Path], reader: str) -> str:
     digest = hashlib.sha256(f"{reader} {VERSION}".encode())
     for file in files:
         with open_file(file, error=DataError, links=True) as handle:
+            check_size(os.fstat(handle.fileno()).st_size, f"all of {file}", DataError)
             content = hashlib.sha256()
             while block := handle.read(1 << 20):
                 content.update(block)
