@@ -35,7 +35,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         record: dict[str, Any] = {
-            "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+            "system": f"{platform.system()}, Python {platform.python_version()}",
             "faults": run_trials(folder / "faults", chosen.trials),
             "hostile": run_cases(folder / "hostile", chosen.every),
         }

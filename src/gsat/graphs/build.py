@@ -145,6 +145,11 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
     Raises:
         DataError: If it has another number of rows, or holds something else.
     """
+    if per == "graph" and name != "y" and isinstance(values, list):
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) == len(values) == count:
+            # Not by way of NumPy, which makes room for the longest text in every place.
+            return encode_texts(texts)
     array = np.asarray(values)
     if array.ndim == 0:
         raise DataError(f"{name} must have {count} rows, one per {per}, not a single value")
