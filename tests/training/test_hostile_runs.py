@@ -48,7 +48,7 @@ def refused(call: Any, kind: type[GSATError] = GSATError) -> str:
     return one_line(caught.value)
 
 
-# -- links ------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_hard_link_to_a_users_file_is_not_written_to(stopped: Path, tmp_path: 
     assert (tmp_path / "mine").read_bytes() == log
 
 
-# -- descriptions -----------------------------------------------------------------------------------
+# -- descriptions -----------------------------------------------------------
 
 
 def describe(run: Path, **changes: Any) -> None:
@@ -225,7 +225,7 @@ def test_a_log_of_garbage_is_refused(content: str, stopped: Path) -> None:
     assert "metrics.jsonl" in refused(lambda: gsat.resume(stopped), RunError)
 
 
-# -- while it trains ----------------------------------------------------------------------------------
+# -- while it trains -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced", "moved"])
