@@ -16,9 +16,12 @@ import torch
 from campaign.faults import run_trials
 from campaign.fuzz import fuzz_all
 from campaign.hostile import run_cases
+from campaign.page import campaign_section
 from campaign.parsers import in_memory, make_parsers
+from gsat.studies.pages import write_between_marks
 
-RECORD = Path(__file__).resolve().parent.parent / "results" / "campaign.json"
+ROOT = Path(__file__).resolve().parent.parent
+RECORD, PAGE = ROOT / "results" / "campaign.json", ROOT / "docs" / "security.md"
 
 
 def main() -> int:
@@ -50,6 +53,8 @@ def main() -> int:
 def finish(record: dict[str, Any], path: Path) -> int:
     """Write the record, print the findings, and return 1 if there are any."""
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if path == RECORD:
+        write_between_marks(PAGE, campaign_section(record))
     found = [*record["faults"]["findings"], *record["hostile"]["findings"]]
     found += [text for part in record["fuzzing"] for text in part["findings"]]
     for text in found:

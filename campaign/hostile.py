@@ -520,8 +520,8 @@ def run_case(case: Case, base: Base, folder: Path) -> Outcome:
             os.dup2(os.open(err, os.O_WRONLY | os.O_CREAT), 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             # Whoever has replaced these, a test say, would get what belongs in the files.
-            sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
-            sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+            sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
             os.environ["GSAT_CACHE"] = str(folder / "cache")
             resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
             try:

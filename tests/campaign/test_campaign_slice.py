@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from campaign.page import campaign_section
 
 from campaign import faults, hostile, parsers
 
 pytestmark = pytest.mark.medium
-RECORD = Path(__file__).parents[2] / "results" / "campaign.json"
+ROOT = Path(__file__).parents[2]
+RECORD, PAGE = ROOT / "results" / "campaign.json", ROOT / "docs" / "security.md"
 PIECES = (
     b"[", b"{", b"1e999", b"-1", b"null", b'"\\ud800"', b"9" * 20, b"\xff", b"true", b"[]", b"{}",
     b"NaN", b"\n", b",", b'"x"', b"0", b"\x1b",
@@ -77,3 +79,4 @@ def test_the_record_is_of_a_whole_campaign_without_findings() -> None:
     assert len(record["fuzzing"]) >= 14
     assert record["faults"]["findings"] == record["hostile"]["findings"] == []
     assert all(part["findings"] == [] for part in record["fuzzing"])
+    assert campaign_section(record) in PAGE.read_text(encoding="utf-8")
