@@ -23,8 +23,8 @@ def campaign_section(record: dict[str, Any]) -> str:
         f"The last recorded campaign ({record['system']}) had {found} findings.",
         "",
         f"- **Faults while saving.** {faults['trials']} trials over {len(faults['methods'])} "
-        f"methods, each at one of the {min(operations)} to {max(operations)} operations on files of "
-        f"a short run ({kinds}): {faults['resumed']} runs resumed to the same bytes, "
+        f"methods, each at one of the {min(operations)} to {max(operations)} operations on files "
+        f"of a short run ({kinds}): {faults['resumed']} runs resumed to the same bytes, "
         f"{faults['refused']} were refused with one line.",
         f"- **Hostile files.** {hostile['files']} files made by rule, given to `train`, `resume`, "
         f"`evaluate`, `predict` and `explain`: {hostile['refused']} refused with one line and exit "

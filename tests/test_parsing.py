@@ -10,7 +10,8 @@ import pytest
 from pydantic import Field
 
 from gsat.errors import GSATError, printable, shown
-from gsat.parsing import DEPTH, FileModel, ParseError, check_model, parse_json, parse_toml
+from gsat.parsing import DEPTH, ParseError, parse_json, parse_toml
+from gsat.schemas import FileModel, check_model
 from gsat.settings import parse_value
 
 

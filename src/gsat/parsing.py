@@ -11,10 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any, Final
 
 from gsat.errors import printable, shown
 
@@ -26,18 +23,6 @@ _LONG_KEY: Final = re.compile(rf"""(?<![\w"'-])(?:{_PART}\.[ \t]*+){{{DEPTH}}}""
 
 class ParseError(ValueError):
     """A text is not JSON or TOML, or holds what no file of ours does."""
-
-
-class FileModel(BaseModel):
-    """Base of the schemas of files: types are exact, numbers finite, further keys allowed.
-
-    Files of later versions may hold more than this one knows.
-    """
-
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
-
-
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
@@ -125,32 +110,6 @@ _LINES: Final = {ord("\n"): " ", ord("\t"): " ", ord("\r"): " "}
 
 def _items(value: Any) -> Any:
     return value.values() if isinstance(value, dict) else value
-
-
-def check_model(model: type[AnyModel], values: Any) -> AnyModel:
-    """Check plain values against a schema.
-
-    Args:
-        model: The schema.
-        values: What a parser returned.
-
-    Returns:
-        The values, typed.
-
-    Raises:
-        ParseError: If they do not fit; it says where the first one is.
-    """
-    if not isinstance(values, Mapping):
-        raise ParseError(f"a table of values was needed, not {shown(values, 40)}")
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = first["msg"][:1].lower() + first["msg"][1:]
-        raise ParseError(
-            f"'{shown(where, 60)}': {shown(what, 100)}, not {shown(first['input'], 40)}"
-        ) from None
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from safetensors.numpy import load_file, save_file
 from gsat.errors import DataError, GSATError, RunError
 from gsat.io import system
 from gsat.io.atomic import clear_abandoned_files, partial_name, write_bytes
-from gsat.io.files import bare_name, check_no_links, open_file, read_file, read_json, read_toml
+from gsat.io.files import bare_name, check_no_links, open_file, read_file, read_toml
+from gsat.io.json_files import read_json
 from gsat.io.limits import check_size, in_words, memory_limit
 from gsat.io.locks import locked
 from gsat.io.tensors import map_tensors, write_tensors
-from gsat.parsing import FileModel
+from gsat.schemas import FileModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and FIFOs of Unix")
 

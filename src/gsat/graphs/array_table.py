@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.graphs.sharded_array import Array
-from gsat.parsing import FileModel, ParseError, check_model
+from gsat.parsing import ParseError
+from gsat.schemas import FileModel, check_model
 
 _VALUES: Final = ("float32", "int64", "bool")
 _CHUNK: Final = 1 << 20  # edges that are checked at a time

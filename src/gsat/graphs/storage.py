@@ -29,7 +29,8 @@ from gsat.io.atomic import clear_abandoned_files, write_text
 from gsat.io.files import is_regular, read_file
 from gsat.io.limits import check_size, json_bytes
 from gsat.io.tensors import map_tensors, write_tensors
-from gsat.parsing import FileModel, ParseError, check_model, parse_json
+from gsat.parsing import ParseError, parse_json
+from gsat.schemas import FileModel, check_model
 
 if TYPE_CHECKING:
     from gsat.graphs.store import GraphStore

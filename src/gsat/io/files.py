@@ -12,12 +12,10 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pydantic import BaseModel
-
 from gsat.errors import GSATError, RunError
 from gsat.io import system
-from gsat.io.limits import SMALL_FILE, check_size, in_words, json_bytes
-from gsat.parsing import ParseError, check_model, parse_json, parse_toml
+from gsat.io.limits import SMALL_FILE, in_words
+from gsat.parsing import ParseError, parse_toml
 
 MOST_ENTRIES: Final = 100_000  # of a run directory
 
@@ -64,37 +62,6 @@ def read_file(
     if len(content) > limit:  # it has grown, or the system does not know its size
         raise _too_large(path, limit, error)
     return content
-
-
-def read_json(
-    path: Path,
-    model: type[BaseModel],
-    *,
-    error: type[GSATError],
-    infinite: bool = False,
-) -> dict[str, Any]:
-    """Read a JSON file that holds a table, and check it against its schema.
-
-    Args:
-        path: The file.
-        model: The schema.
-        error: The type of the error.
-        infinite: Whether numbers may be infinite or NaN. (default: ``False``)
-
-    Returns:
-        Its values as they are in the file.
-
-    Raises:
-        GSATError: Of the given type, if it can't be read or does not fit the schema.
-    """
-    content = read_file(path, error=error)
-    check_size(json_bytes(content), str(path), error)
-    try:
-        values = parse_json(content, infinite=infinite)
-        check_model(model, values)
-        return dict(values)
-    except ParseError as problem:
-        raise error(f"{path} can't be read: {problem}") from None
 
 
 def read_toml(path: Path, *, error: type[GSATError], links: bool = False) -> dict[str, Any]:

@@ -15,13 +15,15 @@ from torch import Tensor, nn
 
 from gsat.errors import CheckpointError, GSATError, RunError, shown
 from gsat.io import atomic, system
-from gsat.io.files import bare_name, is_regular, read_file, read_json
+from gsat.io.files import bare_name, is_regular, read_file
 from gsat.io.hashes import checksum, sha256
+from gsat.io.json_files import read_json
 from gsat.io.limits import memory_limit
 from gsat.io.tensors import read_header
 from gsat.models.weights import check_fit, outline
-from gsat.parsing import FileModel, ParseError
+from gsat.parsing import ParseError
 from gsat.registry import METHODS
+from gsat.schemas import FileModel
 
 if TYPE_CHECKING:
     from gsat.models.interpretable import InterpretableModel

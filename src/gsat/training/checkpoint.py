@@ -22,13 +22,14 @@ from torch.optim import Optimizer
 from gsat.errors import CheckpointError, shown
 from gsat.io import system
 from gsat.io.atomic import sync_folder, write_bytes, write_text
-from gsat.io.files import is_regular, read_file, read_json
+from gsat.io.files import is_regular, read_file
 from gsat.io.hashes import checksum, sha256
+from gsat.io.json_files import read_json
 from gsat.io.limits import memory_limit
 from gsat.methods import Method
 from gsat.models.saved import from_safetensors, to_safetensors
 from gsat.models.weights import check_fit
-from gsat.parsing import FileModel
+from gsat.schemas import FileModel
 
 Tensors = dict[str, Tensor]
 _STATE: Final = "state.safetensors"

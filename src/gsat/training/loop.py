@@ -22,7 +22,7 @@ from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
 from gsat.ops import Draws, exclusive_threads, keep_freed_memory
-from gsat.parsing import check_model
+from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors

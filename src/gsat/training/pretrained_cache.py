@@ -17,7 +17,8 @@ from gsat.io.disk import disk_errors
 from gsat.io.hashes import checksum
 from gsat.io.locks import locked
 from gsat.methods import Method
-from gsat.parsing import ParseError, check_model
+from gsat.parsing import ParseError
+from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State
 from gsat.training.recipe import Recipe

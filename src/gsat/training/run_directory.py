@@ -18,12 +18,14 @@ from torch.backends.cpu import get_cpu_capability
 from gsat.errors import RunError, RunExistsError
 from gsat.io import atomic, locks, system
 from gsat.io.disk import disk_errors
-from gsat.io.files import check_no_links, is_regular, read_file, read_json, read_toml
+from gsat.io.files import check_no_links, is_regular, read_file, read_toml
 from gsat.io.hashes import checksum
+from gsat.io.json_files import read_json
 from gsat.io.limits import check_size, json_bytes
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
-from gsat.parsing import FileModel, ParseError, check_model, parse_json, parse_toml
+from gsat.parsing import ParseError, parse_json, parse_toml
+from gsat.schemas import FileModel, check_model
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe

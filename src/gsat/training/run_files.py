@@ -9,38 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
-from gsat.io.files import check_no_links, is_regular, read_file, read_json, read_toml
+from gsat.io.files import check_no_links, is_regular, read_file, read_toml
 from gsat.io.locks import is_locked
 from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER, METRIC_TITLES
-from gsat.parsing import FileModel, ParseError, check_model, parse_json
-from gsat.training.run_schemas import LogLine, ResultFile, TimingFile
+from gsat.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
+    from gsat.training.run_schemas import RecipeSummary
 
 State = Literal["finished", "running", "stopped"]
-
-
-class Named(FileModel):
-    """A table of a recipe with a name."""
-
-    name: str
-
-
-class Epochs(FileModel):
-    """``[training]`` of a recipe."""
-
-    epochs: int
-
-
-class RecipeSummary(FileModel):
-    """What a list of runs shows of a recipe."""
-
-    seed: int
-    data: Named
-    method: Named
-    backbone: Named
-    training: Epochs
 
 
 @dataclass(frozen=True)
@@ -185,6 +163,11 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 def _summarise(path: Path) -> RunSummary | None:
     """Read one run; None if its files are damaged."""
+    # Not at the top: `gsat --help` would wait for pydantic.
+    from gsat.io.json_files import read_json
+    from gsat.schemas import check_model
+    from gsat.training.run_schemas import RecipeSummary, ResultFile, TimingFile
+
     try:
         check_no_links(path)
         recipe = check_model(RecipeSummary, read_toml(path / "recipe.toml", error=RunError))
@@ -213,6 +196,9 @@ def _summarise(path: Path) -> RunSummary | None:
 
 def _progress(log: Path, recipe: RecipeSummary) -> str:
     """Say which epoch a run has reached; only the last phase has its length in the recipe."""
+    from gsat.schemas import check_model
+    from gsat.training.run_schemas import LogLine
+
     content = read_file(log, error=RunError) if log.exists() else b""
     lines = content.split(b"\n")[:-1]
     if not lines:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gsat.parsing import FileModel
+from gsat.schemas import FileModel
 
 Metrics = dict[str, float | None]
 
@@ -81,3 +81,25 @@ class PretrainedValues(FileModel):
     epochs: dict[Literal["last", "best"], BestValues]
     log: list[LogLine]
     seconds: float = Field(ge=0)
+
+
+class Named(FileModel):
+    """A table of a recipe with a name."""
+
+    name: str
+
+
+class Epochs(FileModel):
+    """``[training]`` of a recipe."""
+
+    epochs: int
+
+
+class RecipeSummary(FileModel):
+    """What a list of runs shows of a recipe."""
+
+    seed: int
+    data: Named
+    method: Named
+    backbone: Named
+    training: Epochs

@@ -19,8 +19,8 @@ from pydantic import Field
 from gsat import __version__
 from gsat.errors import DataError, DataNotFoundError, shown
 from gsat.io.atomic import write_json
-from gsat.io.files import read_json
-from gsat.parsing import FileModel
+from gsat.io.json_files import read_json
+from gsat.schemas import FileModel
 
 PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second attempt and later ones
 TIMEOUT: Final = 30.0  # seconds without a byte
