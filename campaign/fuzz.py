@@ -120,9 +120,9 @@ def main(name: str, seconds: float) -> None:
     def attempt(content: bytes) -> None:
         nonlocal count, slowest
         count += 1
-        began = time.perf_counter()
+        began = time.process_time()
         found = parsers.survives(parser, content)
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         slowest = max(slowest, took)
         if took > 10:
             found = found or f"took {took:.0f} s"

@@ -116,4 +116,8 @@ def test_foreign_values_are_escaped_and_cut() -> None:
     assert shown(10**5000) == "a number of hundreds of digits"
     assert shown(["x" * 10] * 10**6) == "a list of 1000000 values"
     assert len(shown(b"\x00" * 10_000)) < 300
+    shared: list[object] = []
+    for _ in range(60):
+        shared = [shared, shared]  # its repr has 2⁶⁰ parts
+    assert shown(shared).startswith("[[[")
     assert str(GSATError("a\x1b[2J")) == r"a\x1b[2J"

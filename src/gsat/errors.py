@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Final
 
 # What moves the cursor, colours, reverses or breaks a line of a terminal, and halves of characters.
 _UNPRINTABLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 3, 20, 20
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 SHOWN_CHARACTERS: Final = 200  # of a value that a message repeats
 
 
@@ -39,8 +43,11 @@ def shown(value: object, characters: int = SHOWN_CHARACTERS) -> str:
         >>> shown("x" * 1000, 4)
         'xxxx…'
     """
-    if isinstance(value, (list, tuple, dict, set)) and len(value) > characters:
-        value = f"a {type(value).__name__} of {len(value)} values"  # its repr may be gigabytes
+    if isinstance(value, (list, tuple, dict, set)):
+        if len(value) > characters:
+            value = f"a {type(value).__name__} of {len(value)} values"
+        else:
+            value = _SHORT.repr(value)  # what is nested in it may be gigabytes
     if isinstance(value, int) and abs(value) >> 600:  # longer numbers may not even be printed
         value = "a number of hundreds of digits"
     text = (

@@ -212,6 +212,9 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
 # -- pickles --------------------------------------------------------------------------------------
 
 
+SHARED = b"]" + b"2\x86" * 60  # a tuple of a tuple twice of a tuple twice of …
+
+
 def crafted(name: str) -> bytes:
     """Pickles that a few bytes make dangerous to build."""
     return {
@@ -220,6 +223,12 @@ def crafted(name: str) -> bytes:
         "a shared key": b"}N" + b"2\x86" * 60 + b"Ns.",
         "a shared item of a set": b"c__builtin__\nset\n(](N" + b"2\x86" * 60 + b"etR.",
         "a shared item of a tuple": b"c__builtin__\nfrozenset\n(N" + b"2\x86" * 60 + b"ttR.",
+        # Functions that would show, or compare, what is shared sixty times over.
+        "a shared type": b"cnumpy\ndtype\n(" + SHARED + b"tR.",
+        "shared sizes": b"cnumpy.core.numeric\n_frombuffer\n(C\x01acnumpy\ndtype\n(U\x02i1tR("
+        + SHARED
+        + SHARED
+        + b"tU\x01CtR.",
         "four gigabytes": b"\x80\x03B\xff\xff\xff\xff.",
         "more": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
         "a frame": b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.",
@@ -241,7 +250,7 @@ def crafted(name: str) -> bytes:
         "a deep key", "a deep item", "a shared key", "a shared item of a set",
         "a shared item of a tuple", "four gigabytes", "more", "a frame", "a large memo",
         "a large memo as text", "a reference to nothing", "an empty stack", "no mark", "no end",
-        "nothing", "numbers of one hash", "many lists",
+        "nothing", "numbers of one hash", "many lists", "a shared type", "shared sizes",
     ],
 )  # fmt: skip
 def test_pickles_are_scanned_before_they_are_built(name: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gsat.io.files import open_file
 
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray)
 NUMBERS_AND_TEXT: Final = re.compile(
-    r"b1|[iu][1248]|f(2|4|8|12|16)|c(8|16|24|32)|[SU][1-9]\d{0,8}|O[48]?"
+    r"b1|[iu][1248]|f(2|4|8|12|16)|c(8|16|24|32)|[SU][1-9]\d{0,5}|O[48]?"
 )
 
 
@@ -94,7 +94,9 @@ class _Dtype:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not (isinstance(code, str) and NUMBERS_AND_TEXT.fullmatch(code)):
-            raise _Refused(f"arrays of {str(code)[:20]!r} are not read")
+            # Not the repr of anything: it may share its parts so often that it never ends.
+            what = repr(code[:20]) if isinstance(code, str) else type(code).__name__
+            raise _Refused(f"arrays of {what} are not read")
         self.value: np.dtype[Any] = np.dtype("O" if code.startswith("O") else code)
 
     def __setstate__(self, state: Any) -> None:
@@ -147,6 +149,8 @@ def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
 
 
 def _shaped(flat: NDArray[Any], shape: Any, order: Any) -> NDArray[Any]:
+    if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
+        raise _Refused("an array's shape is not a tuple of numbers")
     if max(shape, default=0) >= 2**31 or min(shape, default=0) < 0 or math.prod(shape) != len(flat):
         raise _Refused("an array's shape does not fit its content")
     return flat.reshape(shape, order=order)
