@@ -11,7 +11,7 @@ DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal --durations=25
 
-.PHONY: setup demo test test-raw test-fast test-all lint build bench results clean
+.PHONY: setup demo test test-raw test-fast test-all lint build bench campaign results clean
 
 # What the demo needs: the package and its core dependencies.
 $(CORE): pyproject.toml constraints.txt
@@ -57,6 +57,10 @@ build: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# Faults while saving, hostile files, fuzzing: some ten minutes. Figures go to results/campaign.json.
+campaign: $(DEV)
+	$(BIN)/python -m campaign $(CAMPAIGN)
 
 results: $(DEV)
 	$(BIN)/gsat results --page results --write docs/results.md

@@ -18,7 +18,7 @@ from source_tree import modules, relative, tree
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 SECTIONS = ("Args", "Attributes")
 # Classes whose fields are described where they are declared: Field(description=...).
-DESCRIBED = {"BaseModel", "Settings"}
+DESCRIBED = {"BaseModel", "Settings", "FileModel"}
 
 
 @dataclass(frozen=True)

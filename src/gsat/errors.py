@@ -2,17 +2,77 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
+from typing import Final
+
+# What moves the cursor, colours, reverses or breaks a line of a terminal, and halves of characters.
+_UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 3, 20, 20
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
+SHOWN_CHARACTERS: Final = 200  # of a value that a message repeats
+
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey rather than show, and what it can't encode.
+
+    Args:
+        text: Any text, such as one from a file.
+
+    Returns:
+        One line.
+
+    Example:
+        >>> printable("red: \\x1b[31m")
+        'red: \\\\x1b[31m'
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def shown(value: object, characters: int = SHOWN_CHARACTERS) -> str:
+    """Return a foreign value as a message repeats it: escaped, and cut where it is long.
+
+    Args:
+        value: A text is taken as it is, anything else by its ``repr``.
+        characters: How many to keep. (default: 200)
+
+    Example:
+        >>> shown("x" * 1000, 4)
+        'xxxx…'
+    """
+    if isinstance(value, (list, tuple, dict, set)):
+        if len(value) > characters:
+            value = f"a {type(value).__name__} of {len(value)} values"
+        else:
+            value = _SHORT.repr(value)  # what is nested in it may be gigabytes
+    if isinstance(value, int) and abs(value) >> 600:  # longer numbers may not even be printed
+        value = "a number of hundreds of digits"
+    text = (
+        value
+        if isinstance(value, str)
+        else repr(value[: characters + 1] if isinstance(value, bytes) else value)
+    )
+    cut = printable(text[:characters])
+    return f"{cut}…" if len(text) > characters else cut
+
 
 class GSATError(Exception):
     """Base class of every error a user can cause.
 
-    The command line prints the message in one line, without a traceback.
+    The command line prints the message in one line, without a traceback. What would make a terminal
+    do something else than show the message is escaped in it.
 
     Attributes:
         exit_code: The code with which the command line exits.
     """
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class DataError(GSATError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from gsat.errors import GSATError, RecipeError
+from gsat.errors import SHOWN_CHARACTERS, GSATError, RecipeError, shown
+from gsat.parsing import ParseError, parse_toml
 
 
 class Settings(BaseModel):
@@ -141,15 +141,15 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key:
-        raise RecipeError(f"a setting is written key=value, not {text!r}")
+        raise RecipeError(f"a setting is written key=value, not {shown(text)!r}")
     return key, parse_value(value)
 
 
 def parse_value(text: str) -> Any:
     """Read a value as TOML; a bare word is a text, and so is anything that is not one value."""
     try:
-        parsed = tomllib.loads(f"v = {text}")
-    except tomllib.TOMLDecodeError:
+        parsed = parse_toml(f"v = {text}")
+    except ParseError:
         return text
     return parsed["v"] if len(parsed) == 1 else text
 
@@ -207,7 +207,7 @@ def _one_line(
 ) -> str:
     first = problem.errors()[0]
     prefix = f"{table}." if table else ""
-    where = prefix + ".".join(map(str, first["loc"]))
+    where = shown(prefix + ".".join(map(str, first["loc"])), 80)
     if first["type"] == "extra_forbidden":
         close = difflib.get_close_matches(str(first["loc"][0]), list(known), n=1)
         hint = f": did you mean '{prefix}{close[0]}'?" if close else ""
@@ -218,7 +218,9 @@ def _one_line(
     message = message[:1].lower() + message[1:]
     if first["type"] == "value_error":  # one of our own, which says it all
         return f"setting '{where}': {message}{more}"
-    return f"setting '{where}': {message}, not {first['input']!r}{more}"
+    came = first["input"]
+    came = repr(came[:SHOWN_CHARACTERS]) if isinstance(came, str) else came
+    return f"setting '{where}': {message}, not {shown(came)}{more}"
 
 
 _WORDS: dict[Any, str] = {

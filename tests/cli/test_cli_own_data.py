@@ -124,7 +124,7 @@ def test_graphs_to_predict_are_checked_at_the_door(run: Path, tmp_path: Path) ->
     store.save(tmp_path / "order")
     for data, why in (
         ("nan", "NaN or infinite: graph 2"),
-        ("order", "sorted as in a store .*graph 0"),
+        ("order", "by_src leads out of its graph"),
     ):
         for command in ("predict", "evaluate"):
             assert re.search(why, refuse(command, run, tmp_path / data))

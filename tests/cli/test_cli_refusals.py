@@ -268,7 +268,30 @@ def test_explain_that_can_not_be_written(
     assert f"can't write {tmp_path / 'file' / name}" in outcome.err
 
 
+def test_long_and_odd_values_are_cut_and_escaped(tmp_path: Path) -> None:
+    for words in (
+        ("train", "x" * 5000),
+        ("train", "ba2motifs", "--set", f"lr={'y' * 5000}"),
+        ("train", "ba2motifs", "--set", "lr=" + "[" * 5000),
+        ("train", "ba2motifs", "--set", "\x1b]0;title\x07=1"),
+        ("train", "./" + "x" * 5000 + ".jsonl"),
+        ("resume", tmp_path / ("z" * 200) / "\x1b[2J"),
+    ):
+        said = refuse(*words)
+        assert len(said) <= 300
+        assert said.isprintable()
+
+
+def test_a_run_directory_may_have_any_name(tmp_path: Path) -> None:
+    odd = tmp_path / "\udcff\x1b[2J"  # a byte that is no UTF-8, and an escape sequence
+    done = gsat("train", *SMALL, "--epochs", 1, "--out", odd, "--quiet")
+    assert (done.code, done.err) == (0, "")
+    assert r"\udcff\x1b[2J" in done.out
+    assert gsat("runs", tmp_path).code == 0
+    assert "already holds a run" in refuse("train", *SMALL, "--out", odd)
+
+
 def test_an_error_stays_on_one_line(trained: Trained, tmp_path: Path) -> None:
     odd = tmp_path / "two\nlines"
     shutil.copytree(trained.path, odd)
-    assert "two lines" in refuse("train", *SMALL, "--out", odd)
+    assert "two\\nlines" in refuse("train", *SMALL, "--out", odd)

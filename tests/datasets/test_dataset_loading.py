@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from loopback import serving
-from safetensors import SafetensorError
 
 import gsat.graphs.storage
 from gsat.datasets import find_source, make_options
@@ -23,6 +22,7 @@ from gsat.datasets.sources.ba2motifs import BA2Motifs
 from gsat.datasets.sources.houses import Houses
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
+from gsat.io import system
 
 SMALL: dict[str, dict[str, Any]] = {
     "ba2motifs": {"graphs": 20},
@@ -210,9 +210,9 @@ def test_unwritable_cache(
 
 def test_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **options: Any) -> None:
-        raise SafetensorError("I/O error: No space left on device")
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(gsat.graphs.storage, "save_file", full)
+    monkeypatch.setattr(system, "write", full)
     assert len(load_dataset("houses", graphs=20).store) == 20
     assert not list(cache.glob("datasets/*/*"))
 

@@ -148,13 +148,17 @@ def test_what_macos_puts_beside_is_no_table(tmp_path: Path) -> None:
 
 
 def test_a_zip_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tu, "LIMIT", 10)
-    with pytest.raises(DataError, match=r"TOY_A\.txt unpacks to over 10 bytes"):
-        tu.read(write_tu(tmp_path / "toy.zip", GOOD))
-    assert len(tu.read(write_tu(tmp_path / "toy", GOOD))) == 2
+    zipped, folder = write_tu(tmp_path / "toy.zip", GOOD), write_tu(tmp_path / "toy", GOOD)
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "10")
+    with pytest.raises(DataError, match=r"needs .* of memory; 10 bytes are allowed"):
+        tu.read(zipped)
+    with pytest.raises(DataError, match=r"TOY_A\.txt is too large: more than 10 bytes"):
+        tu.read(folder)
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "1M")
+    assert len(tu.read(zipped)) == len(tu.read(folder)) == 2
 
 
 def test_a_zip_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"not a zip")
-    with pytest.raises(DataError, match=r"bad\.zip: it can't be read"):
+    with pytest.raises(DataError, match=r"bad\.zip: it is a damaged zip"):
         tu.read(tmp_path / "bad.zip")

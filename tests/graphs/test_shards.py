@@ -20,6 +20,7 @@ from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore, ShardWriter, from_pyg, storage
 from gsat.graphs.sharded_array import ShardedArray, content_digest
 from gsat.graphs.storage import FILE, INDEX
+from gsat.io import system
 
 Made = Callable[..., GraphStore]
 
@@ -212,31 +213,33 @@ def test_an_error_while_writing_leaves_nothing(tmp_path, full_store):
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, full_store, monkeypatch):
+    written = system.write
     calls = []
 
-    def full(tensors: object, path: Path, **options: object) -> None:
-        calls.append(path)
-        path.write_bytes(b"half")
-        if len(calls) == 3:
+    def full(handle: int, content: bytes) -> None:
+        calls.append(handle)
+        if len(calls) == 20:
+            written(handle, content[: len(content) // 2])
             raise OSError(28, "No space left on device")
+        written(handle, content)
 
-    monkeypatch.setattr(storage, "save_file", full)
+    monkeypatch.setattr(system, "write", full)
     with pytest.raises(OSError, match="No space left"):
         storage.save(full_store(0), tmp_path, 1000)
-    assert len(calls) == 3
+    assert len(calls) == 20
     assert listing(tmp_path) == []
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_nothing(tmp_path, full_store, monkeypatch):
-    opened = Path.open
+    created = system.create
 
-    def full(path: Path, mode: str = "r", *args: object, **options: object) -> object:
-        if INDEX in path.name and "w" in mode:
+    def full(path: Path) -> int:
+        if INDEX in path.name:
             path.touch()
             raise OSError(28, "No space left on device")
-        return opened(path, mode, *args, **options)
+        return created(path)
 
-    monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr(system, "create", full)
     with pytest.raises(OSError, match="No space left"):
         storage.save(full_store(0), tmp_path, 1000)
     assert listing(tmp_path) == []

@@ -19,6 +19,7 @@ from gsat.ops import Draws
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import make_recipe
 from reference import one_thread, random_graphs  # noqa: F401
+from training_harness import forget_recipe
 
 NAMES = ("explanation_auc", "mean_graph_auc", "precision_at_5")
 
@@ -118,6 +119,7 @@ def test_a_run_with_a_plateau_resumes_exactly(tmp_path: Path) -> None:
     gsat.train(short, tmp_path / "parts")
     # As a killed run is: its recipe asks for more epochs than its checkpoint has.
     (tmp_path / "parts" / "recipe.toml").write_text(recipe.toml())
+    forget_recipe(tmp_path / "parts")
     (tmp_path / "parts" / "result.json").unlink()
     again = gsat.resume(tmp_path / "parts")
     assert {**again.result, "seconds": 0} == {**whole.result, "seconds": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ print(hashlib.sha256(grads).hexdigest())
 @pytest.mark.medium
 def test_code_is_read_from_disk_and_gives_the_bits_of_code_just_compiled(tmp_path: Path) -> None:
     """A run that is resumed in another process must continue as it would have."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "GSAT_KERNELS": str(tmp_path)}
     environment["PYTHONPATH"] = f"{Path(__file__).parents[1]}:{os.environ.get('PYTHONPATH', '')}"
 
     def run() -> tuple[str, dict[Path, int]]:
@@ -94,9 +95,7 @@ def test_it_works_where_no_folder_can_be_written(tmp_path: Path) -> None:
     (source / "ops" / "numba" / "__pycache__").touch()
     (tmp_path / "home").touch()
     inside_a_file = str(tmp_path / "home" / "cache")
-    environment = {
-        name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"
-    } | {
+    environment = {name: value for name, value in os.environ.items() if name != "GSAT_KERNELS"} | {
         "PYTHONPATH": str(source.parent),
         "HOME": inside_a_file,
         "XDG_CACHE_HOME": inside_a_file,
@@ -110,6 +109,73 @@ def test_it_works_where_no_folder_can_be_written(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert finished.stdout.strip() == "3.0"
+
+
+PROGRAM = (
+    "import torch; from gsat.ops import pool; "
+    "print(pool(torch.ones(3, 1), torch.tensor([0, 3])).item())"
+)
+
+
+def run_kernel(**environment: str) -> str:
+    """What a new process prints that runs a kernel, and that it prints nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.medium
+def test_code_that_others_could_have_written_is_not_run(tmp_path: Path) -> None:
+    shared, own, mark = tmp_path / "shared", tmp_path / "own", tmp_path / "mark"
+    assert run_kernel(GSAT_KERNELS=str(own), NUMBA_CACHE_DIR=str(shared)) == "3.0"
+    assert not list(shared.rglob("*.nb?"))
+    kept = [file for file in own.rglob("*") if file.suffix in (".nbi", ".nbc")]
+    assert kept
+    assert own.stat().st_mode & 0o077 == 0
+    # As somebody leaves it who may write to the folder.
+    for file in kept:
+        file.write_bytes(pickle.dumps(Evil(mark)))
+    own.chmod(0o777)
+    assert run_kernel(GSAT_KERNELS=str(own)) == "3.0"
+    assert not mark.exists()
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("keep", [0, 10])
+def test_a_damaged_cache_is_compiled_over(keep: int, tmp_path: Path) -> None:
+    assert run_kernel(GSAT_KERNELS=str(tmp_path / "own")) == "3.0"
+    for file in (tmp_path / "own").rglob("*.nb?"):
+        file.write_bytes(file.read_bytes()[:keep])
+    assert run_kernel(GSAT_KERNELS=str(tmp_path / "own")) == "3.0"
+
+
+def test_a_folder_is_private_or_not_used(tmp_path: Path) -> None:
+    private = compile_module._private_folder.__wrapped__
+    assert private(tmp_path / "a" / "b") == (tmp_path / "a" / "b").resolve()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert private(tmp_path / "open") is None
+    assert private(tmp_path / "open" / "below") is None  # it could be replaced
+    (tmp_path / "open").chmod(0o1777)  # as /tmp is
+    assert private(tmp_path / "open" / "below") is not None
+    (tmp_path / "file").touch()
+    assert private(tmp_path / "file" / "below") is None
 
 
 class Terminal(io.StringIO):

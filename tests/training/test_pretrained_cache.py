@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 import gsat
+from gsat.errors import RunError
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, pretrained_cache, run_directory
 from gsat.training.many_runs import train_each
@@ -178,7 +179,8 @@ def test_a_log_that_was_cut_is_not_left_to_others(tmp_path: Path) -> None:
             recipe("pgexplainer"), run, checkpoint_seconds=0, pretrained_cache=pretrained_cache
         )
     (run / "metrics.jsonl").unlink()
-    gsat.resume(run, pretrained_cache=pretrained_cache)
+    with pytest.raises(RunError, match=r"metrics\.jsonl has 0 of the 2 lines that the checkpoint"):
+        gsat.resume(run, pretrained_cache=pretrained_cache)
     assert not pretrained_cache.exists()
 
 

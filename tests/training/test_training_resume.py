@@ -20,6 +20,7 @@ from training_harness import (
     differing,
     epochs_logged,
     flip_byte,
+    forget_recipe,
     left_over,
     one_line,
     outcome,
@@ -312,8 +313,24 @@ def test_a_recipe_with_fewer_epochs_than_were_done_is_refused(
     path = stopped(9)
     recipe = path / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("epochs = 14", "epochs = 5"))
+    forget_recipe(path)
     with pytest.raises(RunError, match="has 3 epochs fewer"):
         gsat.resume(path)
+
+
+def test_a_recipe_that_was_edited_is_refused_and_a_comment_is_not(
+    stopped: Callable[[int], Path], uninterrupted: dict[str, bytes]
+) -> None:
+    path = stopped(9)
+    recipe = path / "recipe.toml"
+    before = recipe.read_text()
+    recipe.write_text(before.replace("epochs = 14", "epochs = 15"))
+    with pytest.raises(RunError, match="not the recipe that the run was started with") as caught:
+        gsat.resume(path)
+    one_line(caught.value)
+    recipe.write_text(f"# mine\n{before}")
+    gsat.resume(path)
+    assert differing(outcome(path), uninterrupted) == []
 
 
 def test_half_written_files_of_a_killed_session_are_removed(

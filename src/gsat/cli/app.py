@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gsat.errors import GSATError, OtherProcessError
+from gsat.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
 
+LONGEST_LINE = 300  # characters of an error
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
@@ -100,18 +101,26 @@ def run(arguments: list[str]) -> int:
     try:
         # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.
         app([a for a in arguments if a != "--debug"], prog_name="gsat")
-    except (GSATError, OSError) as error:
+    except Exception as error:
         if debug:
             traceback.print_exc()
         elif not isinstance(error, OtherProcessError):
-            print_error(_message(error))
+            print_error(_message(error), whole=isinstance(error, DataNotFoundError))
         return getattr(error, "exit_code", 2)
     return 0
 
 
 def _message(error: Exception) -> str:
-    if not isinstance(error, OSError):
+    if isinstance(error, GSATError):
         return str(error)
+    if isinstance(error, (MemoryError, RecursionError)):
+        return f"there is not enough memory for this ({shown(str(error) or 'out of memory', 100)})"
+    if not isinstance(error, OSError):
+        kind = type(error).__name__
+        return (
+            f"an error in gsat itself ({kind}: {shown(' '.join(str(error).split()), 120)}); please "
+            "report it with the output of the same command and --debug"
+        )
     if error.filename is None:  # most likely standard output, on a full disk
         # What is left in its buffer can't be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -119,6 +128,15 @@ def _message(error: Exception) -> str:
     return f"{error.filename}: {reason}" if error.filename else f"can't write the output: {reason}"
 
 
-def print_error(message: str) -> None:
-    """Print one line on standard error."""
-    typer.echo(f"gsat: {' '.join(message.split())}", err=True)
+def print_error(message: str, *, whole: bool = False) -> None:
+    """Print one line on standard error, with nothing in it that a terminal would obey.
+
+    Args:
+        message: The line.
+        whole: Whether to print it however long it is, rather than its beginning and its end.
+            (default: ``False``)
+    """
+    line = printable(" ".join(f"gsat: {message}".split()))
+    if len(line) > LONGEST_LINE and not whole:
+        line = f"{line[: LONGEST_LINE - 103]} … {line[-100:]}"
+    typer.echo(line, err=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsat.errors import DataError, DataNotFoundError, RecipeError
+from gsat.io.files import open_file
 from gsat.registry import BACKBONES, METHODS, Registry, load_file
 
 if TYPE_CHECKING:
@@ -44,10 +45,7 @@ def find_dataset(name: str) -> DatasetSource:
 
 def check_recipe_file(path: Path) -> Path:
     """Return the path of a recipe that can be read; else raise."""
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise RecipeError(f"can't read the recipe {path}: {error.strerror}") from None
+    open_file(path, error=RecipeError, links=True).close()
     return path
 
 

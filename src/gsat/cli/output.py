@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from gsat.errors import printable
+
 if TYPE_CHECKING:
     from gsat.runs import Run
 
@@ -44,4 +46,4 @@ def print_result(run: Run, folder: Path, as_json: bool) -> None:
         epoch = f"last epoch {result['best_epoch']}"
         if reports == "best":
             epoch += " (too few epochs to choose the best)"
-    typer.echo(f"{epoch} · {result['seconds']:.0f} s · {folder}")
+    typer.echo(f"{epoch} · {result['seconds']:.0f} s · {printable(str(folder))}")

@@ -10,6 +10,7 @@ import typer
 
 from gsat.cli.app import HOUSEKEEPING, app, examples
 from gsat.cli.options import Json
+from gsat.errors import printable
 
 
 @app.command(
@@ -37,7 +38,9 @@ def runs(
         if run.state != "finished":
             state = f"{run.state}, {run.progress}"
         name = Path(run.dataset).name
-        rows.append((str(run.path), name, run.backbone, run.method, f"seed {run.seed}", state))
+        rows.append(
+            (printable(str(run.path)), name, run.backbone, run.method, f"seed {run.seed}", state)
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))

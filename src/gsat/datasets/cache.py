@@ -1,14 +1,16 @@
-"""Graphs in the cache: made once, memory-mapped afterwards."""
+"""Graphs in the cache: made once, memory-mapped afterwards, and believed only if they are whole."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from safetensors import SafetensorError
-
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
+from gsat.graphs.storage import file_versions
+
+# Versions of files whose content this process has found to be what they say it is.
+_verified: set[tuple[tuple[int, ...], ...]] = set()
 
 
 def content_hash(store: GraphStore) -> str:
@@ -17,9 +19,19 @@ def content_hash(store: GraphStore) -> str:
 
 
 def load_cached(folder: Path) -> GraphStore | None:
-    """Load the graphs of a folder of the cache; None where they are missing or damaged."""
+    """Load the graphs of a folder of the cache; None where they are missing, damaged or changed.
+
+    The hash that a run records as that of its data is computed from the arrays themselves, once per
+    process and version of the files; it is not taken from the files.
+    """
     try:
-        return GraphStore.load(folder)
+        store = GraphStore.load(folder)
+        version = file_versions(folder)
+        if version not in _verified:
+            if store.meta.get("content") != content_hash(store):
+                return None
+            _verified.add(version)
+        return store
     except (DataError, OSError):  # they are made again
         return None
 
@@ -37,6 +49,6 @@ def save_cached(store: GraphStore, folder: Path) -> GraphStore:
     try:
         return GraphStore.load(store.save(folder))
     # A cache that can't be written, or was replaced before it was read back, costs time, not the
-    # run; safetensors has an error of its own for a full disk.
-    except (DataError, OSError, SafetensorError):
+    # run.
+    except (DataError, OSError):
         return store

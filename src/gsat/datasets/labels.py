@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
+from gsat.graphs.build import to_float32
 from gsat.tasks import Kind, Level, Metric, Task
 
 Labels = NDArray[np.float64]
+MOST_CLASSES = 10_000
 METRICS: dict[str, Metric] = {
     "binary": "accuracy",
     "multiclass": "accuracy",
@@ -108,6 +110,11 @@ def with_task(
         return _labelled(store, Task(kind, 1, chosen, level), values)
     codes, names = class_codes(values[:, 0], store.meta.get("classes") or (), classes, level)
     count = len(names) or int(np.nanmax(codes, initial=-1)) + 1
+    if count > MOST_CLASSES:
+        raise DataError(
+            f"the labels are of {count} classes; at most {MOST_CLASSES} are allowed: is it a "
+            "regression?"
+        )
     if count < 2:
         raise DataError(f"all {level}s are of one class; two are needed to learn from")
     if kind == "binary" and count != 2:
@@ -207,7 +214,7 @@ def _labelled(
         # No class stands for "missing": rows with −1 must be in no split.
         rows = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int64)
     else:
-        rows = values.astype(np.float32)
+        rows = to_float32(values, "the labels")
         task.check_labels(torch.from_numpy(rows))
     name = "node_y" if task.level == "node" else "y"
     meta = {**store.meta, "classes": list(names)} if names else store.meta

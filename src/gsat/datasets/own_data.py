@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +23,17 @@ from gsat.datasets.dataset import Dataset
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.labels import find_level, infer_kind, known_rows, read_labels, with_task
 from gsat.datasets.own_options import OwnDataOptions
-from gsat.errors import DataError, DataNotFoundError
+from gsat.errors import DataError, DataNotFoundError, shown
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.graphs.validation import validate_dataset
+from gsat.io.files import open_file
 from gsat.io.folders import cache_folder
+from gsat.io.limits import check_size
 from gsat.tasks import Kind, Level, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes
+_COLUMN_BYTES: Final = 4096  # about the memory of a column: weights, gradients, the optimiser's
 KINDS: Final = (
     "a TU folder (NAME_A.txt, …) or a zip of one, a folder of saved graphs, .jsonl or .jsonl.gz"
 )
@@ -53,6 +57,8 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     store = read(source) if isinstance(source, Path) else from_graphs(source, options.level)
     if not len(store):
         raise DataError("there are no graphs in the data: give at least one in each split")
+    for columns, of in ((store.num_features, "node"), (store.num_edge_features, "edge")):
+        check_size(_COLUMN_BYTES * columns, f"a network for {columns} {of} features", DataError)
     found = store.meta.get("content") or content_hash(store)
     if options.content not in ("", found):
         raise DataError(
@@ -109,8 +115,14 @@ def read(path: Path) -> GraphStore:
         DataNotFoundError: If there is nothing at the path.
         DataError: If it can't be read.
     """
-    if not path.exists():
-        raise DataNotFoundError(f"there is no file or folder {path}; data at a path is {KINDS}")
+    try:
+        there = path.exists()
+    except (OSError, ValueError):  # a name that is too long, or none
+        there = False
+    if not there:
+        raise DataNotFoundError(
+            f"there is no file or folder {shown(str(path))}; data at a path is {KINDS}"
+        )
     if path.is_dir() and not tu.is_tu(path):
         try:
             store = GraphStore.load(path)
@@ -241,8 +253,12 @@ def _key(files: list[Path], reader: str) -> str:
     """A name for what a reader makes of these files."""
     digest = hashlib.sha256(f"{reader} {VERSION}".encode())
     for file in files:
-        with file.open("rb") as handle:
-            digest.update(f"{file.name} ".encode() + hashlib.file_digest(handle, "sha256").digest())
+        with open_file(file, error=DataError, links=True) as handle:
+            check_size(os.fstat(handle.fileno()).st_size, f"all of {file}", DataError)
+            content = hashlib.sha256()
+            while block := handle.read(1 << 20):
+                content.update(block)
+        digest.update(f"{file.name} ".encode("utf-8", "surrogateescape") + content.digest())
     return digest.hexdigest()[:16]
 
 

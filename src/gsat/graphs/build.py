@@ -145,7 +145,14 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
     Raises:
         DataError: If it has another number of rows, or holds something else.
     """
+    if per == "graph" and name != "y" and isinstance(values, list):
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) == len(values) == count:
+            # Not by way of NumPy, which makes room for the longest text in every place.
+            return encode_texts(texts)
     array = np.asarray(values)
+    if array.ndim == 0:
+        raise DataError(f"{name} must have {count} rows, one per {per}, not a single value")
     if len(array) != count:
         raise DataError(f"{name} has {len(array)} rows, but there are {count} {per}s")
     if array.dtype.kind == "U" and per == "graph" and name != "y":
@@ -154,9 +161,32 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
         raise DataError(f"{name} must hold numbers, not {array.dtype}; encode texts as numbers")
     # Labels and features are float32 or int64: one floating and one integer kind to reason about.
     # Half-precision features stay as they are: word vectors take half the disk.
-    half = name == "x" and array.dtype == np.float16
-    kind = np.float16 if half else np.float32 if array.dtype.kind == "f" else np.int64
-    return array.astype(bool if array.dtype.kind == "b" else kind)
+    if name == "x" and array.dtype == np.float16:
+        return array.copy()
+    if array.dtype.kind == "f":
+        return to_float32(array, name)
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise DataError(f"{name} contains a number that is too large: {int(array.max())}")
+    return array.astype(bool if array.dtype.kind == "b" else np.int64)
+
+
+def to_float32(array: Array, name: str) -> NDArray[np.float32]:
+    """Convert numbers to float32.
+
+    Args:
+        array: Numbers; NaN and infinity stay what they are.
+        name: What errors call it.
+
+    Raises:
+        DataError: If a finite number is too large.
+    """
+    with np.errstate(over="ignore"):
+        converted = array.astype(np.float32)
+    if array.dtype.itemsize > 4 and array.dtype.kind == "f":
+        lost = np.isinf(converted) & np.isfinite(array)
+        if lost.any():
+            raise DataError(f"{name} contains a number that is too large: {array[lost][0]:g}")
+    return converted
 
 
 def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:

@@ -16,16 +16,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from pydantic import Field
 
-from gsat.errors import DataError
+from gsat.errors import DataError, shown
+from gsat.graphs.array_table import check_arrays, check_meta
 from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS, build_arrays
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
 from gsat.graphs.texts import pad_texts
-from gsat.io.atomic import atomic_write, write_text
+from gsat.io import system
+from gsat.io.atomic import clear_abandoned_files, write_text
+from gsat.io.files import is_regular, read_file
+from gsat.io.limits import check_size, json_bytes
+from gsat.io.tensors import map_tensors, write_tensors
+from gsat.parsing import ParseError, parse_json
+from gsat.schemas import FileModel, check_model
 
 if TYPE_CHECKING:
     from gsat.graphs.store import GraphStore
@@ -35,8 +40,24 @@ FORMAT: Final = "gsat-graphs-1"
 INDEX: Final = "index.json"
 INDEX_FORMAT: Final = "gsat-shards-1"
 SHARD_BYTES: Final = 256 << 20
-ALWAYS: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
 _SHARD_NAME: Final = re.compile(r"graphs-\d{5,}-[0-9a-f]{16}\.safetensors")
+# Versions of files whose arrays this process has checked.
+_checked: set[tuple[int, ...]] = set()
+
+
+class Shard(FileModel):
+    """A file of a sharded store, as its index describes it."""
+
+    file: str = Field(max_length=80, pattern=f"^{_SHARD_NAME.pattern}$")
+    graphs: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+
+
+class Index(FileModel):
+    """The index of a sharded store."""
+
+    meta: dict[str, Any]
+    shards: list[Shard] = Field(min_length=1, max_length=1 << 16)
 
 
 def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) -> Path:
@@ -56,10 +77,11 @@ def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) 
             writer.add(store)
         return folder
     folder.mkdir(parents=True, exist_ok=True)
+    clear_abandoned_files(folder)
     replaced = _shards_in(folder)
     _write(folder, FILE, store.whole().arrays, store.meta)
     for name in (INDEX, *replaced):
-        (folder / name).unlink(missing_ok=True)
+        system.remove(folder / name)
     return folder
 
 
@@ -79,14 +101,14 @@ def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
         DataError: If there are no graphs in it, or a file is damaged.
     """
     folder = Path(folder)
-    if not (folder / INDEX).is_file():
-        if not (folder / FILE).is_file():
+    if not (folder / INDEX).exists():
+        if not (folder / FILE).exists():
             raise DataError(f"{folder} holds no saved graphs: there is no {FILE} in it")
         return _read(folder / FILE)
     index = _read_index(folder)
-    pieces = [_read_shard(folder, shard) for shard in index["shards"]]
+    pieces = [_read_shard(folder, shard) for shard in index.shards]
     if len(pieces) == 1:
-        return pieces[0], index["meta"]
+        return pieces[0], index.meta
     if any(_kinds(piece) != _kinds(pieces[0]) for piece in pieces):
         raise DataError(f"{folder / INDEX} is damaged: its shards hold different arrays")
     arrays: dict[str, Column] = {}
@@ -94,7 +116,26 @@ def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
         parts = [piece[name] for piece in pieces]
         mapped = name in EDGE_ARRAYS or name in NODE_ARRAYS
         arrays[name] = ShardedArray(parts) if mapped else _concatenate(name, parts)
-    return arrays, index["meta"]
+    return arrays, index.meta
+
+
+def file_versions(folder: str | Path) -> tuple[tuple[int, ...], ...]:
+    """What tells one version of the files of a store from any other.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        Numbers of each file, which the system changes whenever the file changes.
+    """
+    folder = Path(folder)
+    names = sorted({FILE, INDEX, *_shards_in(folder)})
+    return tuple(_version(folder / name) for name in names if (folder / name).exists())
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class ShardWriter:
@@ -135,6 +176,7 @@ class ShardWriter:
         self._kinds: dict[str, str] = {}
         self._open = True
         self.folder.mkdir(parents=True, exist_ok=True)
+        clear_abandoned_files(self.folder)
 
     def add(self, graphs: GraphStore) -> None:
         """Append graphs.
@@ -182,7 +224,7 @@ class ShardWriter:
         write_text(self.folder / INDEX, json.dumps(index))
         self._open = False
         for name in (FILE, *replaced):
-            (self.folder / name).unlink(missing_ok=True)
+            system.remove(self.folder / name)
         return self.folder
 
     def __enter__(self) -> ShardWriter:
@@ -201,7 +243,7 @@ class ShardWriter:
             if self._open:
                 self._open = False
                 for name in {shard["file"] for shard in self._shards} - _shards_in(self.folder):
-                    (self.folder / name).unlink(missing_ok=True)
+                    system.remove(self.folder / name)
 
     def _check_kinds(self, kinds: dict[str, str]) -> None:
         self._kinds = self._kinds or kinds
@@ -258,77 +300,55 @@ def _is_text(name: str, values: Column) -> bool:
 
 
 def _write(folder: Path, name: str, arrays: Mapping[str, Column], meta: Mapping[str, Any]) -> None:
-    tensors = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in arrays.items()}
-    with atomic_write(folder / name) as partial:
-        save_file(tensors, partial, metadata={"format": FORMAT, "meta": json.dumps(meta)})
+    whole = {key: np.ascontiguousarray(values) for key, values in arrays.items()}
+    write_tensors(folder / name, whole, {"format": FORMAT, "meta": json.dumps(meta)})
 
 
 def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    arrays, header = map_tensors(path, error=DataError)
+    if header.get("format") != FORMAT:
+        raise DataError(
+            f"{path} is not a graph store of this version: its format is "
+            f"{shown(repr(header.get('format')))}, not {FORMAT!r}"
+        )
     try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise DataError(
-                    f"{path} is not a graph store of this version: its format is "
-                    f"{header.get('format')!r}, not {FORMAT!r}"
-                )
-            arrays = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
-        meta = json.loads(header["meta"])
-        if not isinstance(meta, dict):
-            raise ValueError("its meta is not a table")
-        _check_arrays(arrays)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it and create it again") from error
+        if "meta" not in header:
+            raise ParseError("its header has no 'meta'")
+        meta = check_meta(parse_json(header["meta"]))
+        version = _version(path)
+        if version not in _checked:
+            check_arrays(arrays)
+            _checked.add(version)
+    except ParseError as error:
+        raise DataError(f"{path} is damaged ({error}); remove it and create it again") from None
     return arrays, meta
 
 
-def _check_arrays(arrays: Mapping[str, Array]) -> None:
-    """Raise unless every array has as many rows as the pointers count."""
-    if missing := [name for name in ALWAYS if name not in arrays]:
-        raise ValueError(f"{', '.join(missing)} missing")
-    rows = {}
-    for name in ("node_ptr", "edge_ptr"):
-        ptr = arrays[name]
-        sound = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
-        if not sound or (np.diff(ptr) < 0).any():
-            raise ValueError(f"{name} does not start at 0, or decreases")
-        rows[name] = int(ptr[-1])
-    graphs = len(arrays["node_ptr"]) - 1
-    for name, values in arrays.items():
-        if name in NODE_ARRAYS:
-            wanted = rows["node_ptr"]
-        elif name in EDGE_ARRAYS:
-            wanted = rows["edge_ptr"]
-        else:
-            wanted = graphs + name.endswith("_ptr")
-        if values.ndim == 0 or len(values) != wanted:
-            raise ValueError(f"{name} has shape {list(values.shape)}, not {wanted} rows")
-
-
-def _read_index(folder: Path) -> dict[str, Any]:
+def _read_index(folder: Path) -> Index:
     path = folder / INDEX
+    content = read_file(path, error=DataError)
+    check_size(json_bytes(content), str(path), DataError)
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        if index["format"] != INDEX_FORMAT:
+        found = parse_json(content)
+        version = found.get("format") if isinstance(found, dict) else None
+        if isinstance(version, str) and version != INDEX_FORMAT:
             raise DataError(
                 f"{path} is not an index of this version: its format is "
-                f"{index['format']!r}, not {INDEX_FORMAT!r}"
+                f"{shown(repr(version))}, not {INDEX_FORMAT!r}"
             )
-        sound = bool(index["shards"]) and isinstance(index["meta"], dict)
-        if sound and all(_SHARD_NAME.fullmatch(shard["file"]) for shard in index["shards"]):
-            return index
-        reason = "it names no shards"
-    except (ValueError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-    raise DataError(f"{path} is damaged ({reason}); remove it and create it again")
+        index = check_model(Index, found)
+        check_meta(index.meta)
+        return index
+    except ParseError as error:
+        raise DataError(f"{path} is damaged ({error}); remove it and create it again") from None
 
 
-def _read_shard(folder: Path, shard: Mapping[str, Any]) -> dict[str, Array]:
-    path = folder / shard["file"]
-    size = path.stat().st_size if path.is_file() else 0
-    if size != shard.get("bytes"):
+def _read_shard(folder: Path, shard: Shard) -> dict[str, Array]:
+    path = folder / shard.file
+    size = path.stat().st_size if is_regular(path) else 0
+    if size != shard.bytes:
         raise DataError(
-            f"{path} is damaged: it has {size} bytes, not {shard.get('bytes')}; save {folder} again"
+            f"{path} is damaged: it has {size} bytes, not {shard.bytes}; save {folder} again"
         )
     return _read(path)[0]
 
@@ -336,6 +356,6 @@ def _read_shard(folder: Path, shard: Mapping[str, Any]) -> dict[str, Array]:
 def _shards_in(folder: Path) -> set[str]:
     """The files of the sharded store in a folder, if there is one."""
     try:
-        return {shard["file"] for shard in _read_index(folder)["shards"]}
+        return {shard.file for shard in _read_index(folder).shards}
     except (DataError, OSError):
         return set()

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.errors import DataError, printable
+from gsat.io.limits import check_size
+
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
     from gsat.graphs.store import GraphStore
@@ -32,7 +35,13 @@ def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
         >>> encode_texts(["CO", "N"]).tolist()
         [[67, 79], [78, 0]]
     """
-    padded = np.array([text.encode() for text in texts], dtype=np.bytes_)
+    try:
+        encoded = [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        raise DataError("a text of a graph contains half a character (a surrogate)") from None
+    longest = max(map(len, encoded), default=0)
+    check_size(longest * len(encoded), f"a text of {longest} bytes, as one of many", DataError)
+    padded = np.array(encoded, dtype=np.bytes_)
     return padded.view(np.uint8).reshape(len(padded), padded.dtype.itemsize)
 
 
@@ -46,7 +55,17 @@ def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
         One text per row.
     """
     packed = np.ascontiguousarray(rows)
-    return [text.decode() for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
+    if not packed.shape[1]:
+        return [""] * len(packed)
+    return [_decoded(text) for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        # A zero byte separates words.
+        return "\0".join(map(printable, text.decode().split("\0")))
+    except UnicodeDecodeError:
+        raise DataError("a text of a graph is not UTF-8; save the graphs again") from None
 
 
 def pad_texts(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
@@ -92,7 +111,7 @@ def node_words(store: GraphStore, position: int) -> list[str]:
         DataError: If the graphs have no words.
     """
     view = store.select([position])
-    words: list[str] = view.per_graph(WORDS)[0].tobytes().decode().split("\0")
+    words = [_decoded(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
     return words[: int(view.node_counts[0])]
 
 

@@ -2,48 +2,59 @@
 
 Content goes to a temporary file beside the target (``.NAME.….partial``), which is synced to disk
 and renamed. A reader sees the old file or the new one; a process that is killed leaves at most a
-``.partial`` file, which :func:`clear_partial_files` removes.
+temporary file, which :func:`clear_partial_files` removes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import re
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from gsat.io import system
+
 PARTIAL: Final = ".partial"
+# Names of temporary files: ours, and those that safetensors wrote for earlier versions.
+_ORPHAN: Final = re.compile(r"\..+\.partial|\.tmp[A-Za-z0-9]{6}")
+_ABANDONED: Final = 3600.0  # seconds in which a temporary file has not grown
 
 
-@contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; at the end of the block it is renamed to ``path``.
+def write_blocks(path: Path, blocks: Iterable[bytes | memoryview]) -> None:
+    """Create or replace a file atomically, from blocks that are written one after the other.
 
-    For writers that need a path. If the block raises, ``path`` stays as it was and the temporary
-    file is removed. For content in memory there are :func:`write_bytes`, :func:`write_text` and
-    :func:`write_json`.
+    If it fails, ``path`` stays as it was and the temporary file is removed.
 
     Args:
-        path: The file to create or replace; its folder must exist.
-
-    Yields:
-        A path in the same folder. The block must create a file there.
+        path: The file; its folder must exist.
+        blocks: Its content.
 
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
-        >>> with atomic_write(target) as partial:
-        ...     _ = partial.write_text("1 2 3")
+        >>> write_blocks(target, [b"1 2 ", b"3"])
         >>> target.read_text()
         '1 2 3'
     """
-    with _replacing(path) as partial:
-        yield partial
-        with partial.open("r+b") as handle:
-            os.fsync(handle.fileno())
+    partial = partial_name(path)
+    try:
+        handle = system.create(partial)
+        try:
+            for block in blocks:
+                system.write(handle, block)
+            system.sync(handle)
+        finally:
+            os.close(handle)
+        move_into_place(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            system.remove(partial)
+        raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -53,10 +64,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         path: The file; its folder must exist.
         content: All of its bytes.
     """
-    with _replacing(path) as partial, partial.open("wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
+    write_blocks(path, [content])
 
 
 def write_text(path: Path, text: str) -> None:
@@ -89,7 +97,7 @@ def move_into_place(source: Path, target: Path) -> None:
         source: The file, on the same file system.
         target: Its new name; a file that has it is replaced.
     """
-    source.replace(target)
+    system.rename(source, target)
     sync_folder(target.parent)
 
 
@@ -99,39 +107,43 @@ def sync_folder(folder: Path) -> None:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        system.sync(handle)
     finally:
         os.close(handle)
 
 
 def partial_name(path: Path) -> Path:
-    """A new name beside ``path`` for a file that is being written."""
-    return path.with_name(f".{path.name}.{uuid4().hex[:12]}{PARTIAL}")
+    """A new name beside ``path``, which nobody can guess, for a file that is being written."""
+    return path.with_name(f".{path.name[:200]}.{uuid4().hex}{PARTIAL}")
 
 
 def is_partial(path: Path) -> bool:
-    """Whether a file is a temporary one of :func:`atomic_write`."""
-    return path.name.startswith(".") and path.suffix == PARTIAL
+    """Whether a file is a temporary one of an atomic write."""
+    return _ORPHAN.fullmatch(path.name) is not None
 
 
 def clear_partial_files(folder: Path) -> None:
     """Remove what killed processes were writing, below ``folder``; no process may be at work there.
 
     Args:
-        folder: Searched with everything below it.
+        folder: Searched with everything below it; links are not followed.
     """
-    for file in folder.rglob(f".*{PARTIAL}"):
-        file.unlink(missing_ok=True)
+    for at, _, files in os.walk(folder):
+        for name in files:
+            if _ORPHAN.fullmatch(name):
+                system.remove(Path(at, name))
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path, whose file the block must write and sync; rename it afterwards."""
-    partial = partial_name(path)
-    try:
-        yield partial
-        move_into_place(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
+def clear_abandoned_files(folder: Path) -> None:
+    """Remove temporary files that have not grown for an hour; other processes may be at work.
+
+    Args:
+        folder: Searched without the folders in it; it need not exist.
+    """
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if not _ORPHAN.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                continue
+            with suppress(OSError):
+                if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                    system.remove(Path(entry.path))

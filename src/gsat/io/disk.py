@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gsat.errors import DiskError
+from gsat.io import system
 from gsat.io.atomic import partial_name
 
 # The device itself is the problem: nothing else can be written there either.
@@ -47,5 +49,5 @@ def check_writable(folder: Path) -> None:
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe = partial_name(folder / "probe")
-        probe.touch()
-        probe.unlink()
+        os.close(system.create(probe))
+        system.remove(probe)

@@ -1,4 +1,4 @@
-"""What environment variables set: ``GSAT_CACHE``, ``GSAT_DATA`` and ``GSAT_OFFLINE``."""
+"""What ``GSAT_CACHE``, ``GSAT_DATA``, ``GSAT_KERNELS`` and ``GSAT_OFFLINE`` set."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def cache_folder() -> Path:
     if chosen := os.environ.get("GSAT_CACHE"):
         return Path(chosen)
     return user_cache_path("gsat", appauthor=False, opinion=False)
+
+
+def kernel_folder() -> Path:
+    """The folder for compiled kernels: ``GSAT_KERNELS``, else ``kernels`` in the platform's cache.
+
+    It holds machine code that will be run, so it must be this user's alone. ``GSAT_CACHE``, which
+    several users may share, does not move it.
+    """
+    if chosen := os.environ.get("GSAT_KERNELS"):
+        return Path(chosen)
+    return user_cache_path("gsat", appauthor=False, opinion=False) / "kernels"
 
 
 def data_folder() -> Path | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gsat.io import system
 from gsat.io.disk import check_writable, disk_errors
 from gsat.io.locks import open_locked
 
@@ -37,9 +38,8 @@ def append_line(path: Path, values: dict[str, Any], unless: Callable[[], bool]) 
                 return False
             end = handle.tell()
             try:
-                handle.write(line.encode())
-                handle.flush()
-                os.fsync(handle.fileno())
+                system.write(handle.fileno(), line.encode())
+                system.sync(handle.fileno())
             except OSError:
                 handle.truncate(end)  # half a line would spoil the next one, too
                 raise
@@ -58,4 +58,4 @@ def check_appendable(path: Path) -> None:
     check_writable(path.parent)
     with disk_errors(path):
         if path.exists():
-            path.open("ab").close()
+            os.close(system.open_to_append(path))

@@ -6,15 +6,20 @@ opens a file for appending and locks the file itself.
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
-from filelock import FileLock, Timeout, lock_descriptor
+from filelock import lock_descriptor
 
 from gsat.errors import BusyError, RunError
+from gsat.io import system
+
+_POLL: Final = 0.05  # seconds
 
 
 @contextmanager
@@ -31,7 +36,7 @@ def locked(path: Path, wait: float | None = None, *, busy: str = "") -> Iterator
 
     Raises:
         BusyError: If the lock was held for longer than ``wait``.
-        RunError: If the lock file is a symbolic link.
+        RunError: If the lock file is a symbolic link, or no file.
 
     Example:
         >>> import tempfile
@@ -42,18 +47,23 @@ def locked(path: Path, wait: float | None = None, *, busy: str = "") -> Iterator
         >>> is_locked(file)
         False
     """
-    if path.is_symlink():
-        raise RunError(f"the lock file {path} is a symbolic link; remove it")
-    # No fallback to a lock that is a mere file: it would outlive a killed process.
-    lock = FileLock(path, fallback_to_soft=False)
     try:
-        lock.acquire(timeout=-1 if wait is None else wait)
-    except Timeout:
-        raise BusyError(busy or f"another process holds the lock file {path}") from None
+        handle = system.open_to_lock(path)
+    except OSError as error:
+        if error.errno == errno.ELOOP or path.is_symlink():
+            raise RunError(f"the lock file {path} is a symbolic link; remove it") from None
+        if isinstance(error, system.NotRegularError):
+            raise RunError(f"the lock file {path} is not a regular file; remove it") from None
+        raise
     try:
+        until = None if wait is None else time.monotonic() + wait
+        while not lock_descriptor(handle, blocking=False):
+            if until is not None and time.monotonic() >= until:
+                raise BusyError(busy or f"another process holds the lock file {path}")
+            time.sleep(_POLL)
         yield
     finally:
-        lock.release()
+        os.close(handle)  # which releases the lock
 
 
 def is_locked(path: Path) -> bool:
@@ -63,8 +73,7 @@ def is_locked(path: Path) -> bool:
         path: The lock file; one that does not exist is not held.
     """
     try:
-        # Read-only: a run can be read where nothing can be written.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        handle = system.open_to_read(path)  # a run can be read where nothing can be written
     except OSError:
         return False
     try:
@@ -87,7 +96,7 @@ def open_locked(path: Path) -> Iterator[IO[bytes]]:
         The open file, at its end.
     """
     while True:
-        with path.open("ab") as handle:
+        with os.fdopen(system.open_to_append(path), "ab") as handle:
             lock_descriptor(handle.fileno())
             if _is_at(handle, path):
                 handle.seek(0, os.SEEK_END)

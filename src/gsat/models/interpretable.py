@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -86,6 +87,7 @@ class InterpretableModel(nn.Module, ABC):
     task: Task
     on: str
     r: float | None
+    _trainer: int | None = None  # the thread that trains it
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> ModelOutput:
@@ -282,6 +284,11 @@ class InterpretableModel(nn.Module, ABC):
         Args:
             gradients: Whether gradients are kept, too. (default: ``False``)
         """
+        if self._trainer not in (None, threading.get_ident()):
+            raise GSATError(
+                "the model is being trained by another thread; wait until the training has ended, "
+                "or use a copy of the model"
+            )
         # A flag is touched only when it must be, so that threads may share a model in eval mode;
         # and each on its own, so that a part frozen in eval mode stays frozen.
         training = [module for module in self.modules() if module.training]
@@ -293,6 +300,15 @@ class InterpretableModel(nn.Module, ABC):
         finally:
             for module in training:
                 module.training = True
+
+    @contextmanager
+    def being_trained(self) -> Iterator[None]:
+        """Keep other threads from using the model while the block changes its weights."""
+        self._trainer = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._trainer = None
 
     def _threads(self) -> AbstractContextManager[None]:
         return exclusive_threads() if self.backbone.in_kernels else nullcontext()

@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
-import json
-import textwrap
+import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
-from gsat.errors import CheckpointError, RunError
-from gsat.io import atomic
+from gsat.errors import CheckpointError, GSATError, RunError, shown
+from gsat.io import atomic, system
+from gsat.io.files import bare_name, is_regular, read_file
 from gsat.io.hashes import checksum, sha256
+from gsat.io.json_files import read_json
+from gsat.io.limits import memory_limit
+from gsat.io.tensors import read_header
+from gsat.models.weights import check_fit, outline
+from gsat.parsing import ParseError
 from gsat.registry import METHODS
+from gsat.schemas import FileModel
 
 if TYPE_CHECKING:
     from gsat.models.interpretable import InterpretableModel
 
 DESCRIPTION = "model.json"
 BEST = "best"  # the folder of a run's model
+
+
+class TaskFields(FileModel):
+    """``task`` of a saved backbone, the arguments of a :class:`~gsat.tasks.Task`."""
+
+    kind: Literal["binary", "multiclass", "multilabel", "regression"]
+    classes: int = Field(ge=1)
+    metric: Literal["accuracy", "roc_auc", "r2", "mae"]
+    level: Literal["graph", "node"]
+    centre: float = 0.0
+    scale: float = 1.0
+
+
+class BackboneFields(FileModel):
+    """``backbone`` of a saved model; what it holds beyond this is for the backbone to check."""
+
+    name: str = Field(min_length=1, max_length=200)
+    task: TaskFields
+    in_features: int | None = Field(None, ge=1)
+    edge_features: int | None = Field(None, ge=0)
+    categories: list[int] | None = None
+
+
+class ModelFields(FileModel):
+    """``model`` of a description: its backbone, and its own settings."""
+
+    backbone: BackboneFields
+    r: float | None = None
+
+
+class Described(FileModel):
+    """``config`` of a description."""
+
+    method: str = Field(max_length=200)
+    model: ModelFields
+
+
+class Description(FileModel):
+    """The file ``model.json``."""
+
+    file: str
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    epoch: int | None = None
+    config: Described
+    check: str
 
 
 def model_folder(path: str | Path) -> Path:
@@ -32,11 +84,13 @@ def model_folder(path: str | Path) -> Path:
         RunError: If there is no model.
     """
     path = Path(path)
-    if (path / DESCRIPTION).is_file():
+    if is_regular(path / DESCRIPTION):
         return path
-    if (path / BEST / DESCRIPTION).is_file():
+    if (path / BEST).is_symlink():
+        raise RunError(f"{path / BEST} is a symbolic link; a run may hold none: remove it")
+    if is_regular(path / BEST / DESCRIPTION):
         return path / BEST
-    if (path / "recipe.toml").is_file():
+    if is_regular(path / "recipe.toml"):
         raise RunError(f"{path} has no model yet; resume it with: gsat resume {path}")
     raise RunError(
         f"{path} is not a run or a saved model: there is no recipe.toml or {DESCRIPTION} in it"
@@ -62,7 +116,7 @@ def write_model(
         epoch: The epoch the weights are of. (default: unknown)
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    system.make_folders(folder)
     content = to_safetensors(weights)
     file = f"model-{sha256(content)[:12]}.safetensors"
     atomic.write_bytes(folder / file, content)
@@ -75,7 +129,7 @@ def write_model(
     atomic.write_json(folder / DESCRIPTION, {**described, "check": checksum(described)})
     for old in folder.glob("model-*.safetensors"):
         if old.name != file:
-            old.unlink(missing_ok=True)
+            system.remove(old)
 
 
 def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
@@ -105,18 +159,36 @@ def read_model(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         CheckpointError: If a file is missing or damaged.
     """
     folder = Path(folder)
+    described = read_json(folder / DESCRIPTION, Description, error=CheckpointError)
+    if described.pop("check") != checksum(described):
+        raise CheckpointError(f"{folder / DESCRIPTION} is damaged: wrong checksum")
+    if not bare_name(described["file"]):
+        raise CheckpointError(
+            f"{folder / DESCRIPTION} names '{shown(described['file'], 60)}', which is no file "
+            "beside it"
+        )
+    path = folder / described["file"]
+    content = read_file(path, error=CheckpointError, limit=memory_limit())
+    if sha256(content) != described["sha256"]:
+        raise CheckpointError(f"{path} is damaged: wrong checksum")
+    return from_safetensors(content, path), described["config"]
+
+
+def from_safetensors(content: bytes, path: str | Path) -> dict[str, Tensor]:
+    """Read the tensors in the content of a safetensors file.
+
+    Args:
+        content: All bytes of the file.
+        path: Where they are from, for messages.
+
+    Raises:
+        CheckpointError: If they are not those of such a file.
+    """
     try:
-        described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if described.pop("check") != checksum(described):
-            raise CheckpointError(f"{folder / DESCRIPTION} is damaged: wrong checksum")
-        content = (folder / described["file"]).read_bytes()
-        if sha256(content) != described["sha256"]:
-            raise CheckpointError(f"{folder / described['file']} is damaged: wrong checksum")
-        return load(content), described["config"]
-    except (
-        OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError
-    ) as error:  # fmt: skip
-        raise CheckpointError(f"the model in {folder} can't be read ({error})") from error
+        read_header(io.BytesIO(content), len(content))
+        return load(content)
+    except (ParseError, GSATError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is damaged: {shown(str(error))}") from None
 
 
 def load_model(path: str | Path) -> InterpretableModel:
@@ -133,14 +205,29 @@ def load_model(path: str | Path) -> InterpretableModel:
         CheckpointError: If a file is damaged.
     """
     weights, description = read_model(model_folder(path))
-    method = str(description.get("method"))
+    method = description["method"]
     if method not in METHODS:
         raise RunError(
-            f"{path} was trained by the method '{method}', which is unknown here; if it is "
-            "declared in a file of your own, load that first: "
+            f"{path} was trained by the method '{shown(method, 60)}', which is unknown here; if it "
+            "is declared in a file of your own, load that first: "
             "gsat.registry.load_file('file.py:Class')"
         )
-    model: InterpretableModel = METHODS[method].Model.from_config(description["model"])
+    kind = METHODS[method].Model
+    try:
+        # Without memory, to begin with: a description may ask for any size.
+        outlined = outline(lambda: kind.from_config(description["model"]), len(weights))
+        if outlined is not None:
+            _check_fit(outlined, weights, path)
+        model: InterpretableModel = kind.from_config(description["model"])
+    except CheckpointError:
+        raise
+    except GSATError as error:
+        raise CheckpointError(f"the model in {path} can't be made: {error}") from None
+    except Exception as error:  # what a description makes a constructor do is unforeseeable
+        reason = shown(f"{type(error).__name__}: {error}", 120)
+        raise CheckpointError(
+            f"the model in {path} can't be made from its description ({reason})"
+        ) from error
     model.method = method
     return fill(model, weights, path)
 
@@ -158,9 +245,15 @@ def fill(
     Raises:
         CheckpointError: If the weights do not fit.
     """
-    try:
-        model.load_state_dict(dict(weights))
-    except RuntimeError as error:
-        reason = textwrap.shorten(str(error), 300)
-        raise CheckpointError(f"the weights in {path} do not fit its model: {reason}") from error
+    _check_fit(model, weights, path)
+    model.load_state_dict(dict(weights))
     return model.eval()
+
+
+def _check_fit(model: nn.Module, weights: Mapping[str, Tensor], path: str | Path) -> None:
+    try:
+        check_fit(model, weights)
+    except GSATError as error:
+        raise CheckpointError(
+            f"the weights in {path} do not fit its model: {shown(str(error))}"
+        ) from None

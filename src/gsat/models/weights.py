@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
-from gsat.errors import GSATError
+from gsat.errors import GSATError, shown
+from gsat.io.limits import check_size
 from gsat.ops import Draws
+
+Network = TypeVar("Network", bound=nn.Module)
+MOST_PARTS: Final = 20_000  # layers and parameters of a network
 
 
 @contextmanager
@@ -27,6 +37,52 @@ def seeded(seed: int, *purpose: str) -> Iterator[None]:
         yield
 
 
+class _TooManyPartsError(GSATError):
+    """A network has more parts than its weights have."""
+
+
+def outline(build: Callable[[], Network], parameters: int | None = None) -> Network | None:
+    """Build a network without memory for its weights, to see whether it is of a sane size.
+
+    Args:
+        build: Makes the network.
+        parameters: How many tensors its weights have; a network with many more is given up.
+            (default: any number up to a limit)
+
+    Returns:
+        The network on torch's ``meta`` device; ``None`` if it can't be built there.
+
+    Raises:
+        GSATError: If it has too many parts, or its weights more bytes than the limit allows.
+    """
+    most = MOST_PARTS if parameters is None else min(MOST_PARTS, 10 * parameters + 100)
+    left, thread = [most], threading.get_ident()
+
+    def count(module: nn.Module, name: str, part: object) -> None:
+        if threading.get_ident() == thread:
+            left[0] -= 1
+            if left[0] < 0:
+                raise _TooManyPartsError(f"its network has more than {most} parts")
+
+    hooks = [
+        register_module_parameter_registration_hook(count),
+        register_module_module_registration_hook(count),
+    ]
+    try:
+        with torch.device("meta"):
+            made = build()
+    except _TooManyPartsError:
+        raise
+    except Exception:  # the network is made all the same, and says then what is wrong
+        return None
+    finally:
+        for hook in hooks:
+            hook.remove()
+    size = sum(tensor.numel() * tensor.element_size() for tensor in made.state_dict().values())
+    check_size(size, "its network", GSATError)
+    return made
+
+
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Load a state dict whose names and shapes are exactly the network's, or change nothing.
 
@@ -37,6 +93,20 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     Raises:
         GSATError: If a name is missing or unknown, or a shape differs.
     """
+    check_fit(network, weights)
+    network.load_state_dict(dict(weights))
+
+
+def check_fit(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Raise unless the names and shapes of weights are exactly a network's.
+
+    Args:
+        network: What the weights are for.
+        weights: A state dict.
+
+    Raises:
+        GSATError: If a name is missing or unknown, or a shape or the kind of numbers differs.
+    """
     own = network.state_dict()
     problems = [
         f"'{name}' is [{', '.join(map(str, weights[name].shape))}] and has to be "
@@ -44,8 +114,13 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
         for name, tensor in own.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
+    problems += [
+        f"'{name}' is of {weights[name].dtype} and has to be of {tensor.dtype}"
+        for name, tensor in own.items()
+        if name in weights and _kind(weights[name]) != _kind(tensor)
+    ]
     for what, names in (("missing", own.keys() - weights), ("unknown", weights.keys() - own)):
-        problems += [f"'{name}' is {what}" for name in sorted(names)]
+        problems += [f"'{shown(name, 60)}' is {what}" for name in sorted(names)]
     if problems:
         listed = ", ".join(problems[:3])
         listed += f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
@@ -53,4 +128,7 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
             f"the weights do not fit this {type(network).__name__}: {listed}; "
             f"make the network with the settings it was trained with"
         )
-    network.load_state_dict(dict(weights))
+
+
+def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
+    return tensor.is_floating_point(), tensor.is_complex(), tensor.dtype == torch.bool

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gsat.errors import RecipeError
+from gsat.parsing import ParseError, parse_toml
 from gsat.settings import parse_value
 from gsat.training.recipe import Recipe, full_key, with_settings
 
@@ -96,8 +96,8 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
         if key in grid:
             raise RecipeError(f"the grid has '{key}' twice; write all its values in one")
         try:
-            grid[key] = tomllib.loads(f"v = [{listed}]")["v"]
-        except tomllib.TOMLDecodeError:
+            grid[key] = parse_toml(f"v = [{listed}]")["v"]
+        except ParseError:
             grid[key] = [parse_value(part.strip()) for part in listed.split(",")]
     return grid
 

@@ -11,14 +11,16 @@ A schedule is a TOML file with a list of steps, each a part of some studies; see
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from gsat.errors import GSATError, validation_message
+from gsat.errors import GSATError
+from gsat.io.files import read_toml
+from gsat.parsing import ParseError
+from gsat.schemas import check_model
 from gsat.studies.bench_folders import BenchFolders
 from gsat.studies.cost import end_times
 from gsat.studies.plan import RunPlan, RunRequest, make_plan, request_runs
@@ -76,13 +78,9 @@ def read_schedule(path: Path) -> list[Step]:
         GSATError: If it can't be read, is no schedule, or names unknown studies or runs.
     """
     try:
-        steps = Schedule.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).step
-    except OSError as error:
-        raise GSATError(f"{path} can't be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise GSATError(f"{path} is not a TOML file: {error}") from None
-    except ValidationError as error:
-        raise GSATError(f"{path} is no schedule: {validation_message(error)}") from None
+        steps = check_model(Schedule, read_toml(path, error=GSATError, links=True)).step
+    except ParseError as error:
+        raise GSATError(f"{path} is no schedule: {error}") from None
     for number, step in enumerate(steps, start=1):
         try:
             step.requests()

@@ -9,25 +9,39 @@ checkpoint is kept, and is used if the last one turns out to be damaged.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load
+from pydantic import Field
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gsat.errors import CheckpointError
+from gsat.errors import CheckpointError, shown
+from gsat.io import system
 from gsat.io.atomic import sync_folder, write_bytes, write_text
+from gsat.io.files import is_regular, read_file
 from gsat.io.hashes import checksum, sha256
+from gsat.io.json_files import read_json
+from gsat.io.limits import memory_limit
 from gsat.methods import Method
-from gsat.models.saved import to_safetensors
+from gsat.models.saved import from_safetensors, to_safetensors
+from gsat.models.weights import check_fit
+from gsat.schemas import FileModel
 
 Tensors = dict[str, Tensor]
+_STATE: Final = "state.safetensors"
+_BEST: Final = "best.safetensors"
+
+
+class StateFile(FileModel):
+    """The file ``state.json``; what is in ``values`` depends on the method."""
+
+    epoch: int = Field(ge=0, lt=2**31)
+    values: dict[str, Any]
+    sha256: dict[str, str]
 
 
 @dataclass
@@ -77,7 +91,9 @@ def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None
         values: Plain values.
     """
     for name, network in method.networks().items():
-        network.load_state_dict(_below(tensors, f"network/{name}"))
+        weights = _below(tensors, f"network/{name}")
+        check_fit(network, weights)
+        network.load_state_dict(weights)
     for name, optimiser in method.optimisers().items():
         optimiser.load_state_dict(_optimiser_state(optimiser, name, tensors, values))
     method.load_extra_state(values["method"])
@@ -91,12 +107,12 @@ def write(folder: Path, state: State) -> None:
         state: What to write; its epoch names the checkpoint.
     """
     target = folder / f"epoch-{state.epoch}"
-    if target.exists():
-        shutil.rmtree(target)
-    target.mkdir(parents=True)
-    files = {"state.safetensors": to_safetensors(state.tensors)}
+    system.remove_tree(target)
+    for made in (folder, target):
+        system.make_folder(made)
+    files = {_STATE: to_safetensors(state.tensors)}
     if state.best is not None:
-        files["best.safetensors"] = to_safetensors(state.best)
+        files[_BEST] = to_safetensors(state.best)
     for name, content in files.items():
         write_bytes(target / name, content)
     values = {"epoch": state.epoch, "values": state.values}
@@ -110,7 +126,7 @@ def write(folder: Path, state: State) -> None:
     write_text(folder / "LAST", f"{target.name}\n")
     for old in folder.glob("epoch-*"):
         if old.name not in (target.name, previous):
-            shutil.rmtree(old, ignore_errors=True)
+            system.remove_tree(old)
 
 
 def read(folder: Path) -> tuple[State, list[str]]:
@@ -131,12 +147,12 @@ def read(folder: Path) -> tuple[State, list[str]]:
     if last in names:
         names = names[names.index(last) :]
     else:
-        problems.append(f"LAST names '{last}', which does not exist")
+        problems.append(f"LAST names '{shown(last, 40)}', which does not exist")
     for name in names:
         try:
             return _read_one(folder / name), problems
         except CheckpointError as error:
-            problems.append(str(error))
+            problems.append(str(error).removeprefix(f"{folder}/"))
     detail = "; ".join(problems) or "there is none"
     raise CheckpointError(f"no usable checkpoint in {folder}: {detail}")
 
@@ -153,34 +169,28 @@ def discard_newer(folder: Path, epoch: int) -> None:
         write_text(folder / "LAST", f"{name}\n")
     names = _names(folder)
     for newer in names[: names.index(name)]:
-        shutil.rmtree(folder / newer, ignore_errors=True)
+        system.remove_tree(folder / newer)
 
 
 def exists(folder: Path) -> bool:
     """Whether a checkpoint was ever completed below ``folder``."""
-    return (folder / "LAST").is_file()
+    return is_regular(folder / "LAST")
 
 
 def _read_one(folder: Path) -> State:
-    try:
-        described = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        checks = dict(described.pop("sha256"))
-        if checksum(described) != checks.pop("values"):
-            raise CheckpointError(f"{folder.name}/state.json is damaged: wrong checksum")
-        loaded: dict[str, Tensors] = {}
-        for name, expected in checks.items():
-            content = (folder / name).read_bytes()
-            if sha256(content) != expected:
-                raise CheckpointError(f"{folder.name}/{name} is damaged: wrong checksum")
-            loaded[name] = load(content)
-        return State(
-            epoch=int(described["epoch"]),
-            tensors=loaded["state.safetensors"],
-            best=loaded.get("best.safetensors"),
-            values=described["values"],
-        )
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError) as error:
-        raise CheckpointError(f"{folder.name} can't be read ({error})") from error
+    described = read_json(folder / "state.json", StateFile, error=CheckpointError, infinite=True)
+    checks = dict(described.pop("sha256"))
+    if checksum(described) != checks.pop("values", None):
+        raise CheckpointError(f"{folder.name}/state.json is damaged: wrong checksum")
+    if not {_STATE} <= checks.keys() <= {_STATE, _BEST}:
+        raise CheckpointError(f"{folder.name}/state.json is damaged: it names other files")
+    loaded: dict[str, Tensors] = {}
+    for name, expected in checks.items():
+        content = read_file(folder / name, error=CheckpointError, limit=memory_limit())
+        if sha256(content) != expected:
+            raise CheckpointError(f"{folder.name}/{name} is damaged: wrong checksum")
+        loaded[name] = from_safetensors(content, f"{folder.name}/{name}")
+    return State(described["epoch"], loaded[_STATE], loaded.get(_BEST), described["values"])
 
 
 def _names(folder: Path) -> list[str]:
@@ -194,7 +204,10 @@ def _names(folder: Path) -> list[str]:
 
 def _last_name(folder: Path) -> str | None:
     file = folder / "LAST"
-    return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else None
+    if not is_regular(file):
+        return None
+    content = read_file(file, error=CheckpointError)
+    return content.decode("utf-8", errors="replace").strip()
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> Tensors:
@@ -209,13 +222,34 @@ def _below(tensors: Tensors, prefix: str) -> Tensors:
 def _optimiser_state(
     optimiser: Optimizer, name: str, tensors: Tensors, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in _below(tensors, f"optimiser/{name}").items():
-        index, entry = key.split("/", 1)
-        state.setdefault(int(index), {})[entry] = tensor
+    own = optimiser.state_dict()["param_groups"]
     groups = [
         # JSON has no tuples; Adam's betas are one.
         {k: tuple(v) if isinstance(v, list) and k == "betas" else v for k, v in group.items()}
         for group in values["optimisers"][name]
     ]
+    if not _alike(groups, own) or [g["params"] for g in groups] != [g["params"] for g in own]:
+        raise ValueError(f"the settings of the optimiser '{name}' are not those of this one")
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in _below(tensors, f"optimiser/{name}").items():
+        index, entry = key.split("/", 1)
+        if tensor.ndim and tensor.shape != parameters[int(index)].shape:
+            raise ValueError(f"the state of the optimiser '{name}' is of another network")
+        state.setdefault(int(index), {})[entry] = tensor
     return {"state": state, "param_groups": groups}
+
+
+def _alike(came: Any, own: Any) -> bool:
+    """Whether plain values have the keys, lengths and kinds of others."""
+    if isinstance(own, dict):
+        same = isinstance(came, dict) and came.keys() == own.keys()
+        return same and all(_alike(came[key], own[key]) for key in own)
+    if isinstance(own, (list, tuple)):
+        same = isinstance(came, (list, tuple)) and len(came) == len(own)
+        return same and all(map(_alike, came, own))
+    if isinstance(own, bool) or own is None:
+        return type(came) is type(own)
+    if isinstance(own, (int, float)):
+        return isinstance(came, (int, float)) and not isinstance(came, bool)
+    return True

@@ -6,7 +6,6 @@ What a step does is the method's business (:class:`gsat.methods.Method`).
 from __future__ import annotations
 
 import math
-import textwrap
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gsat.datasets.load import Dataset
-from gsat.errors import CheckpointError, DataError, Interrupted, RunError
+from gsat.errors import CheckpointError, DataError, Interrupted, RunError, shown
 from gsat.graphs import GraphBatch
 from gsat.io.disk import disk_errors
 from gsat.launch.interrupts import StopRequest
@@ -23,6 +22,7 @@ from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
 from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
+from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
@@ -30,6 +30,7 @@ from gsat.training.evaluation import evaluate, hops_of
 from gsat.training.pretrained_cache import PretrainedEntry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
+from gsat.training.run_schemas import LoopValues
 from gsat.training.selection import Best, is_better, is_finished
 
 # A checkpoint is written at the end of the first epoch that ends so long after the last one.
@@ -116,12 +117,13 @@ class Loop:
         phase, _ = self._place(max(state.epoch - 1, 0))
         self.method.begin(phase.name)
         try:
+            values = check_model(LoopValues, state.values)
             checkpoint.restore(self.method, state.tensors, state.values)
-        except (RuntimeError, KeyError, ValueError) as error:
-            reason = textwrap.shorten(str(error), 300)
+        except Exception as error:  # what a stranger's values make a method do is unforeseeable
+            reason = shown(" ".join(str(error).split()) or type(error).__name__)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
         self.done = state.epoch
-        best = state.values["best"]  # older versions kept its test metrics here as well
+        best = values.best and state.values["best"]  # older versions kept test metrics in it, too
         self.best = Best(best["epoch"], best["valid"]) if best else None
         self.best_weights = state.best
         return problems
@@ -165,7 +167,8 @@ class Loop:
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
         threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
-        with disk, threads, self._stop, self.group.report_lost_process():
+        used = self.method.model.being_trained()
+        with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:
                 self._load_first_phase()
             self.progress.start(total, self.done)
@@ -352,6 +355,7 @@ class Loop:
         tensors, values = checkpoint.capture(self.method)
         values["best"] = vars(self.best) if self.best else None
         state = State(self.done, tensors, self.best_weights, values)
+        self.run.check_here()
         self.run.sync_log()
         checkpoint.write(self.run.checkpoints, state)
         self.run.write_seconds(seconds, self.done)

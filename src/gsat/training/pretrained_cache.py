@@ -17,10 +17,13 @@ from gsat.io.disk import disk_errors
 from gsat.io.hashes import checksum
 from gsat.io.locks import locked
 from gsat.methods import Method
+from gsat.parsing import ParseError
+from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory, environment
+from gsat.training.run_schemas import PretrainedValues
 
 
 class PretrainedCache:
@@ -123,10 +126,14 @@ class PretrainedEntry:
 
     def _read(self) -> State | None:
         """What is stored; ``None`` if nothing is, or if it is damaged: then it is trained again."""
-        try:
-            return checkpoint.read(self.folder)[0] if checkpoint.exists(self.folder) else None
-        except CheckpointError:
+        if not checkpoint.exists(self.folder):
             return None
+        try:
+            state = checkpoint.read(self.folder)[0]
+            check_model(PretrainedValues, state.values)
+        except (CheckpointError, ParseError):
+            return None
+        return None if state.best is None else state
 
 
 def numerics(where: Mapping[str, Any]) -> dict[str, Any]:

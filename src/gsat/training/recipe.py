@@ -21,7 +21,8 @@ import tomlkit
 from pydantic import SerializeAsAny
 
 from gsat.datasets.registry import full_name, make_options, recipe_family
-from gsat.errors import RecipeError
+from gsat.errors import RecipeError, shown
+from gsat.io.files import read_toml
 from gsat.methods.base import TrainingSettings
 from gsat.models import BackboneSettings
 from gsat.registry import BACKBONES, METHODS
@@ -142,7 +143,9 @@ def make_recipe(
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
             given = _table(over, table).get("name", name)
             if given != name:
-                raise RecipeError(f"{file} has {table}.name = {given!r}, not {name!r} as asked for")
+                raise RecipeError(
+                    f"{file} has {table}.name = {shown(repr(given), 60)}, not {name!r} as asked for"
+                )
         for name in _table(over, "method"):
             if name != "name" and name not in METHODS:
                 raise RecipeError(f"there is no setting 'method.{name}' in this recipe")
@@ -281,12 +284,8 @@ def _for_method(tables: Tables, method: str) -> Tables:
 
 
 def _read(path: Path) -> Tables:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"can't read the recipe {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path} is not a TOML file: {error}") from None
+    # A recipe that a user has named may be a link; what a run holds is checked when it is opened.
+    return read_toml(path, error=RecipeError, links=True)
 
 
 def _table(tables: Tables, name: str, within: str = "") -> Tables:
@@ -294,7 +293,7 @@ def _table(tables: Tables, name: str, within: str = "") -> Tables:
     found = tables.get(name, {})
     if not isinstance(found, Mapping):
         raise RecipeError(
-            f"setting '{within}{name}': a table of settings was needed, not {found!r}"
+            f"setting '{within}{name}': a table of settings was needed, not {shown(found)}"
         )
     return dict(found)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from gsat.errors import RunError
+from gsat.io.files import read_file
 from gsat.io.jsonl import append_line
+from gsat.io.limits import memory_limit
 from gsat.models import BACKBONES
+from gsat.parsing import ParseError, parse_json
 
 # What identifies a run: the same four values mean the same numbers, if one process trains it. A run
 # of several processes has ``processes`` as well, and is another run.
@@ -51,18 +53,17 @@ def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict
     file = Path(path)
     if not file.exists():
         return []
-    try:
-        lines = file.read_bytes().split(b"\n")
-    except OSError as error:
-        raise RunError(f"{path} can't be read: {error.strerror}; it must be a file") from None
+    lines = read_file(file, error=RunError, limit=memory_limit() // 4, links=True).split(b"\n")
     records = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except ValueError:
-            raise RunError(f"{path}, line {number}, is not JSON; correct or remove it") from None
+            record = parse_json(line)
+        except ParseError as error:
+            raise RunError(
+                f"{path}, line {number}, is not JSON ({error}); correct or remove it"
+            ) from None
         missing = [key for key in needs if not isinstance(record, dict) or key not in record]
         if missing:
             raise RunError(f"{path}, line {number}, has no '{missing[0]}'; correct or remove it")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -17,15 +16,25 @@ from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
 from gsat.errors import RunError, RunExistsError
-from gsat.io import atomic, locks
+from gsat.io import atomic, locks, system
 from gsat.io.disk import disk_errors
+from gsat.io.files import check_no_links, is_regular, read_file, read_toml
+from gsat.io.hashes import checksum
+from gsat.io.json_files import read_json
+from gsat.io.limits import check_size, json_bytes
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
+from gsat.parsing import ParseError, parse_json, parse_toml
+from gsat.schemas import FileModel, check_model
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
 from gsat.training.run_files import check_run, run_label
+from gsat.training.run_schemas import EnvironmentFile, LogLine, ResultFile, TimingFile
+
+LOG = "metrics.jsonl"
+LOG_BYTES = 64 << 20
 
 
 class RunDirectory:
@@ -42,6 +51,7 @@ class RunDirectory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.checkpoints = self.path / "ckpt"
+        self._identity: tuple[int, int] | None = None  # of the folder that was locked
 
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
@@ -61,13 +71,15 @@ class RunDirectory:
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
-            run.path.mkdir(parents=True, exist_ok=True)
+            system.make_folders(run.path)
         with run.locked():  # another process may be creating the same run
             run._check_free()
             run.clear_partial_files()
-            atomic.write_json(run.path / "environment.json", environment())
+            text = recipe.toml()
+            where = {**environment(), "recipe_check": checksum(parse_toml(text))}
+            atomic.write_json(run.path / "environment.json", where)
             # Last: with it the folder is a run, which can be resumed.
-            atomic.write_text(run.path / "recipe.toml", recipe.toml())
+            atomic.write_text(run.path / "recipe.toml", text)
         return run
 
     def _check_free(self) -> None:
@@ -96,7 +108,7 @@ class RunDirectory:
 
     def is_run(self) -> bool:
         """Whether the directory holds a run, finished or not."""
-        return (self.path / "recipe.toml").is_file()
+        return is_regular(self.path / "recipe.toml")
 
     def is_empty(self) -> bool:
         """Whether it holds nothing, or only what a run killed at its very start leaves."""
@@ -124,20 +136,33 @@ class RunDirectory:
         Raises:
             RunError: If the run is not finished, or the file is damaged.
         """
-        if not self.result_path.is_file():
+        if not is_regular(self.result_path):
             raise RunError(f"{self.path} is not finished; resume it with: gsat resume {self.path}")
-        return self._read_json("result.json")
+        return self._read_json("result.json", ResultFile)
 
     @property
     def environment(self) -> dict[str, Any]:
         """The :func:`environment` that the run was started in."""
-        return self._read_json("environment.json")
+        found = self._read_json("environment.json", EnvironmentFile)
+        return {key: value for key, value in found.items() if key != "recipe_check"}
 
-    def _read_json(self, name: str) -> dict[str, Any]:
-        try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.path}/{name} can't be read ({error})") from error
+    def check_recipe(self) -> None:
+        """Raise if the recipe is not the one that the run was started with.
+
+        Raises:
+            RunError: If ``recipe.toml`` was changed; its comments and layout do not count.
+        """
+        # Runs of earlier versions have no such checksum.
+        known = self._read_json("environment.json", EnvironmentFile).get("recipe_check")
+        path = self.path / "recipe.toml"
+        if known is not None and checksum(read_toml(path, error=RunError)) != known:
+            raise RunError(
+                f"{path} is not the recipe that the run was started with; restore it, or train it "
+                "as a new run"
+            )
+
+    def _read_json(self, name: str, model: type[FileModel]) -> dict[str, Any]:
+        return read_json(self.path / name, model, error=RunError)
 
     # -- the lock -------------------------------------------------------------------------------
 
@@ -156,7 +181,31 @@ class RunDirectory:
         """
         busy = f"another process is training in {self.path} right now"
         with disk_errors(self.path), locks.locked(self.path / ".lock", wait, busy=busy):
+            check_no_links(self.path)
+            found = self.path.stat()
+            self._identity = found.st_dev, found.st_ino
             yield
+
+    def check_here(self) -> None:
+        """Raise if the directory that was locked is no longer at its path.
+
+        What is written would be in another directory, or in none that is a run.
+
+        Raises:
+            RunError: If it was removed, moved or replaced.
+        """
+        if self._identity is None:
+            return
+        try:
+            found = self.path.stat()
+            here = (found.st_dev, found.st_ino) == self._identity and self.is_run()
+        except OSError:
+            here = False
+        if not here:
+            raise RunError(
+                f"the run directory {self.path} was removed or replaced while the run was training "
+                "in it; what it held is lost: train it again"
+            )
 
     def await_lock(self, seconds: float) -> None:
         """Wait until no other process trains in this directory.
@@ -181,8 +230,12 @@ class RunDirectory:
         Args:
             line: Plain values; NaN and infinity are refused.
         """
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as handle:
-            handle.write(json.dumps(line, allow_nan=False) + "\n")
+        self.check_here()
+        handle = system.open_to_append(self.path / LOG)
+        try:
+            system.write(handle, (json.dumps(line, allow_nan=False) + "\n").encode())
+        finally:
+            os.close(handle)
 
     def read_log(self) -> list[dict[str, Any]]:
         """Read ``metrics.jsonl``: one entry per epoch.
@@ -190,51 +243,65 @@ class RunDirectory:
         Raises:
             RunError: If the file is missing or damaged.
         """
-        path = self.path / "metrics.jsonl"
-        try:
-            text = path.read_text(encoding="utf-8")
-            return [json.loads(line) for line in text.split("\n") if line]
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path} can't be read ({error}); remove {self.path} and train the run again"
-            ) from error
+        return [_log_line(line, self.path, n) for n, line in enumerate(self._log_lines(), start=1)]
+
+    def _log_lines(self) -> list[bytes]:
+        """The lines of the log; the last may be half a line."""
+        content = read_file(self.path / LOG, error=RunError, limit=LOG_BYTES)
+        check_size(json_bytes(content), str(self.path / LOG), RunError)
+        return [line for line in content.split(b"\n") if line]
 
     def sync_log(self) -> None:
         """Wait until the log is on disk: a checkpoint must not outlive the lines before it."""
-        path = self.path / "metrics.jsonl"
-        if path.is_file():
-            with path.open("rb") as handle:
-                os.fsync(handle.fileno())
+        path = self.path / LOG
+        if is_regular(path):
+            handle = system.open_to_append(path)
+            try:
+                system.sync(handle)
+            finally:
+                os.close(handle)
 
     def cut_log(self, epochs: int) -> None:
         """Keep the first lines of the log; later epochs will be trained again.
 
         Args:
             epochs: How many lines to keep.
+
+        Raises:
+            RunError: If one of them is missing or damaged; they were on disk before the checkpoint.
         """
-        path = self.path / "metrics.jsonl"
-        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-        atomic.write_bytes(path, b"".join(lines[:epochs]))
+        lines = self._log_lines() if is_regular(self.path / LOG) else []
+        if len(lines) < epochs:
+            raise RunError(
+                f"{self.path / LOG} has {len(lines)} of the {epochs} lines that the checkpoint "
+                "needs; restore it, or train the run again"
+            )
+        for number, line in enumerate(lines[:epochs], start=1):
+            _log_line(line, self.path, number)
+        atomic.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
 
     # -- the best model -------------------------------------------------------------------------
 
     def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
         """Replace ``best/``: the weights first, then the description that names them."""
+        self.check_here()
         write_model(self.path / BEST, weights, config, epoch)
 
     def clear_best(self) -> None:
         """Remove the best model; a run that is resumed from an early epoch may have none yet."""
-        shutil.rmtree(self.path / BEST, ignore_errors=True)
+        system.remove_tree(self.path / BEST)
 
     # -- time -----------------------------------------------------------------------------------
 
     def read_seconds(self) -> float:
-        """Seconds spent on the run so far, in all processes that worked on it."""
-        path = self.path / "timing.json"
-        try:
-            return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
-        except (OSError, ValueError, KeyError):
+        """Seconds spent on the run so far, in all processes that worked on it.
+
+        Raises:
+            RunError: If ``timing.json`` is damaged.
+        """
+        if not (self.path / "timing.json").exists():  # nothing is saved yet
             return 0.0
+        return float(self._read_json("timing.json", TimingFile)["seconds"])
 
     def write_seconds(self, seconds: float, epochs: int) -> None:
         """Record the time spent, in a file of its own: it differs between equal runs.
@@ -245,6 +312,27 @@ class RunDirectory:
         """
         spent = {"seconds": round(seconds, 3), "epochs": epochs}
         atomic.write_json(self.path / "timing.json", spent)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write ``result.json``, with which the run is finished.
+
+        Args:
+            result: Plain values; NaN and infinity are refused.
+        """
+        self.check_here()
+        atomic.write_json(self.result_path, result)
+
+
+def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = parse_json(line)
+        check_model(LogLine, values)
+        return values
+    except ParseError as error:
+        raise RunError(
+            f"{run / LOG} can't be read, line {number}: {error}; remove {run} and train the run "
+            "again"
+        ) from None
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:

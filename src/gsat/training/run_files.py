@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from gsat.errors import GSATError, RunError
+from gsat.io.files import check_no_links, is_regular, read_file, read_toml
 from gsat.io.locks import is_locked
 from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER, METRIC_TITLES
+from gsat.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
+    from gsat.training.run_schemas import RecipeSummary
 
 State = Literal["finished", "running", "stopped"]
 
@@ -80,10 +81,11 @@ def check_run(path: str | Path) -> Path:
         The path.
 
     Raises:
-        RunError: If there is no run.
+        RunError: If there is no run, or links in it.
     """
-    if not (Path(path) / "recipe.toml").is_file():
+    if not is_regular(Path(path) / "recipe.toml"):
         raise RunError(f"{path} is not a run: there is no recipe.toml in it")
+    check_no_links(Path(path))
     return Path(path)
 
 
@@ -147,11 +149,12 @@ def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[R
 
 def _run_folders(folder: Path) -> Iterator[Path]:
     """Find run directories, in the order of their names; there are none inside a run."""
-    if (folder / "recipe.toml").is_file():
+    if is_regular(folder / "recipe.toml"):
         yield folder
         return
     try:
-        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+        # A link may lead back to here.
+        inside = sorted(e.path for e in os.scandir(folder) if e.is_dir(follow_symlinks=False))
     except PermissionError:
         return
     for path in inside:
@@ -160,38 +163,47 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 def _summarise(path: Path) -> RunSummary | None:
     """Read one run; None if its files are damaged."""
+    # Not at the top: `gsat --help` would wait for pydantic.
+    from gsat.io.json_files import read_json
+    from gsat.schemas import check_model
+    from gsat.training.run_schemas import RecipeSummary, ResultFile, TimingFile
+
     try:
-        recipe = tomllib.loads((path / "recipe.toml").read_text(encoding="utf-8"))
-        result_file = path / "result.json"
-        result = json.loads(result_file.read_text("utf-8")) if result_file.is_file() else None
-        log = path / "metrics.jsonl"
-        lines = log.read_text("utf-8").split("\n")[:-1] if log.is_file() else []
-        timing = path / "timing.json"
-        seconds = json.loads(timing.read_text("utf-8"))["seconds"] if timing.is_file() else 0.0
+        check_no_links(path)
+        recipe = check_model(RecipeSummary, read_toml(path / "recipe.toml", error=RunError))
+        result = timing = None
+        if (path / "result.json").exists():
+            result = read_json(path / "result.json", ResultFile, error=RunError)
+        if (path / "timing.json").exists():
+            timing = read_json(path / "timing.json", TimingFile, error=RunError)
         state: State = (
             "finished" if result else "running" if is_locked(path / ".lock") else "stopped"
         )
         return RunSummary(
             path=path,
-            dataset=recipe["data"]["name"],
-            method=recipe["method"]["name"],
-            backbone=recipe["backbone"]["name"],
-            seed=recipe["seed"],
+            dataset=recipe.data.name,
+            method=recipe.method.name,
+            backbone=recipe.backbone.name,
+            seed=recipe.seed,
             state=state,
-            progress="" if result else _progress(lines, recipe),
+            progress="" if result else _progress(path / "metrics.jsonl", recipe),
             test=result["test"] if result else {},
-            seconds=result["seconds"] if result else seconds,
+            seconds=(result or timing or {"seconds": 0.0})["seconds"],
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ParseError, GSATError):
         return None
 
 
-def _progress(lines: list[str], recipe: dict[str, Any]) -> str:
+def _progress(log: Path, recipe: RecipeSummary) -> str:
     """Say which epoch a run has reached; only the last phase has its length in the recipe."""
+    from gsat.schemas import check_model
+    from gsat.training.run_schemas import LogLine
+
+    content = read_file(log, error=RunError) if log.exists() else b""
+    lines = content.split(b"\n")[:-1]
     if not lines:
         return "no epoch yet"
-    last = json.loads(lines[-1])
-    number = last["epoch"] + 1
-    if last["phase"] == "train":
-        return f"epoch {number} of {recipe['training']['epochs']}"
-    return f"epoch {number} of phase {last['phase']}"
+    last = check_model(LogLine, parse_json(lines[-1]))
+    if last.phase == "train":
+        return f"epoch {last.epoch + 1} of {recipe.training.epochs}"
+    return f"epoch {last.epoch + 1} of phase {last.phase}"

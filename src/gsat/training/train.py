@@ -10,11 +10,12 @@ from typing import Any
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.errors import RecipeError
 from gsat.gsat import GSAT
-from gsat.io.atomic import write_json
+from gsat.io.files import is_regular
 from gsat.methods import METHODS, Method
 from gsat.methods.gsat import GSATMethod
-from gsat.models import BACKBONES, InterpretableModel
+from gsat.models import BACKBONES, Backbone, InterpretableModel
 from gsat.models.saved import fill, load_model, model_folder, read_model
+from gsat.models.weights import outline
 from gsat.models.wrapping.settings import WrappedSettings, own_module
 from gsat.training.checks import (
     check_config,
@@ -165,8 +166,9 @@ def resume(
             raise own_module(recipe.backbone.module)
         if data is not None:
             check_data(recipe, data, path)
-        if run.result_path.is_file():
+        if is_regular(run.result_path):
             return TrainingResult(load(path, model), recipe, run.result, run.path)
+        run.check_recipe()
         check_processes(run)
         device = check_device(device_of_process(device))
         data = load_data(recipe) if data is None else data
@@ -251,7 +253,7 @@ def _run(
             "results_version": version,
         }
         if loop.run:
-            write_json(loop.run.result_path, result)
+            loop.run.write_result(result)
     return TrainingResult(method.model, recipe, result, run.path if run else None)
 
 
@@ -278,7 +280,13 @@ def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
 def make_method(recipe: Recipe, data: Dataset) -> Method:
     """The method of a recipe on a fresh backbone that fits the data."""
     settings = recipe.backbone.model_dump(exclude_none=True)
-    backbone = BACKBONES[settings.pop("name")].for_data(data, seed=recipe.seed, **settings)
+    network = BACKBONES[settings.pop("name")]
+
+    def build() -> Backbone:
+        return network.for_data(data, seed=recipe.seed, **settings)
+
+    outline(build)  # a recipe may ask for any size: without memory, to begin with
+    backbone = build()
     kind = METHODS[recipe.method]
     method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
     method.prepare(data)

@@ -6,10 +6,14 @@ import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
-from typing import Final
+from typing import IO, Final
 
-from gsat.errors import DataError
+from gsat.errors import DataError, GSATError, shown
+from gsat.io import system
+from gsat.io.files import open_file
+from gsat.io.limits import check_size
 
 LIMIT: Final = 4 << 30  # bytes unpacked from one archive
 BLOCK: Final = 1 << 20
@@ -29,22 +33,80 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
         DataError: If the zip is damaged or unsafe, lacks a member or unpacks to too many bytes.
     """
     name = name or str(archive)
-    try:
-        with zipfile.ZipFile(archive) as held:
-            for info in held.infolist():
-                if why := _unsafe(info):
-                    raise DataError(f"{name} is not unpacked: it contains {info.filename!r}, {why}")
-            chosen = [(_find(held, member, name), path) for member, path in members.items()]
-            total = sum(info.file_size for info, _ in chosen)
-            if total > LIMIT:
-                raise DataError(f"{name} unpacks to {total} bytes, more than the {LIMIT} allowed")
-            for info, path in chosen:
-                with path.open("wb") as target:
-                    target.writelines(_blocks(held, info, name))
-                    target.flush()
-                    os.fsync(target.fileno())
-    except zipfile.BadZipFile as error:
-        raise _damaged(name, error) from error
+    with open_zip(archive, name) as held:
+        chosen = [(_find(held, member, name), path) for member, path in members.items()]
+        total = sum(info.file_size for info, _ in chosen)
+        if total > LIMIT:
+            raise DataError(f"{name} unpacks to {total} bytes, more than the {LIMIT} allowed")
+        for info, path in chosen:
+            system.remove(path)  # of a process that was killed
+            handle = system.create(path)
+            try:
+                for block in _blocks(held, info, name):
+                    system.write(handle, block)
+                system.sync(handle)
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def open_zip(archive: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
+    """Open a zip that may be hostile.
+
+    Args:
+        archive: The zip.
+        name: What errors call it. (default: its path)
+
+    Raises:
+        DataError: If it is damaged, or contains links or names that lead out of its folder; also
+            if it turns out to be damaged while it is read.
+    """
+    name = name or str(archive)
+    with open_file(archive, error=DataError, links=True) as handle:
+        check_size(16 * _directory_bytes(handle), f"the list of files in {name}", DataError)
+        try:
+            with zipfile.ZipFile(handle) as held:
+                for info in held.infolist():
+                    if why := _unsafe(info):
+                        raise DataError(
+                            f"{name} is not unpacked: it contains "
+                            f"{shown(repr(info.filename), 80)}, {why}"
+                        )
+                yield held
+        except (GSATError, KeyboardInterrupt):
+            raise
+        except OSError as error:
+            if error.filename is not None or error.errno is not None:
+                raise  # of what is done with the content
+            raise _damaged(name, error) from error
+        except Exception as error:  # zipfile raises errors of many kinds for damaged files
+            raise _damaged(name, error) from error
+
+
+def read_member(held: zipfile.ZipFile, member: str, name: str) -> bytes:
+    """Read a member of a zip into memory.
+
+    Args:
+        held: From :func:`open_zip`.
+        member: Its name inside the zip.
+        name: What errors call the zip.
+
+    Raises:
+        DataError: If it is damaged, encrypted or too large.
+    """
+    info = _find(held, member, name)
+    check_size(info.file_size, f"'{shown(member, 60)}' in {name}", DataError)
+    return b"".join(_blocks(held, info, name))
+
+
+def _directory_bytes(handle: IO[bytes]) -> int:
+    """The size of a zip's list of members, which zipfile reads as a whole."""
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(max(0, size - (1 << 16) - 22))
+    tail = handle.read()
+    handle.seek(0)
+    at = tail.rfind(b"PK\5\6")
+    return int.from_bytes(tail[at + 12 : at + 16], "little") if at >= 0 else 0
 
 
 def _unsafe(info: zipfile.ZipInfo) -> str:
@@ -62,7 +124,9 @@ def _find(held: zipfile.ZipFile, member: str, name: str) -> zipfile.ZipInfo:
         raise DataError(f"{name} does not contain '{member}'")
     info = held.getinfo(member)
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(f"{name} contains '{member}' encrypted or in an unsupported compression")
+        raise DataError(
+            f"{name} contains '{shown(member, 60)}' encrypted or in an unsupported compression"
+        )
     return info
 
 
@@ -77,4 +141,4 @@ def _blocks(held: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Iterator
 
 
 def _damaged(name: str, error: Exception) -> DataError:
-    return DataError(f"{name} is a damaged zip ({' '.join(str(error).split())})")
+    return DataError(f"{name} is a damaged zip ({shown(' '.join(str(error).split()))})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -12,16 +11,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse, responses
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
+from pydantic import Field
+
 from gsat import __version__
-from gsat.errors import DataError, DataNotFoundError
+from gsat.errors import DataError, DataNotFoundError, shown
+from gsat.io.atomic import write_json
+from gsat.io.json_files import read_json
+from gsat.schemas import FileModel
 
 PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second attempt and later ones
 TIMEOUT: Final = 30.0  # seconds without a byte
 BLOCK: Final = 1 << 16
 TEMPORARY: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class _Note(FileModel):
+    """What is beside a file that is being downloaded."""
+
+    url: str
+    version: str
+    total: int = Field(ge=0)
 
 
 class TransferError(Exception):
@@ -123,15 +135,15 @@ class Transfer:
         """Discard what is here: first the bytes, then the note, so that a kill does no harm."""
         self.handle.truncate(0)
         note = {"url": self.url, "version": version, "total": total}
-        self.note.write_text(json.dumps(note), "utf-8")
+        write_json(self.note, note)
 
     def _noted(self) -> tuple[str, int]:
         """The version in the file and its size; an empty version can't be resumed."""
         try:
-            note = json.loads(self.note.read_text("utf-8"))
+            note = read_json(self.note, _Note, error=DataError)
             if note["url"] == self.url:
-                return str(note["version"]), int(note["total"])
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+                return note["version"], note["total"]
+        except DataError:
             pass  # missing, or killed while it was written
         return "", 0
 
@@ -149,12 +161,26 @@ def _opener() -> urllib.request.OpenerDirector:
         urllib.request.HTTPHandler,
         urllib.request.HTTPSHandler,
         urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPRedirectHandler,
+        _SafeRedirects,
         urllib.request.HTTPErrorProcessor,
         urllib.request.UnknownHandler,
     ):
         opener.add_handler(handler())
     return opener
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from https to http, where anybody on the way could answer."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
+    ) -> Any:
+        if req.type == "https" and urlsplit(newurl).scheme != "https":
+            raise DataError(
+                f"can't download {shown(req.full_url)}: the server redirects to "
+                f"{shown(newurl, 80)}, which is not https"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _version_of(response: HTTPResponse) -> str:

@@ -8,6 +8,7 @@ functions of NumPy that restore an array or dtype are not used: they trust what 
 from __future__ import annotations
 
 import math
+import mmap
 import pickle
 import re
 from collections.abc import Callable, Mapping
@@ -17,11 +18,13 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.datasets.fetch.pickle_scan import scan_pickle
+from gsat.errors import DataError, shown
+from gsat.io.files import open_file
 
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray)
 NUMBERS_AND_TEXT: Final = re.compile(
-    r"b1|[iu][1248]|f(2|4|8|12|16)|c(8|16|24|32)|[SU][1-9]\d{0,8}|O[48]?"
+    r"b1|[iu][1248]|f(2|4|8|12|16)|c(8|16|24|32)|[SU][1-9]\d{0,5}|O[48]?"
 )
 
 
@@ -40,14 +43,16 @@ def load_pickle(path: Path) -> Any:
     Raises:
         DataError: If the file can't be read, is damaged or contains anything else.
     """
-    try:
-        with path.open("rb") as handle:
-            return _Plain().copy(_Reader(handle, encoding="latin1").load())
-    except OSError as error:
-        raise DataError(f"can't read {path}: {error.strerror or error}") from error
-    except Exception as error:  # a hostile or damaged pickle can fail in any way
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} is not a pickle of plain values and arrays: {why}") from error
+    with open_file(path, error=DataError, links=True) as handle:
+        try:
+            # Mapped, so that a length in the pickle asks for no more than the file has.
+            with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                scan_pickle(content)  # type: ignore[arg-type]
+                content.seek(0)
+                return _Plain().copy(_Reader(content, encoding="latin1").load())
+        except Exception as error:  # a hostile or damaged pickle can fail in any way
+            why = shown(" ".join(str(error).split()) or type(error).__name__, 120)
+            raise DataError(f"{path} is not a pickle of plain values and arrays: {why}") from error
 
 
 class _Refused(pickle.UnpicklingError):
@@ -89,7 +94,9 @@ class _Dtype:
 
     def __init__(self, code: Any, *_: Any) -> None:
         if not (isinstance(code, str) and NUMBERS_AND_TEXT.fullmatch(code)):
-            raise _Refused(f"arrays of {str(code)[:20]!r} are not read")
+            # Not the repr of anything: it may share its parts so often that it never ends.
+            what = repr(code[:20]) if isinstance(code, str) else type(code).__name__
+            raise _Refused(f"arrays of {what} are not read")
         self.value: np.dtype[Any] = np.dtype("O" if code.startswith("O") else code)
 
     def __setstate__(self, state: Any) -> None:
@@ -142,7 +149,9 @@ def _from_bytes(data: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
 
 
 def _shaped(flat: NDArray[Any], shape: Any, order: Any) -> NDArray[Any]:
-    if min(shape, default=0) < 0 or math.prod(shape) != len(flat):
+    if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
+        raise _Refused("an array's shape is not a tuple of numbers")
+    if max(shape, default=0) >= 2**31 or min(shape, default=0) < 0 or math.prod(shape) != len(flat):
         raise _Refused("an array's shape does not fit its content")
     return flat.reshape(shape, order=order)
 

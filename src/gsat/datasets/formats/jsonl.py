@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
@@ -12,10 +13,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.datasets.formats.json_values import (
+    Wrong,
+    as_float,
+    as_float32,
+    check_bytes,
+    check_rows,
+    class_name,
+    identifier,
+    numbers,
+)
 from gsat.datasets.splits import MARKS, NAMES
-from gsat.errors import DataError
+from gsat.errors import DataError, shown
 from gsat.graphs import GraphStore
 from gsat.graphs.build import ranges
+from gsat.io.files import open_file
+from gsat.io.limits import check_size, json_bytes, memory_limit
+from gsat.parsing import unique_keys
 
 Array = NDArray[Any]
 
@@ -31,6 +45,10 @@ KEYS: Final = (
     "num_nodes", "edge_index", "edges", *_COLUMNS, "y", "node_y", "split", "id", "smiles"
 )  # fmt: skip
 MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
+MOST_EMPTY_LINES: Final = 1 << 20
+# About the memory of a node and an edge while a store is made of them.
+_NODE_BYTES: Final = 40
+_EDGE_BYTES: Final = 100
 _CHUNK: Final = 4096  # small arrays that are concatenated at a time
 
 
@@ -54,20 +72,12 @@ def read(path: Path) -> GraphStore:
         if not reader.lines:
             raise DataError(f"{path} contains no graphs; it must have one JSON object per line")
         return reader.store()
-    except _Wrong as error:
+    except Wrong as error:
         at = reader.lines[error.graph] if error.graph is not None else number
         graph = len(reader.lines) if error.graph is None else error.graph
         raise DataError(f"{path}, line {at} (graph {graph}): {error}") from None
     except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise DataError(f"{path} can't be read after line {number} ({error})") from error
-
-
-class _Wrong(Exception):
-    """What is wrong with a graph: the one being read, or an earlier one by its number."""
-
-    def __init__(self, why: str, graph: int | None = None) -> None:
-        super().__init__(why)
-        self.graph = graph
 
 
 class _Column:
@@ -86,7 +96,7 @@ class _Column:
         if self.width is None:
             self.width = rows.shape[1:]
         if rows.shape[1:] != self.width:
-            raise _Wrong(f"rows of shape {list(rows.shape[1:])}, before {list(self.width)}")
+            raise Wrong(f"rows of shape {list(rows.shape[1:])}, before {list(self.width)}")
         self.waiting.append(rows)
         if len(self.waiting) >= _CHUNK:
             self._join()
@@ -118,6 +128,7 @@ class _Reader:
         self.texts: dict[str, list[Any]] = {"id": [], "smiles": []}
         self.names: dict[str, int] = {}  # of classes, in the order of their appearance
         self.numbers = False  # whether a label was a number
+        self.bytes = 0  # about the memory of the store so far
 
     def add(self, graph: dict[str, Any], line: int) -> None:
         """Check a graph and add its rows."""
@@ -125,54 +136,60 @@ class _Reader:
         nodes = _num_nodes(graph, edges)
         if edges.size and (edges.min() < 0 or edges.max() >= nodes):
             u, v = edges[((edges < 0) | (edges >= nodes)).any(axis=1)][0]
-            raise _Wrong(f"it has an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
+            raise Wrong(f"it has an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
+        self.bytes += _NODE_BYTES * nodes + _EDGE_BYTES * len(edges)
+        check_bytes(self.bytes)
         self._keep("edges", edges)
         for name, (per, dimensions) in _COLUMNS.items():
             if graph.get(name) is not None:
-                rows = _numbers(graph[name], name, dimensions)
-                _check_rows(rows, name, nodes if per == "node" else len(edges), per)
-                self._keep(name, rows.astype(np.float32))
+                rows = numbers(graph[name], name, dimensions)
+                check_rows(rows, name, nodes if per == "node" else len(edges), per)
+                self._keep(name, as_float32(rows, name))
         self._add_labels(graph, nodes)
         self._add_split(graph, nodes)
         for name, values in self.texts.items():
-            values.append(graph.get(name))
+            values.append(identifier(graph.get(name), name))
         self.nodes.append(nodes)
         self.edges.append(len(edges))
         self.lines.append(line)
 
     def _keep(self, name: str, rows: Array) -> None:
+        self.bytes += 3 * rows.nbytes
+        check_bytes(self.bytes)
         try:
             self.columns.setdefault(name, _Column()).add(len(self.lines), rows)
-        except _Wrong as error:
-            raise _Wrong(f"'{name}' has {error}") from None
+        except Wrong as error:
+            raise Wrong(f"'{name}' has {error}") from None
 
     def _add_labels(self, graph: dict[str, Any], nodes: int) -> None:
         if graph.get("y") is not None:
             self._keep("y", self._codes(graph["y"], "y", 1)[None])
         if graph.get("node_y") is not None:
             rows = self._codes(graph["node_y"], "node_y", 2)
-            _check_rows(rows, "node_y", nodes, "node")
+            check_rows(rows, "node_y", nodes, "node")
             self._keep("node_y", rows)
         if "y" in self.columns and "node_y" in self.columns:
-            raise _Wrong("labels are of graphs ('y') or of nodes ('node_y'), not of both")
+            raise Wrong("labels are of graphs ('y') or of nodes ('node_y'), not of both")
 
     def _codes(self, value: Any, name: str, depth: int) -> Array:
         """Labels as numbers, NaN where missing; texts are numbered as they appear."""
         if isinstance(value, list) and depth:
             parts = [self._codes(part, name, depth - 1) for part in value]
             if len({part.shape for part in parts}) > 1:
-                raise _Wrong(f"'{name}' contains lists of different lengths")
+                raise Wrong(f"'{name}' contains lists of different lengths")
             return np.stack(parts) if parts else np.zeros(0)
         if value is None:
             return np.array(np.nan)
         if isinstance(value, str):
-            code: float = self.names.setdefault(value, len(self.names))
+            code: float = self.names.setdefault(class_name(value, name), len(self.names))
         elif isinstance(value, (bool, int, float)):
-            code, self.numbers = _as_float(value, name), True
+            code, self.numbers = as_float(value, name), True
         else:
-            raise _Wrong(f"'{name}' must be numbers, texts or null, not {value!r}")
+            raise Wrong(f"'{name}' must be numbers, texts or null, not {shown(value, 60)}")
         if self.names and self.numbers:
-            raise _Wrong(f"'{name}' is {value!r}; labels must be all texts or all numbers")
+            raise Wrong(
+                f"'{name}' is {shown(repr(value), 60)}; labels must be all texts or all numbers"
+            )
         return np.array(code, dtype=np.float64)
 
     def _add_split(self, graph: dict[str, Any], nodes: int) -> None:
@@ -182,10 +199,12 @@ class _Reader:
         marks = value if isinstance(value, list) else [value]
         for mark in marks:
             if not isinstance(mark, (str, type(None))) or mark not in MARKS:
-                raise _Wrong(f"'split' must be one of {', '.join(NAMES)} or null, not {mark!r}")
+                raise Wrong(
+                    f"'split' must be one of {', '.join(NAMES)} or null, not {shown(mark, 60)}"
+                )
         rows = np.array([MARKS[mark] for mark in marks], dtype=np.int64)
         if isinstance(value, list):
-            _check_rows(rows, "split", nodes, "node")
+            check_rows(rows, "split", nodes, "node")
         self._keep("node_split" if isinstance(value, list) else "split", rows)
 
     def store(self) -> GraphStore:
@@ -207,7 +226,7 @@ class _Reader:
             fields["split"] = columns["split"].spread(graph_ptr, -1)
         for name, values in self.texts.items():
             if any(value is not None for value in values):
-                fields[name] = ["" if value is None else str(value) for value in values]
+                fields[name] = ["" if value is None else value for value in values]
         meta: dict[str, Any] = {}
         for name, ptr in (("y", graph_ptr), ("node_y", node_ptr)):
             if name in columns:
@@ -230,7 +249,7 @@ class _Reader:
         has[self.columns[name].graphs] = True
         without = np.flatnonzero(~has & (counts > 0))
         if len(without):
-            raise _Wrong(
+            raise Wrong(
                 f"it has no '{name}' although others have; give all or none", int(without[0])
             )
 
@@ -241,45 +260,58 @@ class _Reader:
             place = np.empty(len(self.names))
             place[[self.names[name] for name in sorted(self.names)]] = np.arange(len(self.names))
             codes[known] = place[codes[known].astype(np.int64)]
-        whole = known.all() and np.isfinite(codes).all() and (codes == np.floor(codes)).all()
+        whole = known.all() and bool((np.abs(codes) <= 2**53).all())
+        whole = whole and bool((codes == np.floor(codes)).all())
         return codes.astype(np.int64) if whole else codes
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
+    limit, read, empty = memory_limit(), 0, 0
+    with open_file(path, error=DataError, links=True) as opened:
+        file = gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened
+        number = 0
+        while line := file.readline(limit // 4 + 1):
+            number += 1
+            read += len(line)
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            check_size(json_bytes(line), f"{path}, line {number},", DataError)
+            check_size(read, f"{path}, unpacked,", DataError)
             if line.strip():
-                yield number, line
+                yield number, line.decode("utf-8")
+            elif (empty := empty + 1) > MOST_EMPTY_LINES:
+                raise DataError(f"{path} has more than {MOST_EMPTY_LINES} empty lines")
 
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of 4301 digits
-        raise _Wrong(f"it is not JSON ({error})") from None
+        found = json.loads(line, object_pairs_hook=unique_keys)
+    except RecursionError:
+        raise Wrong("it is not JSON of graphs: it is nested too deep") from None
+    except ValueError as error:  # also a number of 4301 digits
+        raise Wrong(f"it is not JSON ({shown(str(error), 100)})") from None
     if not isinstance(found, dict):
-        raise _Wrong(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
+        raise Wrong(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
     for key in found:
         if key not in KEYS:
-            raise _Wrong(f"'{key}' is not a key; the keys are {', '.join(KEYS)}")
+            raise Wrong(f"'{shown(key, 40)}' is not a key; the keys are {', '.join(KEYS)}")
     return found
 
 
 def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
     """Sources and destinations, ``[E, 2]``."""
     if ("edges" in graph) == ("edge_index" in graph):
-        raise _Wrong("it must have either 'edges' (a list of pairs) or 'edge_index' (two lists)")
+        raise Wrong("it must have either 'edges' (a list of pairs) or 'edge_index' (two lists)")
     name = "edges" if "edges" in graph else "edge_index"
-    rows = _numbers(graph[name], name, 2)
+    rows = numbers(graph[name], name, 2)
     if rows.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     rows = rows.T if name == "edge_index" else rows
     if rows.shape[1] != 2:
         wanted = "[2, E]" if name == "edge_index" else "[E, 2]"
-        raise _Wrong(f"'{name}' must have shape {wanted}, not {list(np.shape(graph[name]))}")
+        raise Wrong(f"'{name}' must have shape {wanted}, not {list(np.shape(graph[name]))}")
     if rows.dtype.kind not in "iu":
-        raise _Wrong(f"'{name}' must contain integers from 0 on")
+        raise Wrong(f"'{name}' must contain integers from 0 on")
     return rows.astype(np.int64)
 
 
@@ -287,7 +319,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
     given = graph.get("num_nodes")
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-            raise _Wrong(f"'num_nodes' must be an integer, not {given!r}")
+            raise Wrong(f"'num_nodes' must be an integer, not {shown(given, 60)}")
         return _not_too_many(given)
     for name in ("x", "node_y", "node_truth"):
         if isinstance(graph.get(name), list):
@@ -297,31 +329,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
 
 def _not_too_many(nodes: int) -> int:
     if nodes > MOST_NODES:
-        raise _Wrong(f"it has {nodes} nodes; at most {MOST_NODES} are allowed, numbered from 0")
+        raise Wrong(
+            f"it has {shown(nodes, 40)} nodes; at most {MOST_NODES} are allowed, numbered from 0"
+        )
     return nodes
-
-
-def _as_float(value: float, name: str) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise _Wrong(f"'{name}' contains a number that is too large: {str(value)[:12]}…") from None
-
-
-def _numbers(value: Any, name: str, dimensions: int) -> Array:
-    try:
-        rows = np.asarray(value)
-    except ValueError:
-        raise _Wrong(f"'{name}' contains lists of different lengths") from None
-    if rows.dtype.kind not in "iufb":
-        raise _Wrong(f"'{name}' must contain numbers only")
-    if dimensions == 2 and rows.ndim == 1 and name not in ("edges", "edge_index"):
-        rows = rows[:, None]
-    if rows.size and rows.ndim != dimensions:
-        raise _Wrong(f"'{name}' has shape {list(rows.shape)}, not {dimensions} dimensions")
-    return rows
-
-
-def _check_rows(rows: Array, name: str, count: int, per: str) -> None:
-    if rows.ndim == 0 or len(rows) != count:
-        raise _Wrong(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import io
 import warnings
-import zipfile
-import zlib
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,9 +17,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.datasets.fetch.archive import LIMIT
-from gsat.errors import DataError
+from gsat.datasets.fetch.archive import open_zip, read_member
+from gsat.errors import DataError, shown
 from gsat.graphs import GraphStore
+from gsat.graphs.build import to_float32
+from gsat.io.files import read_file
+from gsat.io.limits import check_size, memory_limit
 
 Tables = dict[str, NDArray[Any]]
 
@@ -113,11 +114,13 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
         DataError: If a table is missing or malformed; the message names the line.
     """
     tables = _parse(path, wanted)
-    graph_of = _whole(tables.pop("graph_indicator"), "graph_indicator")[:, 0] - 1
-    src, dst = ends = _whole(tables.pop("A"), "A").T - 1
+    graph_of = _numbered(tables.pop("graph_indicator"), "graph_indicator")[:, 0]
+    src, dst = ends = _numbered(tables.pop("A"), "A").T
     nodes, edges = len(graph_of), ends.shape[1]
     sizes = [len(rows) for name, rows in tables.items() if TABLES[name] == "graph"]
     graphs = sizes[0] if sizes else int(graph_of.max(initial=-1)) + 1
+    if not sizes and graphs > nodes:
+        raise _unfit(f"graph_indicator names a graph {graphs}, but there are {nodes} nodes")
     counts = {"node": nodes, "edge": edges, "graph": graphs}
     for name, rows in tables.items():
         if len(rows) != counts[TABLES[name]]:
@@ -162,25 +165,27 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
 
 def _parse(path: Path, wanted: Collection[str]) -> Tables:
     tables: Tables = {}
+    needed = 0
     with ExitStack() as stack:
+        archive = None if path.is_dir() else stack.enter_context(open_zip(path, "it"))
         try:
-            archive = None if path.is_dir() else stack.enter_context(zipfile.ZipFile(path))
             members = archive.namelist() if archive else [file.name for file in path.iterdir()]
-            name = _name([Path(member).name for member in members])
-            for table in wanted:
-                file = f"{name}_{table}.txt"
-                member = next((m for m in members if Path(m).name == file), None)
-                if member is not None:
-                    if archive and archive.getinfo(member).file_size > LIMIT:
-                        raise DataError(f"{file} unpacks to over {LIMIT} bytes; unpack the zip")
-                    raw = archive.read(member) if archive else (path / member).read_bytes()
-                    tables[table] = _table(raw, file)
-        except (
-            OSError, EOFError, KeyError, RuntimeError, NotImplementedError, UnicodeDecodeError,
-            zipfile.BadZipFile, zlib.error,
-        ) as error:  # fmt: skip
-            why = " ".join(str(error).split())
-            raise DataError(f"it can't be read ({why})") from error
+        except OSError as error:
+            raise DataError(f"it can't be read ({error.strerror or error})") from error
+        name = _name([Path(member).name for member in members])
+        for table in wanted:
+            file = f"{name}_{table}.txt"
+            member = next((m for m in members if Path(m).name == file), None)
+            if member is None:
+                continue
+            if archive:
+                raw = read_member(archive, member, "it")
+            else:
+                raw = read_file(path / member, error=DataError, limit=memory_limit())
+            # About the memory of all its numbers, also while they are sorted.
+            needed += len(raw) + 32 * (raw.count(b",") + raw.count(b"\n") + raw.count(b"\r"))
+            check_size(needed, "what the tables hold", DataError)
+            tables[table] = _table(raw, shown(file, 60))
     for table in _NEEDED:
         if table not in tables:
             raise DataError(f"there is no {name}_{table}.txt in it")
@@ -194,7 +199,12 @@ def _parse(path: Path, wanted: Collection[str]) -> Tables:
 
 def _table(raw: bytes, file: str) -> NDArray[Any]:
     """Parse a table, ``[rows, columns]``: int64, or float64 if a number has a fraction."""
-    text = raw.decode("ascii")
+    try:
+        text = raw.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file} is not a text of numbers: byte {error.start} is no ASCII"
+        ) from None
     if not text.strip():
         return np.zeros((0, 2 if file.endswith("_A.txt") else 1), dtype=np.int64)
     for kind in (np.int64, np.float64):
@@ -203,7 +213,7 @@ def _table(raw: bytes, file: str) -> NDArray[Any]:
                 # Some versions of numpy truncate 0.5 to 0, and warn.
                 warnings.simplefilter("error")
                 return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", ndmin=2)
-        except (ValueError, Warning):
+        except (ValueError, OverflowError, Warning):
             continue
     raise _first_bad_line(text, file)
 
@@ -221,7 +231,9 @@ def _first_bad_line(text: str, file: str) -> DataError:
             try:
                 float(value)
             except ValueError:
-                return DataError(f"{file}, line {number}: {value.strip()!r} is not a number")
+                return DataError(
+                    f"{file}, line {number}: {shown(repr(value.strip()[:80]))} is not a number"
+                )
     return DataError(f"{file} is not a table of numbers")
 
 
@@ -230,7 +242,7 @@ def _name(members: list[str]) -> str:
     tables = [m for m in members if m.endswith("_A.txt") and not m.startswith("._")]
     names = sorted({m.removesuffix("_A.txt") for m in tables})
     if len(names) != 1:
-        found = f"those of {', '.join(names)}" if names else "none (no NAME_A.txt)"
+        found = f"those of {shown(', '.join(names), 100)}" if names else "none (no NAME_A.txt)"
         raise DataError(f"it must contain the tables of one data set, not {found}")
     return names[0]
 
@@ -238,25 +250,35 @@ def _name(members: list[str]) -> str:
 def _features(tables: Tables, of: str) -> NDArray[np.float32] | None:
     parts = []
     if f"{of}_attributes" in tables:
-        parts.append(tables[f"{of}_attributes"].astype(np.float32))
+        parts.append(to_float32(tables[f"{of}_attributes"], f"{of}_attributes"))
     if f"{of}_labels" in tables:
         labels = _whole(tables[f"{of}_labels"], f"{of}_labels")
         for column in labels.T:
-            place = column - column.min(initial=column[0] if len(column) else 0)
-            kinds = int(place.max(initial=0)) + 1
+            least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+            kinds = most - least + 1  # as Python's numbers, which do not overflow
             if kinds > MOST_KINDS:
                 raise _unfit(
                     f"{of}_labels span {kinds} numbers, and each would be a feature; at most "
                     f"{MOST_KINDS} are allowed: give them as {of}_attributes"
                 )
+            check_size(4 * len(column) * kinds, f"the features made of {of}_labels", DataError)
             one_hot = np.zeros((len(column), kinds), dtype=np.float32)
-            one_hot[np.arange(len(column)), place] = 1
+            one_hot[np.arange(len(column)), column - least] = 1
             parts.append(one_hot)
     return np.concatenate(parts, axis=1) if parts else None
 
 
+def _numbered(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
+    """Numbers that count from 1, as numbers from 0; what is out of any range becomes −1."""
+    whole = _whole(rows, table)
+    return np.where((whole < 1) | (whole > 2**53), 0, whole) - 1
+
+
 def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
-    wrong = np.flatnonzero(~(np.isfinite(rows) & (rows == np.floor(rows))).all(axis=1))
+    fine = np.isfinite(rows) & (rows == np.floor(rows))
+    if rows.dtype.kind == "f":
+        fine &= np.abs(rows) <= 2**53  # beyond, neighbours can't be told apart
+    wrong = np.flatnonzero(~fine.all(axis=1))
     if len(wrong):
         raise _unfit(f"{table}, line {int(wrong[0]) + 1}: it must be an integer")
     return rows.astype(np.int64)

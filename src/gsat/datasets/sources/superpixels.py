@@ -16,11 +16,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from gsat.errors import DataError
-from gsat.io.atomic import write_bytes
+from gsat.io.tensors import map_tensors, write_tensors
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
@@ -152,7 +150,7 @@ class Chunk:
         out = Path(self.out)
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(out, save(found._asdict()))
+            write_tensors(out, found._asdict())
         except OSError as error:
             raise DataError(
                 f"superpixels are kept in {out.parent}, where nothing can be written ({error}): "
@@ -162,8 +160,8 @@ class Chunk:
     def load(self) -> Superpixels | None:
         """What was computed before; None where nothing was, or where the file is damaged."""
         try:
-            return Superpixels(**load_file(self.out))
-        except (OSError, SafetensorError):
+            return Superpixels(**map_tensors(Path(self.out), error=DataError)[0])
+        except (DataError, TypeError):  # TypeError: other arrays
             return None
 
 

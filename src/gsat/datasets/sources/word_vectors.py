@@ -21,12 +21,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from gsat.errors import DataError, MissingExtraError
-from gsat.io.atomic import atomic_write
 from gsat.io.folders import cache_folder, offline
 from gsat.io.hashes import checksum, file_sha256
+from gsat.io.tensors import map_tensors, write_tensors
 
 MINILM: Final = "minilm"
 CHUNK: Final = 1024  # sentences to a file
@@ -247,16 +246,15 @@ def _extra(module: str, package: str = "") -> Any:
 def _load_chunk(path: Path, shape: tuple[int, ...]) -> Half | None:
     """The vectors of a chunk that was done before; None where it is missing or damaged."""
     try:
-        vectors: Half = load_file(path)["vectors"]
-    except (OSError, SafetensorError, KeyError):
+        vectors: Half = map_tensors(path, error=DataError)[0]["vectors"]
+    except (DataError, KeyError):
         return None
-    return vectors if vectors.shape == shape else None
+    return vectors if vectors.shape == shape and vectors.dtype == np.float16 else None
 
 
 def _save_chunk(path: Path, vectors: Half) -> None:
     """Write the vectors of a chunk, whole or not at all."""
     # A cache that can't be written costs time, not the run.
-    with contextlib.suppress(OSError, SafetensorError):
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial:
-            save_file({"vectors": vectors}, partial)
+        write_tensors(path, {"vectors": vectors})

@@ -1,14 +1,25 @@
-"""Compilation of kernels: once per machine, with the machine code kept on disk."""
+"""Compilation of kernels: once per machine, with the machine code kept on disk.
+
+Numba keeps machine code in pickles: who can write to the folder can run code here. It is therefore
+a folder of our own, in the user's cache, which nobody else may write to; ``NUMBA_CACHE_DIR``, often
+shared, is not used. Whatever goes wrong with the folder, kernels are compiled in memory.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numba
+
+from gsat.io.folders import kernel_folder
 
 # Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity. No
 # division checks for zero. Nobody calls a kernel from C.
@@ -31,11 +42,11 @@ _announced = threading.Event()
 def compile_once(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a function on its first call and keep the machine code on disk for later processes.
 
-    Where no cache folder is writable, the function is compiled anew in each process.
+    Where the folder for it can't be used, the function is compiled anew in each process.
 
     Numba compiles again when the file of ``function`` changes. It does not notice a change of a
-    function in another file that was inlined into this one: remove ``__pycache__`` after editing
-    one of those.
+    function in another file that was inlined into this one: touch this file after editing one of
+    those.
 
     Args:
         function: The function, in the subset of Python that Numba compiles.
@@ -44,12 +55,70 @@ def compile_once(function: Callable[..., Any], **options: Any) -> Any:
     Returns:
         The compiled function.
     """
-    try:
-        compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        compiled = numba.njit(**options)(function)
+    compiled = _compile(function, options)
     _kernels.append(compiled)
     return compiled
+
+
+def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    folder = _private_folder(kernel_folder())
+    if folder is None:
+        return numba.njit(**options)(function)
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    try:
+        compiled = numba.njit(cache=True, **options)(function)
+        if folder not in Path(compiled._cache.cache_path).parents:
+            raise RuntimeError("Numba was told to keep code elsewhere")
+        compiled._cache = _Forgiving(compiled._cache)
+        return compiled
+    except (RuntimeError, OSError, AttributeError):
+        return numba.njit(**options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+class _Forgiving:
+    """Numba's cache of one function, in which any failure means: compile it, keep nothing."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, *args: Any) -> Any:
+        try:
+            return self._cache.load_overload(*args)
+        except Exception:  # cut off, damaged, not readable
+            with suppress(Exception):
+                self._cache.flush()  # the index is written anew
+            return None
+
+    def save_overload(self, *args: Any) -> None:
+        with suppress(Exception):  # a full disk, an index that can't be read
+            self._cache.save_overload(*args)
+
+
+@functools.cache
+def _private_folder(folder: Path) -> Path | None:
+    """Create a folder for this user alone; None where it, or a folder above it, is not safe."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.name == "nt":  # the user's profile is private
+            return folder
+        folder = folder.resolve()
+        own = os.geteuid()
+        if folder.stat().st_uid != own:
+            return None
+        for place in (folder, *folder.parents):
+            found = place.stat()
+            # In a sticky folder such as /tmp, nobody can replace what is another's.
+            shared = found.st_mode & 0o022 and (place == folder or not found.st_mode & stat.S_ISVTX)
+            if shared or found.st_uid not in (own, 0):
+                return None
+        return folder
+    except (OSError, RuntimeError):
+        return None
 
 
 def kernel(function: Callable[..., Any]) -> Any:

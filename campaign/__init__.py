@@ -1,0 +1,1 @@
+"""An attack that can be repeated: faults, hostile files, fuzzing (``make campaign``)."""

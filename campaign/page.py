@@ -1,0 +1,44 @@
+"""The figures of the campaign, as a section of docs/security.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def campaign_section(record: dict[str, Any]) -> str:
+    """Write the figures of a campaign.
+
+    Args:
+        record: What ``results/campaign.json`` holds.
+
+    Returns:
+        Markdown.
+    """
+    faults, hostile, fuzzing = record["faults"], record["hostile"], record["fuzzing"]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in faults["by_kind"].items())
+    operations = faults["operations_of_a_run"].values()
+    found = len(faults["findings"]) + len(hostile["findings"])
+    found += sum(len(part["findings"]) for part in fuzzing)
+    lines = [
+        f"The last recorded campaign ({record['system']}) had {found} findings.",
+        "",
+        f"- **Faults while saving.** {faults['trials']} trials over {len(faults['methods'])} "
+        f"methods, each at one of the {min(operations)} to {max(operations)} operations on files "
+        f"of a short run ({kinds}): {faults['resumed']} runs resumed to the same bytes, "
+        f"{faults['refused']} were refused with one line.",
+        f"- **Hostile files.** {hostile['files']} files made by rule, given to `train`, `resume`, "
+        f"`evaluate`, `predict` and `explain`: {hostile['refused']} refused with one line and exit "
+        f"code 2, {hostile['harmless']} with a change that does no harm. The slowest took "
+        f"{hostile['slowest_cpu_seconds']} s of CPU time, the largest {hostile['most_memory_mib']} "
+        "MiB more than the program at rest. No file outside was touched.",
+        "- **Fuzzing** by coverage (atheris), every parser by itself:",
+        "",
+        "| parser | CPU seconds | inputs | slowest input (s) | findings |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| {part['parser']} | {part['cpu_seconds']:.0f} | {part['inputs']} | "
+        f"{part['slowest_seconds']:.2f} | {len(part['findings'])} |"
+        for part in fuzzing
+    ]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,103 @@
+"""Values of JSON lines: what may be a number, a label or an identifier, and what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.errors import DataError, printable, shown
+from gsat.graphs.build import to_float32
+from gsat.io.limits import check_size
+
+Array = NDArray[Any]
+
+LONGEST_NAME: Final = 1000  # characters of a class
+_NUMBERS: Final = {int, float, bool}
+
+
+class Wrong(Exception):
+    """What is wrong with a graph: the one being read, or an earlier one by its number."""
+
+    def __init__(self, why: str, graph: int | None = None) -> None:
+        super().__init__(why)
+        self.graph = graph
+
+
+def class_name(value: str, name: str) -> str:
+    """Return a text that can be the name of a class, or raise."""
+    if len(value) > LONGEST_NAME or printable(value) != value:
+        raise Wrong(f"'{name}' is a text that can't be the name of a class: {shown(value, 40)}")
+    return value
+
+
+def identifier(value: Any, name: str) -> str | None:
+    """Return a text or a number as a text, None as it is; anything else is wrong."""
+    if value is None or (isinstance(value, str) and printable(value) == value):
+        return value
+    if isinstance(value, (int, float)):
+        return shown(str(value)) if abs(value) < 2**64 or value != value else shown(value)
+    raise Wrong(f"'{name}' must be a text without control characters, not {shown(value, 40)}")
+
+
+def as_float32(rows: Array, name: str) -> Array:
+    """Convert numbers to float32; one that is too large is wrong."""
+    try:
+        return to_float32(rows, f"'{name}'")
+    except DataError as error:
+        raise Wrong(str(error)) from None
+
+
+def check_bytes(needed: int) -> None:
+    """Raise if a file asks for more memory than one file may."""
+    try:
+        check_size(needed, "what the file asks for", DataError)
+    except DataError as error:
+        raise Wrong(str(error)) from None
+
+
+def as_float(value: float, name: str) -> float:
+    """Convert a number; a whole one may be too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise Wrong(f"'{name}' contains a number that is too large: {str(value)[:12]}…") from None
+
+
+def numbers(value: Any, name: str, dimensions: int) -> Array:
+    """Make an array of nested lists of numbers; a list of numbers may stand for one column."""
+    # NumPy would make room for the longest text in every place.
+    if not _all_numbers(value, dimensions):
+        raise Wrong(f"'{name}' must contain numbers only")
+    try:
+        rows = np.asarray(value)
+    except OverflowError:
+        raise Wrong(f"'{name}' contains a number that is too large") from None
+    except ValueError:
+        raise Wrong(f"'{name}' contains lists of different lengths") from None
+    if rows.dtype.kind not in "iufb":
+        raise Wrong(f"'{name}' must contain numbers only")
+    if rows.dtype == np.uint64:
+        raise Wrong(f"'{name}' contains a number that is too large: {int(rows.max())}")
+    if dimensions == 2 and rows.ndim == 1 and name not in ("edges", "edge_index"):
+        rows = rows[:, None]
+    if rows.size and rows.ndim != dimensions:
+        raise Wrong(f"'{name}' has shape {list(rows.shape)}, not {dimensions} dimensions")
+    return rows
+
+
+def _all_numbers(value: Any, dimensions: int) -> bool:
+    """Whether lists, nested at most so deep, hold nothing but numbers; lists end where they end."""
+    if not isinstance(value, list):
+        return type(value) in _NUMBERS
+    kinds = set(map(type, value))
+    if list not in kinds:
+        return kinds <= _NUMBERS
+    return dimensions > 0 and all(_all_numbers(part, dimensions - 1) for part in value)
+
+
+def check_rows(rows: Array, name: str, count: int, per: str) -> None:
+    """Raise unless an array has so many rows, one per node or edge."""
+    if rows.ndim == 0 or len(rows) != count:
+        raise Wrong(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")

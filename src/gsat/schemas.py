@@ -1,0 +1,49 @@
+"""The base of the schemas of files, and the check of parsed values against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gsat.errors import shown
+from gsat.parsing import ParseError
+
+
+class FileModel(BaseModel):
+    """Base of the schemas of files: types are exact, numbers finite, further keys allowed.
+
+    Files of later versions may hold more than this one knows.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def check_model(model: type[AnyModel], values: Any) -> AnyModel:
+    """Check plain values against a schema.
+
+    Args:
+        model: The schema.
+        values: What a parser returned.
+
+    Returns:
+        The values, typed.
+
+    Raises:
+        ParseError: If they do not fit; it says where the first one is.
+    """
+    if not isinstance(values, Mapping):
+        raise ParseError(f"a table of values was needed, not {shown(values, 40)}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = first["msg"][:1].lower() + first["msg"][1:]
+        raise ParseError(
+            f"'{shown(where, 60)}': {shown(what, 100)}, not {shown(first['input'], 40)}"
+        ) from None

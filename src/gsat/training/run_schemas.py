@@ -1,0 +1,105 @@
+"""The schemas of the JSON files of a run directory. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gsat.schemas import FileModel
+
+Metrics = dict[str, float | None]
+
+
+class EnvironmentFile(FileModel):
+    """``environment.json``."""
+
+    versions: dict[str, str] = Field(default_factory=dict)
+    cpu: str | None = None
+    threads: int = Field(1, ge=1, le=1024)
+    processes: int = Field(1, ge=1, le=1 << 20)
+    ops: str | None = None
+    recipe_check: str | None = None
+
+
+class TimingFile(FileModel):
+    """``timing.json``."""
+
+    seconds: float = Field(ge=0)
+    epochs: int = Field(0, ge=0)
+
+
+class Pretrained(FileModel):
+    """``pretrained`` of a result."""
+
+    test: Metrics
+
+
+class ResultFile(FileModel):
+    """``result.json``."""
+
+    dataset: str
+    method: str
+    backbone: str
+    seed: int
+    best_epoch: int
+    selected: str
+    valid: Metrics
+    test: Metrics
+    seconds: float = Field(ge=0)
+    pretrained: Pretrained | None = None
+
+
+class LogLine(FileModel):
+    """A line of ``metrics.jsonl``."""
+
+    phase: str
+    epoch: int = Field(ge=0)
+    train: Metrics
+    valid: Metrics
+    selected: bool = False
+
+
+class BestValues(FileModel):
+    """The best epoch, in a checkpoint."""
+
+    epoch: int = Field(ge=0, lt=2**31)
+    valid: Metrics
+
+
+class LoopValues(FileModel):
+    """The plain values of a checkpoint; those of the method are for the method to check."""
+
+    best: BestValues | None
+    method: dict[str, Any]
+    optimisers: dict[str, list[dict[str, Any]]]
+
+
+class PretrainedValues(FileModel):
+    """The plain values of a pretrained backbone in the cache."""
+
+    epochs: dict[Literal["last", "best"], BestValues]
+    log: list[LogLine]
+    seconds: float = Field(ge=0)
+
+
+class Named(FileModel):
+    """A table of a recipe with a name."""
+
+    name: str
+
+
+class Epochs(FileModel):
+    """``[training]`` of a recipe."""
+
+    epochs: int
+
+
+class RecipeSummary(FileModel):
+    """What a list of runs shows of a recipe."""
+
+    seed: int
+    data: Named
+    method: Named
+    backbone: Named
+    training: Epochs

@@ -1,0 +1,82 @@
+"""A short slice of ``make campaign``: some faults, some hostile files, some mutations."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from campaign.page import campaign_section
+
+from campaign import faults, hostile, parsers
+
+pytestmark = pytest.mark.medium
+ROOT = Path(__file__).parents[2]
+RECORD, PAGE = ROOT / "results" / "campaign.json", ROOT / "docs" / "security.md"
+PIECES = (
+    b"[", b"{", b"1e999", b"-1", b"null", b'"\\ud800"', b"9" * 20, b"\xff", b"true", b"[]", b"{}",
+    b"NaN", b"\n", b",", b'"x"', b"0", b"\x1b",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("method", ["gsat", "gnnexplainer"])
+def test_a_fault_while_saving_leaves_a_run_that_resumes_exactly(
+    method: str, tmp_path: Path
+) -> None:
+    found = faults.run_trials(tmp_path, 12, [method])
+    assert found["findings"] == []
+    assert found["trials"] == 12
+    assert found["operations_of_a_run"][method] > 50
+
+
+def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The campaign itself: a save that forgets a file is found."""
+    recipe = faults.tiny_recipe("gsat")
+    faults.gsat.train(recipe, tmp_path / "whole", checkpoint_seconds=0)
+    whole = faults.outcome(tmp_path / "whole")
+    came = faults.trial(recipe, tmp_path / "run", faults.Faults(40, "kill"), {**whole, "more": b""})
+    assert came == "differs: ['more']"
+
+
+def test_some_hostile_files_end_in_one_line(tmp_path: Path) -> None:
+    found = hostile.run_cases(tmp_path / "cases", every=60)
+    assert found["findings"] == []
+    assert found["files"] >= 20
+    assert found["refused"] > found["harmless"]
+
+
+def test_mutations_of_what_parsers_accept(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    made = parsers.make_parsers(tmp_path / "parsers")
+    for parser in made:
+        for example in parser.examples:
+            assert parsers.survives(parser, example) == ""
+        for _ in range(60 if parser.name != "state.json" else 10):
+            content = bytearray(rng.choice(parser.examples))
+            for _ in range(rng.choice((1, 1, 2, 5))):
+                place = rng.randrange(len(content) + 1)
+                match rng.randrange(3):
+                    case 0:
+                        del content[place : place + rng.choice((1, 2, 8, 100))]
+                    case 1:
+                        content[place:place] = rng.choice(PIECES)
+                    case 2:
+                        content[place : place + 1] = bytes([rng.randrange(256)])
+            assert parsers.survives(parser, bytes(content)) == "", (parser.name, bytes(content))
+
+
+def test_the_record_is_of_a_whole_campaign_without_findings() -> None:
+    record = json.loads(RECORD.read_text())
+    assert record["faults"]["trials"] >= 1000
+    assert record["hostile"]["files"] >= 500
+    assert len(record["fuzzing"]) >= 14
+    assert record["faults"]["findings"] == record["hostile"]["findings"] == []
+    assert all(part["findings"] == [] for part in record["fuzzing"])
+    assert campaign_section(record) in PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,120 @@
+"""A saved store is read only if every array is what the table says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gsat.datasets.load import load_dataset
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.graphs.array_table import ALWAYS, RULES
+from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS
+from gsat.graphs.storage import FILE
+from gsat.io.tensors import write_tensors
+
+KINDS = ("float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool")
+ARRAYS: dict[str, Any] = {
+    "node_ptr": np.array([0, 2, 5]),
+    "edge_ptr": np.array([0, 2, 6]),
+    "src": np.array([1, 0, 1, 0, 2, 1], np.int32),
+    "dst": np.array([0, 1, 0, 1, 1, 2], np.int32),
+    "by_src": np.array([1, 0, 1, 0, 3, 2], np.int32),
+    "order": np.array([0, 1, 0, 1, 2, 3], np.int32),
+    "undirected": np.array([True, True]),
+    "x": np.ones((5, 2), np.float32),
+    "edge_attr": np.ones((6, 1), np.float32),
+    "edge_weight": np.ones(6, np.float32),
+    "edge_truth": np.ones(6, np.float32),
+    "node_truth": np.ones(5, np.float32),
+    "node_split": np.zeros(5, np.int64),
+    "targets": np.ones(5, bool),
+    "y": np.zeros(2, np.int64),
+    "graph.split": np.zeros(2, np.int64),
+    "graph.annotated": np.ones(2, bool),
+    "graph.id": np.full((2, 3), 65, np.uint8),
+    "graph.size": np.ones(2, np.float32),
+}
+
+
+def load(folder: Path, arrays: dict[str, Any]) -> GraphStore:
+    write_tensors(folder / FILE, arrays, {"format": "gsat-graphs-1", "meta": "{}"})
+    return GraphStore.load(folder)
+
+
+def refused(folder: Path, arrays: dict[str, Any], why: str) -> None:
+    with pytest.raises(DataError, match=why) as caught:
+        load(folder, arrays)
+    assert str(caught.value).isprintable()
+
+
+def test_the_example_is_sound(tmp_path: Path) -> None:
+    assert load(tmp_path, ARRAYS).batch([0, 1]).num_edges == 6
+
+
+def test_the_table_knows_every_array_of_a_store() -> None:
+    named = {name for name in RULES if not name.startswith("graph.")}
+    assert named >= {*EDGE_ARRAYS, *NODE_ARRAYS, *ALWAYS, "y"}
+    assert set(load_dataset("houses", graphs=20).store.arrays) <= set(RULES)
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name in RULES])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_other_type_is_refused(name: str, kind: str, tmp_path: Path) -> None:
+    if kind in RULES[name].types:
+        load(tmp_path, {**ARRAYS, name: ARRAYS[name].astype(kind)})
+    else:
+        why = "is of|does not start"
+        refused(tmp_path, {**ARRAYS, name: ARRAYS[name].astype(kind)}, why)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_every_other_shape_is_refused(name: str, tmp_path: Path) -> None:
+    values = ARRAYS[name]
+    for wrong in (
+        values[:-1],
+        values[:0],
+        np.concatenate([values, values]),
+        values.reshape(-1)[0:1],
+    ):
+        refused(tmp_path, {**ARRAYS, name: wrong}, "rows|does not start|axes|missing")
+    refused(tmp_path, {**ARRAYS, name: values[..., None, None, None]}, "axes|does not start")
+
+
+@pytest.mark.parametrize("name", ["src", "dst", "by_src", "order"])
+@pytest.mark.parametrize("wrong", [-1, 4, 1000, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("place", range(6))
+def test_an_index_that_leads_out_of_its_graph_is_refused(
+    name: str, wrong: int, place: int, tmp_path: Path
+) -> None:
+    changed = ARRAYS[name].copy()
+    changed[place] = wrong
+    refused(tmp_path, {**ARRAYS, name: changed}, f"{name} leads out of its graph")
+
+
+@pytest.mark.parametrize("name", ["node_ptr", "edge_ptr"])
+@pytest.mark.parametrize("wrong", [[0, -1, 5], [0, 9, 5], [1, 2, 5], [0, 2, 2**40], [0, 2, 2**62]])
+def test_pointers_that_are_none_are_refused(name: str, wrong: list[int], tmp_path: Path) -> None:
+    refused(tmp_path, {**ARRAYS, name: np.array(wrong)}, "is damaged")
+
+
+def test_names_bytes_and_widths_that_nothing_proves(tmp_path: Path) -> None:
+    refused(tmp_path, {**ARRAYS, "more": np.zeros(2)}, "'more' is not an array of a store")
+    odd = np.array([2, 1], np.uint8).view(bool)
+    refused(tmp_path, {**ARRAYS, "undirected": odd}, "neither true nor false")
+    empty = {name: values[:0] for name, values in ARRAYS.items()}
+    empty |= {"node_ptr": np.zeros(1, np.int64), "edge_ptr": np.zeros(1, np.int64)}
+    empty |= {"x": np.zeros((0, 1 << 40), np.float32)}
+    refused(tmp_path, empty, "with nothing in it")
+
+
+@pytest.mark.parametrize(
+    "meta", ['{"classes": 3}', '{"classes": [{}]}', '{"categories": ["a"]}', '{"content": 1}', "[]"]
+)
+def test_plain_values_of_a_wrong_type_are_refused(meta: str, tmp_path: Path) -> None:
+    write_tensors(tmp_path / FILE, ARRAYS, {"format": "gsat-graphs-1", "meta": meta})
+    with pytest.raises(DataError, match="is damaged"):
+        GraphStore.load(tmp_path)
