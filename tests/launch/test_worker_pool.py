@@ -257,3 +257,27 @@ def test_a_function_that_is_not_there_is_a_failure() -> None:
 def test_numbers_travel_to_the_last_bit() -> None:
     value = [0.1 + 0.2, 5e-324, -0.0, 1e300]
     assert Outcome.from_json(done(value).to_json()).value == value
+
+
+def test_jobs_that_share_something_wait_for_the_first_to_make_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = {name: [Outcome("done", name)] for name in "abcd"}
+    backend = Scripted(3, done)
+    monkeypatch.setattr(pool, "LocalBackend", lambda workers: backend)
+    jobs = {name: Job(JOB.function, 1, "backbone" if name in "abc" else "") for name in "abcd"}
+    with WorkerPool(3) as workers:
+        result = workers.run(jobs)
+    # d is free at once, b and c only when a has ended.
+    assert backend.begun == ["a", "d", "b", "c"]
+    assert sorted(result.results) == list("abcd")
+
+
+def test_if_the_first_fails_the_next_one_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = {"a": [Outcome("failed", "no")], "b": [Outcome("done", 1)], "c": [Outcome("done", 1)]}
+    backend = Scripted(3, script)
+    monkeypatch.setattr(pool, "LocalBackend", lambda workers: backend)
+    with WorkerPool(3) as workers:
+        result = workers.run({name: Job(JOB.function, 1, "backbone") for name in "abc"})
+    assert backend.begun == ["a", "b", "c"]
+    assert list(result.failures) == ["a"]
