@@ -1,5 +1,9 @@
-"""Molecules: SMILES and tables to graphs, and back."""
+"""Molecules: SMILES and tables of them to graphs, and back to molecules.
 
+:func:`gsat.read_molecules` makes a data set of a table.
+"""
+
+from gsat.molecules.featuriser import featurise
 from gsat.molecules.smiles import SMILES, molecule_of
 
-__all__ = ["SMILES", "molecule_of"]
+__all__ = ["SMILES", "featurise", "molecule_of"]
