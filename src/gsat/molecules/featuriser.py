@@ -272,7 +272,7 @@ def _pieces(smiles: str) -> int:
 def _largest(smiles: str, molecule: Any, chem: Any) -> tuple[str, Any]:
     """The piece with the most heavy atoms, the first of several; written as in the SMILES."""
     parts = smiles.split(maxsplit=1)[0].split(".")
-    read = [chem.MolFromSmiles(part) if part else None for part in parts]
+    read: list[Any] = [chem.MolFromSmiles(part) if part else None for part in parts]
     if any(part is None for part in read):  # ring closures across the dots
         read = list(chem.GetMolFrags(molecule, asMols=True))
         parts = [chem.MolToSmiles(part) for part in read]
