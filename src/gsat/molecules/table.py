@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 
@@ -204,9 +204,31 @@ def _smi(text: str) -> Table:
     return table
 
 
-def _sdf(text: str) -> Table:
-    """One row per record: the SMILES (read later), the title and the properties."""
-    records: list[tuple[int, str, dict[str, str]]] = []
+class SDFRecord(NamedTuple):
+    """One molecule of an SDF file.
+
+    Attributes:
+        line: The line at which it begins.
+        title: Its first line.
+        block: Its MOL block.
+        fields: Its properties by name.
+    """
+
+    line: int
+    title: str
+    block: str
+    fields: dict[str, str]
+
+
+def sdf_records(text: str) -> Iterator[SDFRecord]:
+    """Read the molecules of an SDF file, as texts.
+
+    Args:
+        text: The content of the file.
+
+    Yields:
+        One molecule after the other.
+    """
     lines: list[str] = []
     begun = 1
     for number, line in enumerate([*text.splitlines(), "$$$$"], start=1):
@@ -214,33 +236,37 @@ def _sdf(text: str) -> Table:
             lines.append(line)
             continue
         if any(part.strip() for part in lines):
-            records.append((begun, *_record(lines)))
+            yield _record(begun, lines)
         lines, begun = [], number + 1
-    names = list(dict.fromkeys(name for *_, values in records for name in values))
-    table = Table(["smiles", *names], blocks=[])
-    for begun, block, values in records:
-        table.rows.append(["", *(values.get(name, "") for name in names)])
-        table.lines.append(begun)
-        assert table.blocks is not None
-        table.blocks.append(block)
-    return table
 
 
-def _record(lines: list[str]) -> tuple[str, dict[str, str]]:
-    """The MOL block of a record and its properties, the title among them."""
+def _record(begun: int, lines: list[str]) -> SDFRecord:
     end = next((n for n, line in enumerate(lines) if line.startswith("M  END")), len(lines) - 1)
-    values = {"title": lines[0].strip()} if lines[0].strip() else {}
+    fields: dict[str, str] = {}
     name = None
     for line in lines[end + 1 :]:
         found = re.match(r">.*<([^>]+)>", line)
         if found:
             name = found[1].strip()
-            values[name] = ""
+            fields[name] = ""
         elif name is not None and line.strip():
-            values[name] += f"\n{line}" if values[name] else line
+            fields[name] += f"\n{line}" if fields[name] else line
         else:
             name = None
-    return "\n".join(lines[: end + 1]) + "\n", values
+    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", fields)
+
+
+def _sdf(text: str) -> Table:
+    """One row per record: the SMILES (read later), the title and the properties."""
+    records = list(sdf_records(text))
+    names = list(dict.fromkeys(name for record in records for name in record.fields))
+    titles = ["title"] if any(record.title for record in records) else []
+    table = Table(["smiles", *titles, *names], blocks=[record.block for record in records])
+    for record in records:
+        cells = [record.fields.get(name, "") for name in names]
+        table.rows.append(["", *([record.title] if titles else []), *cells])
+        table.lines.append(record.line)
+    return table
 
 
 # -- Parquet --------------------------------------------------------------------------------------
