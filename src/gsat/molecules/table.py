@@ -274,41 +274,19 @@ def _sdf(text: str) -> Table:
 
 def _parquet(path: Path) -> Table:
     try:
-        columns = _with_polars(path)
+        import polars
     except ImportError:
-        try:
-            columns = _with_pandas(path)
-        except ImportError:
-            raise MissingExtraError("polars", "parquet", "a Parquet file") from None
-    table = Table(list(columns))
-    table.rows = [list(cells) for cells in zip(*columns.values(), strict=True)]
+        raise MissingExtraError("polars", "parquet", "a Parquet file") from None
+    try:
+        found = polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} can't be read as Parquet ({reason})") from error
+    table = Table(list(found.columns))
+    table.rows = [[_cell(value) for value in row] for row in found.iter_rows()]
     table.lines = list(range(1, len(table.rows) + 1))
     return table
 
 
-def _with_polars(path: Path) -> dict[str, list[str]]:
-    import polars
-
-    try:
-        found = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise DataError(f"{path} can't be read as Parquet ({_one_line(error)})") from error
-    return {name: [_cell(value) for value in found[name].to_list()] for name in found.columns}
-
-
-def _with_pandas(path: Path) -> dict[str, list[str]]:
-    import pandas
-
-    try:
-        found = pandas.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read as Parquet ({_one_line(error)})") from error
-    return {str(name): [_cell(value) for value in found[name]] for name in found.columns}
-
-
 def _cell(value: Any) -> str:
     return "" if value is None or value != value else str(value)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
