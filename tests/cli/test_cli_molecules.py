@@ -165,6 +165,14 @@ def test_features_of_another_version(run: Path, tmp_path: Path) -> None:
         gsat.Run(model=model).predict_table(new)
 
 
+def test_a_table_is_checked_without_training(tmp_path: Path) -> None:
+    rows = [[s, WORDS[n % 2]] for n, s in enumerate(MOLS)]
+    table = write(tmp_path / "t.csv", [["smiles", "y"], *rows, ["C1CC", "active"]])
+    shown = succeed("datasets", "--check", table).out
+    assert "note: SMILES in 'smiles', binary label in 'y' (inactive, active)" in shown
+    assert "note: 1 row not used: SMILES: it is not a SMILES (1)" in shown
+
+
 # -- hostile tables --------------------------------------------------------------------------------
 
 
