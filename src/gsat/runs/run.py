@@ -20,7 +20,7 @@ from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.molecules.table import is_table
-from gsat.runs.molecules import PredictedTable, predict_table, read_like_training
+from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
@@ -275,7 +275,10 @@ class Run:
         Returns:
             Metrics by name, as fractions; None where one is undefined.
         """
-        return evaluate_model(self.model, self.graphs(data, split))
+        store = self.graphs(data, split)
+        if isinstance(data, (str, Path)) and is_table(str(data)):
+            store = with_labels(store)  # of another table, where some rows may lack one
+        return evaluate_model(self.model, store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
