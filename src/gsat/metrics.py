@@ -10,6 +10,7 @@ other than 0 and 1, and shapes that do not match raise :class:`ValueError`. Shap
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,6 +131,36 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
     return float(labels[order][top].sum() / (k * len(start)))
 
 
+def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
+    """Share of the true nodes or edges among as many best-scored ones, a mean over graphs.
+
+    Args:
+        scores: Scores, ``[N]``.
+        truth: 1 for true ones, 0 for others, ``[N]``.
+        ptr: First of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean over graphs that have some; equal scores count by the share of them that fits.
+        ``None`` if no graph has a true one.
+
+    Example:
+        >>> top_n([0.9, 0.8, 0.1, 0.5, 0.5], [1, 0, 1, 1, 0], [0, 3, 5])
+        0.5
+    """
+    values, labels = _edges(scores, truth)
+    starts, found = np.asarray(ptr, dtype=np.int64), []
+    for first, last in pairwise(starts):
+        here, true = values[first:last], labels[first:last] > 0
+        count = int(true.sum())
+        if not count:
+            continue
+        least = np.sort(here)[::-1][count - 1]
+        above, level = here > least, here == least
+        room = (count - above.sum()) / level.sum()
+        found.append((true[above].sum() + room * true[level].sum()) / count)
+    return float(np.mean(found)) if found else None
+
+
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
     """Coefficient of determination; rows whose target is NaN are left out.
 
@@ -167,6 +198,24 @@ def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
     """
     guess, truth = _labelled(pred, target)
     return float(np.mean(np.abs(guess - truth))) if len(truth) else None
+
+
+def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
+    """Root mean squared error; rows whose target is NaN are left out.
+
+    Args:
+        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
+        target: True values, same shape, NaN where missing.
+
+    Returns:
+        The error in the unit of the target, or ``None`` if there is no target.
+
+    Example:
+        >>> rmse([2.0, 0.0, 7.0], [5.0, -4.0, float("nan")])
+        3.5355339059327378
+    """
+    guess, truth = _labelled(pred, target)
+    return float(np.sqrt(np.mean((guess - truth) ** 2))) if len(truth) else None
 
 
 def better(

@@ -102,7 +102,7 @@ def test_missing_labels_in_the_form_of_each_task() -> None:
         ([0, 0, 0], "binary", "all graphs are of one class"),
         ([0, 1, 2], "binary", "a binary task has 2 classes, these labels have 3"),
         ([0, 0.5, 1], "multiclass", "graph 1 has the label 0.5; a class must be a whole number"),
-        ([[0, 1], [1, 1]], "regression", "one label per graph, not 2 columns"),
+        ([[0, 1], [1, 1]], "binary", "one label per graph, not 2 columns"),
         ([[0, 1], [2, 1]], "multilabel", "graph 1 has the label"),
         ([0.5, float("inf")], "regression", "graph 1 has the label"),
     ],
@@ -115,7 +115,7 @@ def test_labels_that_do_not_fit_the_task(values: Any, kind: Any, why: str) -> No
 def test_the_metric() -> None:
     assert with_task(labelled([0, 1]), "graph", "binary")[1].metric == "accuracy"
     assert with_task(labelled([0, 1]), "graph", "binary", "roc_auc")[1].metric == "roc_auc"
-    with pytest.raises(DataError, match="R² or MAE"):
+    with pytest.raises(DataError, match="R², MAE or RMSE"):
         with_task(labelled([0.5, 1]), "graph", "regression", "accuracy")
 
 

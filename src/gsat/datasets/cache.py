@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from gsat.errors import DataError
@@ -13,9 +14,18 @@ from gsat.graphs.storage import file_versions
 _verified: set[tuple[tuple[int, ...], ...]] = set()
 
 
-def content_hash(store: GraphStore) -> str:
-    """Hash every array of the store: the same graphs give the same hash on any machine."""
-    return content_digest(store.arrays)
+def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
+    """Hash the arrays of a store: the same graphs give the same hash on any machine.
+
+    Args:
+        store: The graphs.
+        leave_out: Arrays that do not count, as SMILES of published molecules: they describe the
+            graphs a second time, and recorded hashes are from before. (default: none)
+
+    Returns:
+        The first 16 hex digits of a SHA-256.
+    """
+    return content_digest({k: v for k, v in store.arrays.items() if k not in leave_out})
 
 
 def load_cached(folder: Path) -> GraphStore | None:

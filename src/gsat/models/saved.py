@@ -112,7 +112,7 @@ def write_model(
         folder: Made if it is not there.
         weights: A state dict.
         description: ``{"method": …, "model": …}``, as plain values: the method whose model it is,
-            and the model's ``config``.
+            and the model's ``config``; ``"input"`` where it reads molecules.
         epoch: The epoch the weights are of. (default: unknown)
     """
     folder = Path(folder)
@@ -228,7 +228,7 @@ def load_model(path: str | Path) -> InterpretableModel:
         raise CheckpointError(
             f"the model in {path} can't be made from its description ({reason})"
         ) from error
-    model.method = method
+    model.method, model.input = method, description.get("input")
     return fill(model, weights, path)
 
 

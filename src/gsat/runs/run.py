@@ -19,6 +19,8 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
+from gsat.molecules.table import is_table
+from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
@@ -154,15 +156,34 @@ class Run:
         """
         store, class_names = self._graphs(data, split, labelled=False)
         predicted, level = self.model.predict(store), self.model.task.level
-        classes = predicted.probabilities.shape[1]
+        classes = self.model.task.classes
         graph, node = store.target_places() if level == "node" else (np.arange(len(store)), None)
         return PredictionTable(
             *predicted,
             level=level,
             graph=graph,
             node=node,
-            class_names=class_names if classes and len(class_names or ()) == classes else None,
+            class_names=class_names if len(class_names or ()) == classes else None,
         )
+
+    def predict_table(self, path: str | Path, *, smiles: str = "") -> PredictedTable:
+        """Predict the molecules of a table; every row and column of it is kept.
+
+        Args:
+            path: A .csv, .tsv, .smi or .sdf file, gzipped or not, or a .parquet file.
+            smiles: The column of SMILES. (default: that of the training, or found)
+
+        Returns:
+            The table with predictions, and notes on the rows that could not be read.
+
+        Raises:
+            RunError: If the model was not trained on molecules given as SMILES.
+            DataError: If the table can't be read.
+
+        Example:
+            ``run.predict_table("new.csv").save("predictions.csv")``
+        """
+        return predict_table(self.model, Path(path), smiles)
 
     @overload
     def explain(self, data: Data | None = ..., *, graph: int, node: int | None = ...,
@@ -254,7 +275,10 @@ class Run:
         Returns:
             Metrics by name, as fractions; None where one is undefined.
         """
-        return evaluate_model(self.model, self.graphs(data, split))
+        store = self.graphs(data, split)
+        if isinstance(data, (str, Path)) and is_table(str(data)):
+            store = with_labels(store)  # of another table, where some rows may lack one
+        return evaluate_model(self.model, store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
@@ -296,7 +320,10 @@ class Run:
                 (default: ``True``)
         """
         if isinstance(data, GraphStore):
-            return data, data.meta.get("classes")
+            return data, self._names(data)
+        if isinstance(data, (str, Path)) and is_table(str(data)):
+            store = read_like_training(self.model, Path(full_name(str(data))))
+            return for_task(store, self.model.task, store.meta["classes"]), self._names(store)
         if isinstance(data, (str, Path)) and is_path(str(data)):
             classes = self.recipe.data.options.get("classes") or []
             store = read(Path(full_name(str(data))))
@@ -314,7 +341,12 @@ class Run:
         store = dataset.split(split)
         if not len(store):
             raise DataError(f"the split '{split}' of {dataset.name} is empty")
-        return store, store.meta.get("classes")
+        return store, self._names(store)
+
+    def _names(self, store: GraphStore) -> Sequence[str] | None:
+        """The names of classes or, where there are several labels or numbers, of these."""
+        several = self.model.task.kind in ("multilabel", "regression")
+        return store.meta.get("labels" if several else "classes")
 
 
 def open_run(path: str | Path, *, model: GSAT | None = None, data: Dataset | None = None) -> Run:

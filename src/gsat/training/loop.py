@@ -293,7 +293,7 @@ class Loop:
             store, model = self.splits[split], self.method.model
             try:
                 hops = hops_of(model)
-                return evaluate(store, model.task, score, self.batch_size, hops, explains)
+                return evaluate(store, model.task, score, self.batch_size, hops, explains, model.on)
             except FloatingPointError as error:
                 raise _breakdown(context.epoch, f"{split} {error}") from None
 
@@ -361,7 +361,7 @@ class Loop:
         self.run.write_seconds(seconds, self.done)
 
     def _config(self) -> dict[str, Any]:
-        return {"method": self.method.name, "model": self.method.model.config}
+        return self.method.model.description(self.method.name)
 
     def _status(self, valid: dict[str, Any]) -> str:
         shown = []
