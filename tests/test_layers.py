@@ -17,6 +17,7 @@ LAYERS = (
     ("launch",),
     ("graphs",),
     ("ops",),
+    ("molecules",),
     ("draw",),
     ("explanation",),
     ("datasets",),

@@ -140,6 +140,7 @@ def test_small_files(files: Callable[..., None]) -> None:
     assert data.store[0].edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert data.splits["valid"].tolist() == [2]
     assert data.store.meta["labels"] == ["FDA_APPROVED", "CT_TOX"]
+    assert data.store.texts("smiles") == ["CCO", "C", "CC", "CO"]
     assert data.matches_paper == "yes"
     assert np.isnan(data.store.per_graph("y")[1, 1])
 
@@ -162,6 +163,8 @@ def test_changed_files_are_read_again(files: Callable[..., None]) -> None:
         ("split/scaffold/train", "0\n2\n3\n", "lists 5 graphs"),
         ("split/scaffold/train", "7\n", "beyond its 4"),
         ("mapping/mol", "", "is damaged"),
+        ("mapping/mol", "a,b,c\n1,2,C\n", "is damaged"),
+        ("mapping/mol", "a,b,smiles\n1,2,C\n", "has 1 molecules, there are 4"),
     ],
 )
 def test_damaged_files(files: Callable[..., None], part: str, text: str, said: str) -> None:

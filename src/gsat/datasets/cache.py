@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -11,9 +12,18 @@ from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
 
 
-def content_hash(store: GraphStore) -> str:
-    """Hash every array of the store: the same graphs give the same hash on any machine."""
-    return content_digest(store.arrays)
+def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
+    """Hash the arrays of a store: the same graphs give the same hash on any machine.
+
+    Args:
+        store: The graphs.
+        leave_out: Arrays that do not count, as SMILES of published molecules: they describe the
+            graphs a second time, and recorded hashes are from before. (default: none)
+
+    Returns:
+        The first 16 hex digits of a SHA-256.
+    """
+    return content_digest({k: v for k, v in store.arrays.items() if k not in leave_out})
 
 
 def load_cached(folder: Path) -> GraphStore | None:

@@ -23,6 +23,7 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_dataset
 from gsat.io.folders import cache_folder
 from gsat.io.hashes import checksum, file_sha256
+from gsat.molecules.smiles import SMILES
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -100,7 +101,7 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
             raise DataError(f"build of '{name}' must return a GraphStore, not {type(store)}")
         splits = _split(source, name, store, seed, options)
         validate_dataset(store, task, splits, name=name, overlap=overlap)
-        store.meta["content"] = content_hash(store)
+        store.meta["content"] = content_hash(store, leave_out=(f"graph.{SMILES}",))
         store.meta["made_by"] = made_by
         store = save_cached(store, folder)
     return Dataset(

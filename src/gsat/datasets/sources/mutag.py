@@ -2,10 +2,15 @@
 
 The truth marks the bonds of NO2 and NH2 groups in mutagens. As in the paper, mutagens without
 such a group are left out, and non-mutagens have no truth even where they carry such a group.
+
+The tables have no SMILES. They are written from the atoms and the orders of the bonds, hydrogens
+among them, so that node i is atom i (:func:`gsat.molecules.molecule_of`); charges follow from the
+bonds.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -16,9 +21,11 @@ from pydantic import Field
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError
+from gsat.molecules.smiles import SMILES, write_smiles
 from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
+    from gsat.datasets.formats.tu import Tables
     from gsat.graphs import GraphStore
     from gsat.tasks import Task
 
@@ -51,6 +58,7 @@ class Mutag(DatasetSource):
             True, description="leave out mutagens without an annotated group"
         )
 
+    version = 2  # with SMILES
     files: ClassVar = {"published": (ARCHIVE,)}
     split_options = frozenset({"test"})
     in_paper = True
@@ -112,7 +120,7 @@ def read_zip(path: Path) -> GraphStore:
     from gsat.graphs import GraphStore
 
     try:
-        raw = tu.read_tables(path, PARTS)
+        raw = tu.read_tables(path, (*PARTS, "edge_labels"))
     except DataError as error:
         raise _damaged(path, str(error)) from error
     for part in PARTS[2:]:  # read_tables requires the first two
@@ -135,9 +143,24 @@ def read_zip(path: Path) -> GraphStore:
         y=label.astype(np.float32)[:, None],
         node_truth=node_truth,
         edge_truth=truth.astype(np.float32),
-        graph_fields={"annotated": np.bincount(edge_graph[truth], minlength=len(label)) > 0},
+        graph_fields={
+            "annotated": np.bincount(edge_graph[truth], minlength=len(label)) > 0,
+            **({SMILES: _smiles(raw)} if "edge_labels" in raw else {}),
+        },
         meta={"classes": ["mutagen", "non-mutagen"], "node_types": list(ATOMS)},
     )
+
+
+def _smiles(raw: Tables) -> list[str]:
+    """The SMILES of each molecule; label 0 of an edge is a single bond."""
+    written = []
+    atoms = [ATOMS[kind] for kind in raw["node_labels"][:, 0]]
+    ends, orders = raw["edge_index"].T.tolist(), (raw["edge_labels"][:, 0] + 1).tolist()
+    for nodes, edges in zip(pairwise(raw["node_ptr"]), pairwise(raw["edge_ptr"]), strict=True):
+        here = zip(ends[slice(*edges)], orders[slice(*edges)], strict=True)
+        bonds = [(u, v, order) for (u, v), order in here if u < v]
+        written.append(write_smiles(atoms[slice(*nodes)], bonds))
+    return written
 
 
 def _damaged(path: Path, why: str) -> DataError:

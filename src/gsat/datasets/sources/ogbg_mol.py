@@ -20,6 +20,7 @@ from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.errors import DataError
 from gsat.io.hashes import file_sha256
+from gsat.molecules.smiles import SMILES
 from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ REBUILT: Final = frozenset(
 class OGBGMol(DatasetSource):
     """Molecules of the Open Graph Benchmark."""
 
+    version = 2  # with SMILES
     recipe = "ogbg"
     in_paper = True
 
@@ -169,6 +171,12 @@ class OGBGMol(DatasetSource):
                 f"{paths['raw/node-feat']}, line {wrong[0][0] + 1}, column {wrong[0][1] + 1}: "
                 f"no such category of an atom; get it again"
             )
+        names, smiles = _molecules(paths["mapping/mol"], labels)
+        if len(smiles) != len(y):
+            raise DataError(
+                f"{paths['mapping/mol']} has {len(smiles)} molecules, there are {len(y)}; "
+                "get it again"
+            )
         made_again = file_sha256(paths["raw/node-feat"]) in REBUILT
         return GraphStore.from_arrays(
             node_ptr=np.concatenate([[0], np.cumsum(nodes)]),
@@ -176,9 +184,9 @@ class OGBGMol(DatasetSource):
             edge_index=np.stack([ends, ends[:, ::-1]], axis=1).reshape(-1, 2).T,
             x=x,
             y=y,
-            graph_fields={"split": _parts(name, paths, len(y))},
+            graph_fields={"split": _parts(name, paths, len(y)), SMILES: smiles},
             meta={
-                "labels": _label_names(paths["mapping/mol"], labels),
+                "labels": names,
                 "categories": list(CATEGORIES),
                 "node_types": _SYMBOLS.split(),
                 "matches_paper": "rebuilt" if made_again else "yes",
@@ -213,12 +221,17 @@ def _parts(name: str, paths: Mapping[str, Path], count: int) -> NDArray[np.int64
     return part
 
 
-def _label_names(path: Path, count: int) -> list[str]:
-    """The names of the labels: the first columns of the table of molecules."""
+def _molecules(path: Path, labels: int) -> tuple[list[str], list[str]]:
+    """Read the table of molecules: the names of the labels, its first columns, and the SMILES."""
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            return next(csv.reader(file))[:count]
-    except (OSError, EOFError, StopIteration, csv.Error, ValueError, zlib.error) as error:
+            rows = csv.reader(file)
+            header = next(rows)
+            at = header.index("smiles")
+            return header[:labels], [row[at] for row in rows if row]
+    except (
+        OSError, EOFError, StopIteration, csv.Error, ValueError, IndexError, zlib.error
+    ) as error:  # fmt: skip
         raise DataError(f"{path} is damaged ({error}); get it again") from error
 
 
