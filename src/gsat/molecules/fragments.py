@@ -8,7 +8,6 @@ pieces of their own. Every atom is in one piece or more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal
@@ -81,7 +80,7 @@ def fragments(molecule: Any) -> list[Fragment]:
 
 
 def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fragment:
-    smiles = _ring_smiles(molecule, atoms) if kind == "ring" else _group_smiles(molecule, atoms)
+    smiles = _smiles(molecule, atoms, ring=kind == "ring")
     if kind == "ring":
         name = RINGS.get(smiles, smiles)
     elif kind == "chain":
@@ -174,69 +173,57 @@ def _connected(molecule: Any, atoms: set[int]) -> list[frozenset[int]]:
     return out
 
 
-def _ring_smiles(molecule: Any, atoms: frozenset[int]) -> str:
-    """Write a ring system as if hydrogens were where the rest of the molecule is."""
-    symbols = [_symbol(atom, atoms) for atom in molecule.GetAtoms()]
-    return _canonical(_write(molecule, atoms, symbols, _bonds(molecule, atoms, both=True)))
+Ends = tuple[tuple[int, int], ...]  # of an atom: its bonds, and the atoms at their other ends
 
 
-@lru_cache(maxsize=1 << 14)
-def _canonical(smiles: str) -> str:
-    """Write a ring as RDKit writes a molecule; as it is where that is not a molecule."""
-    chem = import_rdkit("a ring")
+def _smiles(molecule: Any, atoms: frozenset[int], ring: bool) -> str:
+    """Write a piece: a ring with hydrogens where the rest of the molecule is, others with ``*``."""
+    place = {i: local for local, i in enumerate(sorted(atoms))}
+    symbols: list[str] = []
+    ends: list[Ends] = []
+    for i in place:
+        atom = molecule.GetAtomWithIdx(i)
+        bonds = [(int(bond.GetBondType()), bond.GetOtherAtom(atom)) for bond in atom.GetBonds()]
+        outside = [
+            kind for kind, other in bonds if other.GetIdx() not in place and not _follows(other)
+        ]
+        symbols.append(_symbol(atom, len(outside) if ring else None))
+        inside = [
+            (kind, place[o.GetIdx()]) for kind, o in bonds if place.get(o.GetIdx(), -1) > place[i]
+        ]
+        ends.append((*inside, *(() if ring else ((kind, -1) for kind in outside))))
+    return _written(tuple(symbols), tuple(ends))
+
+
+@lru_cache(maxsize=1 << 16)
+def _written(symbols: tuple[str, ...], ends: tuple[Ends, ...]) -> str:
+    """Write atoms and their bonds; the same few pieces come again and again."""
+    chem = import_rdkit("a SMILES")
     from rdkit import rdBase
 
+    written = chem.RWMol()
+    for symbol in symbols:
+        written.AddAtom(chem.AtomFromSmiles(symbol))
+    for i, bonds in enumerate(ends):
+        for kind, other in bonds:
+            end = written.AddAtom(chem.AtomFromSmiles("*")) if other < 0 else other
+            written.AddBond(i, end, chem.BondType.values[kind])
     with rdBase.BlockLogs():
+        smiles = chem.MolToSmiles(written)
         molecule = chem.MolFromSmiles(smiles)
     return smiles if molecule is None else chem.MolToSmiles(molecule)
 
 
-def _group_smiles(molecule: Any, atoms: frozenset[int]) -> str:
-    """Write a group with ``*`` where the rest of the molecule is."""
-    beside = {
-        other.GetIdx()
-        for i in atoms
-        for other in molecule.GetAtomWithIdx(i).GetNeighbors()
-        if not _follows(other)
-    } - atoms
-    symbols = [_symbol(atom) if atom.GetIdx() in atoms else "*" for atom in molecule.GetAtoms()]
-    ends = {*atoms, *beside}
-    bonds = [
-        bond
-        for bond in _bonds(molecule, atoms, both=False)
-        if {molecule.GetBondWithIdx(bond).GetBeginAtomIdx(),
-            molecule.GetBondWithIdx(bond).GetEndAtomIdx()} <= ends
-    ]  # fmt: skip
-    return _write(molecule, ends, symbols, bonds)
-
-
-def _bonds(molecule: Any, atoms: frozenset[int], both: bool) -> list[int]:
-    """List the bonds with both ends, or at least one, among the atoms."""
-    test = all if both else any
-    return [
-        bond.GetIdx()
-        for bond in molecule.GetBonds()
-        if test(end in atoms for end in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-    ]
-
-
-def _write(molecule: Any, atoms: Iterable[int], symbols: list[str], bonds: list[int]) -> str:
-    chem = import_rdkit("a SMILES")
-    return chem.MolFragmentToSmiles(
-        molecule, atomsToUse=sorted(atoms), bondsToUse=bonds, atomSymbols=symbols,
-        isomericSmiles=False,
-    )  # fmt: skip
-
-
-def _symbol(atom: Any, ring: frozenset[int] | None = None) -> str:
-    """Write one atom; an aromatic one of a ring gets hydrogens in place of what is cut off."""
+def _symbol(atom: Any, cut: int | None) -> str:
+    """Write one atom; where brackets are needed, hydrogens stand for ``cut`` bonds of a ring."""
     symbol, charge = atom.GetSymbol(), atom.GetFormalCharge()
-    hydrogens = ""
+    hydrogens = 0
+    if cut is not None and (charge or (atom.GetIsAromatic() and symbol != "C")):
+        hydrogens = atom.GetTotalNumHs(True) + cut
     if atom.GetIsAromatic():
         symbol = symbol.lower()
-        if ring is not None and symbol != "c":
-            cut = sum(other.GetIdx() not in ring for other in atom.GetNeighbors())
-            hydrogens = {0: "", 1: "H"}.get(atom.GetTotalNumHs() + cut, "H2")
+    if not charge and not hydrogens and symbol in _PLAIN:
+        return symbol
+    count = "" if not hydrogens else "H" if hydrogens == 1 else f"H{hydrogens}"
     sign = {0: "", 1: "+", -1: "-"}.get(charge, f"{charge:+d}")
-    plain = not sign and not hydrogens and symbol in _PLAIN
-    return symbol if plain else f"[{symbol}{hydrogens}{sign}]"
+    return f"[{symbol}{count}{sign}]"
