@@ -261,6 +261,7 @@ class Explanation(torch_geometric.explain.Explanation):
         out.num_nodes = len(node_id)
         if self.get("edge_id") is None:
             out.node_id, out.edge_id = node_id, edge_id
+            out.whole_nodes = num_nodes
         return out
 
     def within(self, top: int | str | None = None, above: float | None = None) -> Explanation:
@@ -297,7 +298,7 @@ class Explanation(torch_geometric.explain.Explanation):
         Args:
             above: Emphasise the edges scored above this probability. (default: ``None``)
             options: The options of :func:`gsat.draw.draw_explanation`: ``title``, ``top``,
-                ``node_types``, ``class_names``, ``sharpen``.
+                ``node_types``, ``class_names``, ``sharpen``, ``aromatic``, ``numbers``.
 
         Returns:
             A matplotlib figure.

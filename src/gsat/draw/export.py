@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gsat.draw.files import PICTURES, check_suffix, write
-from gsat.draw.graph import draw_explanation
+from gsat.draw.graph import MOLECULE_TITLE, draw_explanation, scale_label, title_lines
+from gsat.draw.molecule import ColourScale, formula
+from gsat.draw.molecule_picture import picture_svg
 from gsat.draw.page import html_page
 from gsat.errors import GSATError
 from gsat.graphs.build import ranges
@@ -43,11 +45,25 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
         GSATError: If the suffix is unknown or the file can't be written.
     """
     suffix = check_suffix(path, FORMATS)
+    if suffix == ".svg" and (text := _molecule_svg(explanation, **options)):
+        return write(path, text.encode())
     if suffix in PICTURES:
         draw_explanation(explanation, path, **options)
         return Path(path)
     make = {".json": _json, ".csv": _csv, ".html": html_page}[suffix]
     return write(path, make(explanation, **options).encode())
+
+
+def _molecule_svg(explanation: Explanation, **options: Any) -> str:
+    """Draw a molecule as RDKit's own SVG; empty if the graph is none."""
+    top, title = options.pop("top", None), options.pop("title", None)
+    drawn = formula(explanation, top)
+    if drawn is None:
+        return ""
+    lines = title_lines(explanation, title, options.pop("class_names", None), MOLECULE_TITLE)
+    style = {name: options[name] for name in ("aromatic", "numbers") if name in options}
+    scale, label = ColourScale.of([explanation]), scale_label(explanation, top)
+    return picture_svg(drawn, scale, lines, label=label, **style)
 
 
 def write_scores_npz(
@@ -132,6 +148,7 @@ def _json(
     class_names: Sequence[str] | None = None,
     node_types: Sequence[str] | None = None,  # these two are for pictures
     sharpen: float | None = None,
+    **_: Any,
 ) -> str:
     values = explanation.as_dict()
     values["edges"] = _edges(explanation, top)
@@ -151,6 +168,7 @@ def _csv(
     class_names: Sequence[str] | None = None,
     node_types: Sequence[str] | None = None,
     sharpen: float | None = None,
+    **_: Any,
 ) -> str:
     edges = _edges(explanation, top)
     node_id = explanation.get("node_id")

@@ -243,7 +243,7 @@ def _draw(
     options.bondLineWidth = 1.3 * zoom
     options.scaleBondWidth = False
     options.fixedBondLength = _BOND * zoom
-    options.highlightBondWidthMultiplier = 20
+    options.highlightBondWidthMultiplier = round(20 / zoom)
     options.highlightRadius = 0.28
     options.updateAtomPalette(_PALETTE)
     options.fillHighlights = True
