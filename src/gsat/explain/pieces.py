@@ -55,8 +55,8 @@ class Piece:
 def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
     """Sum the scores of bonds up to chemically whole pieces.
 
-    A piece is in the explanation if its score is above r, where the model has a prior; otherwise
-    if it is above the middle between the lowest and the highest score of the molecule.
+    A piece is in the explanation if its score is above the middle between the lowest and the
+    highest score of the molecule's bonds and, where the model has a prior, above r.
 
     Args:
         explanation: An explained molecule.
@@ -84,9 +84,8 @@ def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
 def _limit(explanation: Explanation, scores: NDArray[np.float64]) -> float:
     if not explanation.found:
         return np.inf
-    if explanation.get("r") is not None:
-        return float(explanation.r)
-    return float(scores.min() + scores.max()) / 2
+    middle = float(scores.min() + scores.max()) / 2
+    return middle if explanation.get("r") is None else max(middle, float(explanation.r))
 
 
 def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
