@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 SIZE: Final = (320, 220)  # of a formula, in pixels
 PIECES: Final = 4  # shown for a molecule
 FOOT: Final = (
-    "A bond's score is the probability with which the model keeps it. A piece's number is the mean "
-    "score of its bonds; its bar is its effect: the model's answer for the whole molecule minus "
-    "its answer without the piece. Made with gsat."
+    "A bond's score is the probability with which the model keeps it. The number of a piece is the "
+    "mean score of its bonds, bold if it stands out in the molecule. Its bar is its effect: the "
+    "model's answer for the whole molecule minus its answer without the piece. Made with gsat."
 )
 
 
@@ -64,7 +64,7 @@ def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
     """
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
-        [molecule.effect(piece) for molecule in molecules for piece in molecule.top_pieces(PIECES)]
+        [molecule.effect(piece) for molecule in molecules for piece in molecule.pieces[:PIECES]]
     )
     targets = {molecule.target for molecule in molecules}
     one = info.effect_of(next(iter(targets))) if len(targets) == 1 else "the answer"
@@ -98,7 +98,7 @@ def _card(
     explanation = molecule.explanation
     predicted, _, true = answer(explanation).partition(", true ")
     drawn = formula(explanation)
-    pieces = [_piece(molecule, piece, largest) for piece in molecule.top_pieces(PIECES)]
+    pieces = [_piece(molecule, piece, largest) for piece in molecule.pieces[:PIECES]]
     near = molecule.nearest
     name = molecule.name or (
         f"molecule {molecule.number}" if molecule.line is None else f"line {molecule.line}"
@@ -124,11 +124,12 @@ def _card(
     }
 
 
-def _piece(molecule: ExplainedMolecule, piece: Piece, largest: float) -> dict[str, str]:
+def _piece(molecule: ExplainedMolecule, piece: Piece, largest: float) -> dict[str, Any]:
     effect = molecule.effect(piece)
     return {
         "name": piece.name,
         "smiles": piece.fragment.smiles,
+        "used": piece.used,
         "score": f"{piece.score:.2f}",
         "bar": effect_bar(effect, largest),
         "effect": signed(effect),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 SIGNIFICANT: Final = 0.05
 SHOWN: Final = 12  # patterns of a group
-EXAMPLE: Final = (208, 140)
-PIECE: Final = (150, 90)
+EXAMPLE: Final = (192, 136)
+PIECE: Final = (150, 80)
 
 
 def pattern_page(

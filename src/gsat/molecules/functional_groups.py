@@ -167,6 +167,16 @@ RINGS: Final[dict[str, str]] = {
     "C1CCOCC1": "tetrahydropyran",
     "O=C1CCCN1": "2-pyrrolidone",
     "O=C1CCN1": "beta-lactam",
+    "O=C1CC2SCCN12": "penam",
+    "O=C1CC2SCC=CN12": "cephem",
+    "O=c1ccoc2ccccc12": "chromone",
+    "O=C1CNC(=O)N1": "hydantoin",
+    "O=C1CC(=O)NC(=O)N1": "barbiturate",
+    "O=c1cc[nH]c(=O)[nH]1": "uracil",
+    "O=c1[nH]c(=O)c2[nH]cnc2[nH]1": "xanthine",
+    "O=C1CN=Cc2ccccc2N1": "1,4-benzodiazepin-2-one",
+    "C1=CNC=CC1": "1,4-dihydropyridine",
+    "C1C2CC3CC1CC(C2)C3": "adamantane",
 }
 """Names of ring systems by canonical SMILES."""
 

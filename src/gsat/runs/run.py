@@ -19,6 +19,8 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
+from gsat.molecules.fingerprints import NearestMolecules
+from gsat.runs import molecules
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
@@ -224,6 +226,36 @@ class Run:
                     explanation[name] = list(value)
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
+
+    def explain_molecules(self, data: Data | None = None, **options: Any) -> molecules.MoleculeReport:
+        """Explain molecules by their pieces, each with a signed effect.
+
+        Args:
+            data: As in :meth:`graphs`. (default: the run's own data)
+            options: ``smiles``, ``split`` and ``target`` of
+                :func:`gsat.runs.molecules.molecule_report`.
+
+        Returns:
+            The molecules; ``.save("report.html")`` writes a page of them.
+        """
+        return molecules.molecule_report(self, data, **options)
+
+    def patterns(self, data: Data | None = None, split: str = "test") -> molecules.PatternReport:
+        """Find the pieces of molecules that recur in explanations, by predicted class.
+
+        Args:
+            data: As in :meth:`graphs`. (default: the run's own data)
+            split: As in :meth:`graphs`. (default: ``"test"``)
+
+        Returns:
+            The patterns; ``.save("patterns.html")`` writes a page of them.
+        """
+        return molecules.pattern_report(self, data, split=split)
+
+    @functools.cached_property
+    def training_molecules(self) -> NearestMolecules | None:
+        """The training molecules, to search for similar ones; None if they are not here."""
+        return molecules.nearest_in_training(self)
 
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
