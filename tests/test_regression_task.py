@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -49,6 +50,7 @@ def test_answers_and_scores(numbers: tuple[torch.Tensor, torch.Tensor]) -> None:
     assert scores == {
         "r2": pytest.approx(r2_score(y[kept, 0], said[kept]), rel=1e-5),
         "mae": pytest.approx(mean_absolute_error(y[kept, 0], said[kept]), rel=1e-5),
+        "rmse": pytest.approx(mean_squared_error(y[kept, 0], said[kept]) ** 0.5, rel=1e-5),
     }
     assert SCALED.score(logits, y) == scores["mae"]
     assert PLAIN.scores(logits, torch.ones(30, 1))["r2"] is None
@@ -67,8 +69,8 @@ def test_more_merit_is_better() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "regression", "classes": 1}, "set metric='r2' or 'mae'"),
-        ({"kind": "regression", "metric": "r2"}, "set classes=1, not 2"),
+        ({"kind": "regression", "classes": 1}, "set metric='r2', 'mae' or 'rmse'"),
+        ({"kind": "regression", "classes": 0, "metric": "r2"}, "1 number or more, not 0"),
         ({"kind": "regression", "classes": 1, "metric": "r2", "scale": 0.0}, "a scale above 0"),
         ({"kind": "regression", "classes": 1, "metric": "r2", "centre": math.inf}, "finite centre"),
         ({"kind": "binary", "scale": 2.0}, "belong to a regression, not to a binary task"),
@@ -90,3 +92,27 @@ def test_labels_that_can_not_be() -> None:
         PLAIN.check_labels(torch.tensor([1.0, 2.0]))
     with pytest.raises(DataError, match="node 1 has the label 3; it must be 0 to 2"):
         Task("multiclass", 3, level="node").check_labels(torch.tensor([0, 3]))
+
+
+def test_several_numbers() -> None:
+    rng = np.random.default_rng(1)
+    y = torch.from_numpy(rng.normal([5.0, -80.0], [1.0, 30.0], size=(40, 2)).astype(np.float32))
+    y[::5, 0] = NAN
+    logits = torch.from_numpy(rng.normal(size=(40, 2)).astype(np.float32))
+    task = Task("regression", 2, "rmse", centre=(5.0, -80.0), scale=(1.0, 30.0))
+    assert task.num_logits == 2
+    assert Task(**json.loads(json.dumps(task.as_dict()))) == task
+    said = task.decide(logits)
+    torch.testing.assert_close(
+        said, logits * torch.tensor([1.0, 30.0]) + torch.tensor([5.0, -80.0])
+    )
+    present = ~y.isnan()
+    errors = ((said - y) / torch.tensor([1.0, 30.0]))[present].square()
+    assert float(task.loss(logits, y)) == pytest.approx(float(errors.mean()), rel=1e-5)
+    torch.testing.assert_close(task.losses(logits[None], y)[0], errors)
+    expected = [
+        mean_squared_error(y[present[:, k], k], said[present[:, k], k]) ** 0.5 for k in range(2)
+    ]
+    assert task.score(logits, y) == pytest.approx(np.mean(expected), rel=1e-5)
+    with pytest.raises(DataError, match="as many centres and scales"):
+        Task("regression", 3, "r2", centre=(1.0, 2.0))

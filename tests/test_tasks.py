@@ -229,3 +229,30 @@ def test_the_loss_of_a_graph_is_that_of_a_batch_of_it_alone(task: Task) -> None:
         y[2, 0] = float("nan")
     alone = torch.stack([task.loss(logits[i : i + 1], y[i : i + 1]) for i in range(6)])
     torch.testing.assert_close(task.graph_losses(logits, y), alone)
+
+
+def test_weights_of_classes_are_those_of_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits, y = torch.randn(50, 3, generator=generator), torch.randint(0, 3, (50,))
+    task = Task("multiclass", 3, weights=(0.5, 1.0, 1.5))
+    each = F.cross_entropy(logits, y, torch.tensor([0.5, 1.0, 1.5]), reduction="none")
+    torch.testing.assert_close(task.loss(logits, y), each.mean())
+
+    y = (torch.rand(50, 2, generator=generator) < 0.2).float()
+    y[::4, 1] = torch.nan
+    labels = Task("multilabel", 2, "roc_auc", weights=(3.0, 4.0))
+    each = F.binary_cross_entropy_with_logits(
+        logits[:, :2], y.nan_to_num(), pos_weight=torch.tensor([3.0, 4.0]), reduction="none"
+    )
+    torch.testing.assert_close(labels.loss(logits[:, :2], y), each[~y.isnan()].mean())
+
+    binary = Task("binary", weights=(1.0, 3.0))
+    torch.testing.assert_close(binary.loss(logits[:, :1], y[:, :1]), each[:, 0].mean())
+    assert Task(**binary.as_dict()) == binary
+    assert "weights" not in Task("binary").as_dict()
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 0.0), (1.0, float("inf"))])
+def test_weights_that_are_none(weights: tuple[float, ...]) -> None:
+    with pytest.raises(DataError, match="weights must be 2 numbers above 0"):
+        Task("binary", weights=weights)

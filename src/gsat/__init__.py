@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import gsat.draw as draw
-    from gsat.datasets.load import Dataset, load_dataset
+    from gsat.datasets.load import Dataset, load_dataset, read_molecules
     from gsat.draw import draw_explanation, draw_grid
     from gsat.errors import GSATError
     from gsat.explain.post_hoc import explain_with
@@ -59,6 +59,7 @@ _HOMES = {
     "load_dataset": "gsat.datasets.load",
     "make_recipe": "gsat.training.recipe",
     "open_run": "gsat.runs",
+    "read_molecules": "gsat.datasets.load",
     "register_backbone": "gsat.registry",
     "register_method": "gsat.registry",
     "resume": "gsat.runs",
@@ -96,6 +97,7 @@ __all__ = [
     "load_dataset",
     "make_recipe",
     "open_run",
+    "read_molecules",
     "register_backbone",
     "register_dataset",
     "register_method",

@@ -169,6 +169,24 @@ def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
     return float(np.mean(np.abs(guess - truth))) if len(truth) else None
 
 
+def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
+    """Root mean squared error; rows whose target is NaN are left out.
+
+    Args:
+        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
+        target: True values, same shape, NaN where missing.
+
+    Returns:
+        The error in the unit of the target, or ``None`` if there is no target.
+
+    Example:
+        >>> rmse([2.0, 0.0, 7.0], [5.0, -4.0, float("nan")])
+        3.5355339059327378
+    """
+    guess, truth = _labelled(pred, target)
+    return float(np.sqrt(np.mean((guess - truth) ** 2))) if len(truth) else None
+
+
 def better(
     metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
 ) -> bool:

@@ -16,7 +16,7 @@ from gsat.errors import DataError
 from gsat.metric_names import LOWER_IS_BETTER
 
 Kind = Literal["binary", "multiclass", "multilabel", "regression"]
-Metric = Literal["accuracy", "roc_auc", "r2", "mae"]
+Metric = Literal["accuracy", "roc_auc", "r2", "mae", "rmse"]
 Level = Literal["graph", "node"]
 
 
@@ -27,18 +27,21 @@ class Task:
     Args:
         kind: ``"binary"`` (one logit, ``y`` float ``[G, 1]``), ``"multiclass"`` (``y`` long
             ``[G]``), ``"multilabel"`` (one logit per label, ``y`` float ``[G, T]``, NaN where
-            missing) or ``"regression"`` (one number, ``y`` float ``[G, 1]``, NaN where missing).
-        classes: Number of classes, or of labels if multi-label; 1 in a regression. (default: 2)
+            missing) or ``"regression"`` (numbers, ``y`` float ``[G, T]``, NaN where missing).
+        classes: Number of classes, of labels if multi-label, or of numbers in a regression.
+            (default: 2)
         metric: What selects the best epoch and is reported: ``"accuracy"`` or ``"roc_auc"``;
-            ``"r2"`` or ``"mae"`` in a regression, where both are reported.
-            (default: ``"accuracy"``)
+            ``"r2"``, ``"mae"`` or ``"rmse"`` in a regression, where all are reported; of several
+            numbers, the mean of each. (default: ``"accuracy"``)
         level: What has labels, ``"graph"`` or ``"node"``. (default: ``"graph"``)
         centre: In a regression, the number subtracted from ``y``, best the mean of the training
-            set. (default: 0)
+            set; of several numbers one each. (default: 0)
         scale: In a regression, the number ``y - centre`` is divided by, best the standard deviation
             of the training set. The network predicts ``(y - centre) / scale``, and the loss is
-            computed on that, so that its weight does not depend on the unit of ``y``.
-            (default: 1)
+            computed on that, so that its weight does not depend on the unit of ``y``; of several
+            numbers one each. (default: 1)
+        weights: Weight of each class in the loss or, if multi-label, of each label's positives.
+            (default: all count the same)
 
     Raises:
         DataError: If the arguments contradict each other.
@@ -53,10 +56,14 @@ class Task:
     classes: int = 2
     metric: Metric = "accuracy"
     level: Level = "graph"
-    centre: float = 0.0
-    scale: float = 1.0
+    centre: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("centre", "scale", "weights"):  # lists where it was read from JSON
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
         if self.kind not in ("binary", "multiclass", "multilabel", "regression"):
             raise DataError(
                 f"kind must be 'binary', 'multiclass', 'multilabel' or 'regression', "
@@ -64,6 +71,15 @@ class Task:
             )
         if self.level not in ("graph", "node"):
             raise DataError(f"level must be 'graph' or 'node', not {self.level!r}")
+        if self.weights is not None and (
+            self.kind == "regression"
+            or len(self.weights) != self.classes
+            or not all(math.isfinite(w) and w > 0 for w in self.weights)
+        ):
+            raise DataError(
+                f"weights must be {self.classes} numbers above 0, one per class or label of a task "
+                f"that has some, not {self.weights}"
+            )
         if self.kind == "regression":
             self._check_regression()
             return
@@ -83,11 +99,19 @@ class Task:
             raise DataError("a multi-label task is measured by ROC AUC; set metric='roc_auc'")
 
     def _check_regression(self) -> None:
-        if self.metric not in ("r2", "mae"):
-            raise DataError("a regression is measured by R² or MAE; set metric='r2' or 'mae'")
-        if self.classes != 1:
-            raise DataError(f"a regression predicts one number; set classes=1, not {self.classes}")
-        if not (math.isfinite(self.centre) and math.isfinite(self.scale) and self.scale > 0):
+        if self.metric not in ("r2", "mae", "rmse"):
+            raise DataError(
+                "a regression is measured by R², MAE or RMSE; set metric='r2', 'mae' or 'rmse'"
+            )
+        if self.classes < 1:
+            raise DataError(f"a regression predicts 1 number or more, not {self.classes}")
+        centre, scale = _numbers(self.centre), _numbers(self.scale)
+        if not {len(centre), len(scale)} <= {1, self.classes}:
+            raise DataError(
+                f"a regression of {self.classes} numbers needs as many centres and scales, "
+                f"not {len(centre)} and {len(scale)}"
+            )
+        if not (all(map(math.isfinite, (*centre, *scale))) and min(scale) > 0):
             raise DataError(
                 f"a regression needs a finite centre and a scale above 0, "
                 f"not {self.centre} and {self.scale}"
@@ -143,18 +167,37 @@ class Task:
         Returns:
             A scalar; 0 if no label is present.
         """
+        if self.weights is not None:
+            weight = self._loss_weights(y).to(logits.dtype)
+            return (self.losses(logits[None], y)[0] * weight).sum() / max(len(weight), 1)
         if self.kind == "multiclass":
             return F.cross_entropy(logits, y)
         present = ~torch.isnan(y)
         if not present.any():
             return logits.sum() * 0.0
         if self.kind == "regression":
-            target = (y[present].to(logits.dtype) - self.centre) / self.scale
-            return F.mse_loss(logits[present], target)
+            return F.mse_loss(logits[present], self._standardised(y.to(logits.dtype))[present])
         return F.binary_cross_entropy_with_logits(logits[present], y[present].to(logits.dtype))
 
+    def _standardised(self, y: Tensor) -> Tensor:
+        """``(y - centre) / scale`` of labels ``[G, T]``."""
+        if isinstance(self.centre, tuple) or isinstance(self.scale, tuple):
+            return (y - y.new_tensor(self.centre)) / y.new_tensor(self.scale)
+        return (y - self.centre) / self.scale
+
+    def _loss_weights(self, y: Tensor) -> Tensor:
+        """The weight of every label that is present, ``[M]``."""
+        weights = torch.tensor(self.weights, device=y.device)
+        if self.kind == "multiclass":
+            return weights[y]
+        if self.kind == "binary":
+            each = torch.where(y > 0, weights[1], weights[0])
+        else:
+            each = torch.where(y > 0, weights, torch.ones_like(weights))
+        return each[~torch.isnan(y)]
+
     def losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The loss of every label that is present; its mean is :meth:`loss`.
+        """The loss of every label that is present; its mean is :meth:`loss` without weights.
 
         Args:
             logits: ``K`` outputs for the same graphs or nodes, ``[K, G, num_logits]``.
@@ -169,7 +212,8 @@ class Task:
         present = ~torch.isnan(y)
         predicted, target = logits[:, present], y[present].to(logits.dtype)
         if self.kind == "regression":
-            return (predicted - (target - self.centre) / self.scale).square()
+            target = self._standardised(y.to(logits.dtype))[present]
+            return (predicted - target).square()
         target = target.expand(len(predicted), -1)
         return F.binary_cross_entropy_with_logits(predicted, target, reduction="none")
 
@@ -188,7 +232,7 @@ class Task:
         present = ~torch.isnan(y)
         known = y.nan_to_num().to(logits.dtype)
         if self.kind == "regression":
-            each = (logits - (known - self.centre) / self.scale).square()
+            each = (logits - self._standardised(known)).square()
         else:
             each = F.binary_cross_entropy_with_logits(logits, known, reduction="none")
         return (each * present).sum(dim=1) / present.sum(dim=1).clamp(min=1)
@@ -220,14 +264,21 @@ class Task:
             logits: Outputs of a model, ``[G, num_logits]``.
 
         Returns:
-            The predicted classes, ``[G]`` long; labels, ``[G, T]`` long; or numbers, ``[G]`` float.
+            The predicted classes, ``[G]`` long; labels, ``[G, T]`` long; or numbers, float ``[G]``
+            or, of several, ``[G, T]``.
         """
         if self.kind == "regression":
-            return logits[:, 0] * self.scale + self.centre
+            return self.in_units(logits[:, 0] if self.classes == 1 else logits)
         if self.kind == "multiclass":
             return logits.argmax(dim=-1)
         decided = (logits > 0).long()
         return decided[:, 0] if self.kind == "binary" else decided
+
+    def in_units(self, logits: Tensor) -> Tensor:
+        """The outputs of a regression in the units of the labels, ``[…, T]``; ``[G]`` of one."""
+        if isinstance(self.centre, tuple) or isinstance(self.scale, tuple):
+            return logits * logits.new_tensor(self.scale) + logits.new_tensor(self.centre)
+        return logits * self.scale + self.centre
 
     def scores(self, logits: Tensor, y: Tensor) -> dict[str, float | None]:
         """Compute the task's metrics.
@@ -238,14 +289,17 @@ class Task:
 
         Returns:
             Metrics by name, ``None`` where undefined: accuracy or ROC AUC as fractions; in a
-            regression R² and the mean absolute error.
+            regression R², the mean absolute and the root mean squared error, of several numbers
+            the mean of each.
         """
         if self.metric == "roc_auc":
             return {"roc_auc": metrics.roc_auc(logits.numpy(force=True), y.numpy(force=True))}
         predicted = self.decide(logits).numpy(force=True)
-        target = (y[:, 0] if y.ndim == 2 else y).numpy(force=True)
         if self.kind == "regression":
-            return {"r2": metrics.r2(predicted, target), "mae": metrics.mae(predicted, target)}
+            measures = {"r2": metrics.r2, "mae": metrics.mae, "rmse": metrics.rmse}
+            pairs = list(zip(predicted.reshape(len(y), -1).T, y.numpy(force=True).T, strict=True))
+            return {name: _mean([m(*pair) for pair in pairs]) for name, m in measures.items()}
+        target = (y[:, 0] if y.ndim == 2 else y).numpy(force=True)
         return {"accuracy": metrics.accuracy(predicted, target)}
 
     def score(self, logits: Tensor, y: Tensor) -> float | None:
@@ -271,4 +325,14 @@ class Task:
 
     def as_dict(self) -> dict[str, Any]:
         """The arguments as plain values, for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """The mean of the values that are defined; of one, its own bits."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -115,7 +115,7 @@ def test_labels_that_do_not_fit_the_task(values: Any, kind: Any, why: str) -> No
 def test_the_metric() -> None:
     assert with_task(labelled([0, 1]), "graph", "binary")[1].metric == "accuracy"
     assert with_task(labelled([0, 1]), "graph", "binary", "roc_auc")[1].metric == "roc_auc"
-    with pytest.raises(DataError, match="R² or MAE"):
+    with pytest.raises(DataError, match="R², MAE or RMSE"):
         with_task(labelled([0.5, 1]), "graph", "regression", "accuracy")
 
 

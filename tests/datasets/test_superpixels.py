@@ -21,9 +21,10 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 from gsat.datasets.sources import superpixels
-from gsat.datasets.sources.superpixels import Chunk, compute, jobs, measure, read_idx, segment
+from gsat.datasets.sources.superpixels import Chunk, compute, measure, read_idx, segment
 from gsat.errors import DataError
 from gsat.launch import local
+from gsat.launch.pool import worker_count
 
 slic = pytest.importorskip("skimage.segmentation").slic
 
@@ -275,12 +276,12 @@ def test_a_terminal_shows_the_time_left_and_takes_ctrl_c(
 def test_a_wrong_number_of_jobs_is_one_line(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSAT_JOBS", given)
     with pytest.raises(DataError, match=f"1 or more, not '{re.escape(given)}'$"):
-        jobs()
+        worker_count()
 
 
 def test_jobs_by_default_are_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSAT_JOBS", raising=False)
-    assert 1 <= jobs() <= (os.cpu_count() or 1)
+    assert 1 <= worker_count() <= (os.cpu_count() or 1)
 
 
 def test_a_worker_that_dies_is_one_line(

@@ -34,8 +34,9 @@ DatasetArgument = Annotated[
     str,
     typer.Argument(
         callback=names.check_dataset,
-        help="A data set (see: gsat datasets), or your own graphs: a .jsonl file, a TU folder or "
-        "zip file, a folder of saved graphs.",
+        help="A data set (see: gsat datasets), a table of molecules (.csv, .tsv, .smi, .sdf, "
+        ".parquet), or your own graphs: a .jsonl file, a TU folder or zip file, a folder of saved "
+        "graphs.",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(callback=check_run, help="A run directory.")]

@@ -15,6 +15,7 @@ from gsat.cli.options import Data, RunFolder, Split
     rich_help_panel=YOUR_DATA,
     epilog=examples(
         "gsat predict runs/x new-graphs.jsonl --out predictions.csv",
+        "gsat predict runs/bbbp new-molecules.csv --out predictions.csv",
         "gsat predict runs/x --split valid",
     ),
 )
@@ -22,14 +23,30 @@ def predict(
     run: RunFolder,
     data: Data = None,
     split: Split = "test",
-    out: Annotated[Path | None, typer.Option(help="A CSV file. [default: standard output]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .csv or .tsv file. [default: standard output]")
+    ] = None,
+    smiles: Annotated[
+        str, typer.Option(help="Of a table of molecules: the column of SMILES. [default: found]")
+    ] = "",
 ) -> None:
-    """Predict graphs or nodes, as CSV.
+    """Predict graphs, nodes or molecules, as CSV.
 
-    One line per graph (or node), with the prediction and the probability of each class.
+    One line per graph (or node), with the prediction and the probability of each class. A table of
+    molecules keeps its rows and columns, and rows that can't be read get a note.
     """
+    from gsat.molecules.table import is_table
     from gsat.runs import open_run
 
+    if data is not None and is_table(data):
+        predicted = open_run(run).predict_table(data, smiles=smiles)
+        if out is None:
+            typer.echo(predicted.to_csv(), nl=False)
+            return
+        predicted.save(out)
+        unread = f", {predicted.unread} could not be read" if predicted.unread else ""
+        typer.echo(f"{len(predicted)} molecules{unread} · {out}")
+        return
     table = open_run(run).predict(data, split)
     text = table.to_csv(out)
     if out is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.molecules import MOLECULES, say_what_was_read, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
     BackboneOption,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     epilog=examples(
         "gsat train ba2motifs",
         "gsat train spmotif-0.5 --backbone pna --seed 3 --out runs/x",
+        "gsat train molecules.csv",
+        "gsat train molecules.csv --smiles structure --label logS --split random",
         'gsat train graphs.jsonl --set classes=\'["inactive", "active"]\'',
         "gsat train mutag --method gsat-star --seeds 5 --jobs 2",
         "gsat train ba2motifs --set r_final=0.6 --epochs 50",
@@ -55,6 +58,45 @@ def train(
     jobs: Annotated[
         int, typer.Option(min=1, help="With --seeds: how many runs at the same time.")
     ] = 1,
+    smiles: Annotated[
+        str | None,
+        typer.Option(help="Column of SMILES. [default: found]", rich_help_panel=MOLECULES),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to predict; may be repeated. [default: found]", rich_help_panel=MOLECULES
+        ),
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option(
+            "--id", help="Column of identifiers. [default: found]", rich_help_panel=MOLECULES
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="scaffold, random, stratified or column:NAME. [default: scaffold, or random where "
+            "that leaves a class out]",
+            rich_help_panel=MOLECULES,
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="binary, multiclass, multilabel or regression. [default: by the labels]",
+            rich_help_panel=MOLECULES,
+        ),
+    ] = None,
+    largest_fragment: Annotated[
+        bool,
+        typer.Option(
+            "--largest-fragment",
+            help="Keep only the largest piece of a salt.",
+            rich_help_panel=MOLECULES,
+        ),
+    ] = False,
     recipe: RecipeFile = None,
     epochs: Epochs = None,
     set_: Set = None,
@@ -67,7 +109,7 @@ def train(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Train a model on a data set of the paper or on your own graphs.
+    """Train a model on a data set of the paper, on your own graphs or on a table of molecules.
 
     Settings come from the paper's recipe for the data set, where there is one.
     """
@@ -79,7 +121,18 @@ def train(
     from gsat.training.run_files import new_run_folder
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
-    settings = all_settings(set_, epochs)
+    settings = [
+        *table_settings(
+            dataset,
+            smiles=smiles,
+            label=label or None,
+            id=id_,
+            split=split,
+            task=task,
+            largest_fragment=largest_fragment or None,
+        ),
+        *all_settings(set_, epochs),
+    ]
 
     def recipe_of(number: int | None) -> Recipe:
         return make_recipe(dataset, **parts, seed=number, file=recipe, settings=settings)
@@ -100,6 +153,8 @@ def train(
                         "leave --device and --threads out"
                     )
                 recipes = [recipe_of(k) for k in range(seeds)]
+                if not json_:
+                    say_what_was_read(recipes[0])
                 if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
                     raise GSATError(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
@@ -109,6 +164,8 @@ def train(
             if jobs > 1:
                 raise GSATError("--jobs is the number of --seeds to train at a time; give both")
             chosen = recipe_of(seed)
+            if processes.is_main and not json_:
+                say_what_was_read(chosen)
         folder = out or new_run_folder(chosen)
         run = runs.train(chosen, folder, device=device, progress=not quiet)
         if processes.is_main:

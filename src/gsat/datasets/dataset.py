@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gsat.datasets.source import Match
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
+from gsat.molecules.rejected import RejectedRow, RejectedRows
 from gsat.tasks import Task
 
 
@@ -62,6 +63,16 @@ class Dataset:
         if self.task.level == "node":
             return self.store.at_nodes(self.splits[name])
         return self.store.select(self.splits[name])
+
+    @property
+    def rejected(self) -> RejectedRows:
+        """The rows of a table of molecules that were not used, with line numbers and reasons."""
+        return RejectedRows(RejectedRow(*row) for row in self.store.meta.get("rejected", ()))
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found in a table of molecules, in words."""
+        return list(self.store.meta.get("notes", ()))
 
     @property
     def train(self) -> GraphStore:

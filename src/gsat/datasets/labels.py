@@ -71,7 +71,7 @@ def infer_kind(values: Labels, classes: Sequence[str]) -> Kind:
             return "multilabel"
         raise DataError(
             f"labels of {values.shape[1]} columns must be 0, 1 or missing (a multi-label task); "
-            "a class or a number to predict is one column"
+            "a class to predict is one column, and several numbers need task='regression'"
         )
     if not (known == np.floor(known)).all():
         return "regression"
@@ -102,10 +102,10 @@ def with_task(
     chosen = METRICS[kind] if metric == "auto" else cast(Metric, metric)
     if kind == "multilabel":
         return _labelled(store, Task(kind, values.shape[1], chosen, level), values)
+    if kind == "regression":
+        return _labelled(store, Task(kind, values.shape[1], chosen, level), values)
     if values.shape[1] > 1:
         raise DataError(f"a {kind} task has one label per {level}, not {values.shape[1]} columns")
-    if kind == "regression":
-        return _labelled(store, Task(kind, 1, chosen, level), values)
     codes, names = class_codes(values[:, 0], store.meta.get("classes") or (), classes, level)
     count = len(names) or int(np.nanmax(codes, initial=-1)) + 1
     if count < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,13 +24,21 @@ from gsat.graphs.validation import validate_dataset
 from gsat.io.folders import cache_folder
 from gsat.io.hashes import checksum, file_sha256
 from gsat.molecules.smiles import SMILES
+from gsat.molecules.table import SUFFIXES, is_table
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from gsat.explanation import Explanation
 
-__all__ = ["Dataset", "add_positions", "check_dataset", "check_here", "load_dataset"]
+__all__ = [
+    "Dataset",
+    "add_positions",
+    "check_dataset",
+    "check_here",
+    "load_dataset",
+    "read_molecules",
+]
 
 
 def load_dataset(
@@ -44,10 +52,10 @@ def load_dataset(
     """Load a data set by name, or graphs of your own, and split it.
 
     Args:
-        source: A name (see ``gsat.datasets.dataset_names()``); a path: a TU folder or a zip of
-            one, a folder written by :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file
-            (docs/data.md); or the graphs themselves: a sequence of PyG ``Data``, a PyG data set,
-            a :class:`GraphStore`.
+        source: A name (see ``gsat.datasets.dataset_names()``); a path: a table of molecules (see
+            :func:`read_molecules`), a TU folder or a zip of one, a folder written by
+            :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file (docs/data.md); or the graphs
+            themselves: a sequence of PyG ``Data``, a PyG data set, a :class:`GraphStore`.
         seed: Decides the split, where the data set has no fixed one. (default: ``0``)
         data_seed: Decides generated graphs; one data set is shared by all seeds.
             (default: ``0``)
@@ -84,6 +92,80 @@ def load_dataset(
         own = load_own_data(Path(name) if named else source, name, seed, chosen)
         return replace(own, options={**own.options, "data_seed": data_seed})
     return _load_named(name, chosen, seed, data_seed)
+
+
+def read_molecules(
+    path: str | os.PathLike[str],
+    *,
+    smiles: str = "",
+    label: str | Sequence[str] = (),
+    id: str = "",
+    task: str = "auto",
+    split: str = "auto",
+    largest_fragment: bool = False,
+    duplicates: str = "merge",
+    seed: int = 0,
+    **options: Any,
+) -> Dataset:
+    """Read a table of molecules and split it.
+
+    Rows that can't be used are left out and listed in ``rejected`` of the data set, with their line
+    and the reason.
+
+    Args:
+        path: A .csv, .tsv, .smi or .sdf file, gzipped or not, or a .parquet file.
+        smiles: The column of SMILES. (default: found by name and content)
+        label: The column to predict, or several: yes-or-no questions, or numbers.
+            (default: found by name and content)
+        id: The column of identifiers. (default: found by name, if there is one)
+        task: ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"regression"``.
+            (default: ``"auto"``, inferred from the labels)
+        split: ``"scaffold"``, ``"random"``, ``"stratified"``, ``"kfold"``, or ``"column:NAME"`` for
+            a column of train, valid and test. (default: ``"auto"``, by scaffold if there are enough
+            molecules and every part has all classes, else stratified by class, else random)
+        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+        duplicates: ``"merge"``: rows with the same molecule become one, numbers are averaged,
+            molecules of contradicting classes are left out; or ``"keep"``. (default: ``"merge"``)
+        seed: Decides the split, where it is random. (default: ``0``)
+        **options: Further options, as of :func:`load_dataset`: ``metric``, ``classes``,
+            ``balance``, ``train``, ``valid``, ``test``, ``folds``, ``fold``.
+
+    Returns:
+        The data set, with ``rejected`` and ``notes``; it is kept in the cache for the next time.
+
+    Raises:
+        DataError: If a column is not found, or no row can be used.
+        DataNotFoundError: If there is no such file.
+        MissingExtraError: If RDKit is not installed: ``pip install 'torch-gsat[molecules]'``.
+
+    Example:
+        >>> import pathlib, tempfile, gsat
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "mols.csv")
+        >>> with path.open("w") as file:
+        ...     print("smiles,logP", file=file)
+        ...     for n in range(1, 21):
+        ...         print(f"{'C' * n}O,{n / 2}", file=file)
+        ...     print("C1CC,2.5", file=file)
+        >>> data = gsat.read_molecules(path)
+        >>> data.task.kind, len(data.train), data.rejected[0].line, data.rejected[0].reason
+        ('regression', 16, 22, 'SMILES: it is not a SMILES')
+    """
+    if not is_table(os.fspath(path)):
+        raise DataError(
+            f"{path} is not a table of molecules; its name ends in {', '.join(SUFFIXES)}"
+        )
+    return load_dataset(
+        path,
+        seed=seed,
+        smiles=smiles,
+        label=[label] if isinstance(label, str) else list(label),
+        id=id,
+        task=task,
+        split=split,
+        largest_fragment=largest_fragment,
+        duplicates=duplicates,
+        **options,
+    )
 
 
 def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -> Dataset:

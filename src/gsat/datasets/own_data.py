@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,22 +17,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gsat.datasets import splits
+from gsat.datasets import molecule_tables, splits
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.labels import find_level, infer_kind, known_rows, read_labels, with_task
-from gsat.datasets.own_options import OwnDataOptions
+from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
+from gsat.datasets.own_splits import has_classes, split
 from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.graphs.validation import validate_dataset
 from gsat.io.folders import cache_folder
-from gsat.tasks import Kind, Level, Task
+from gsat.tasks import Kind, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes
 KINDS: Final = (
-    "a TU folder (NAME_A.txt, …) or a zip of one, a folder of saved graphs, .jsonl or .jsonl.gz"
+    "a table of molecules (.csv, .tsv, .smi, .sdf, .parquet), a TU folder (NAME_A.txt, …) or a zip "
+    "of one, a folder of saved graphs, .jsonl or .jsonl.gz"
 )
 
 
@@ -50,7 +53,10 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     Raises:
         DataError: If the graphs can't be read or used, or have changed.
     """
-    store = read(source) if isinstance(source, Path) else from_graphs(source, options.level)
+    if isinstance(options, MoleculeOptions):
+        store = molecule_tables.read(source, molecule_tables.settings_of(options))
+    else:
+        store = read(source) if isinstance(source, Path) else from_graphs(source, options.level)
     if not len(store):
         raise DataError("there are no graphs in the data: give at least one in each split")
     found = store.meta.get("content") or content_hash(store)
@@ -65,15 +71,26 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
         raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
     values = read_labels(store, level)
     kind: Kind = (
-        infer_kind(values, classes or store.meta.get("classes") or ())
-        if options.task == "auto"
-        else options.task
+        options.task
+        if options.task != "auto"
+        else (
+            store.meta["table"]["kind"]
+            if "table" in store.meta
+            else infer_kind(values, classes or store.meta.get("classes") or ())
+        )
     )
-    store, task = with_task(store, level, kind, options.metric, classes)
+    metric = options.metric
+    if isinstance(options, MoleculeOptions) and kind == "binary" and metric == "auto":
+        metric = (
+            "roc_auc"  # active molecules are few: accuracy would praise a model that finds none
+        )
+    store, task = with_task(store, level, kind, metric, classes)
     how, parts = split(store, task, known_rows(values), seed, options)
     validate_dataset(store, task, parts, name=name)
     if kind == "regression":
-        task = _standardised(task, values[parts["train"], 0])
+        task = _standardised(task, values[parts["train"]])
+    elif isinstance(options, MoleculeOptions) and options.balance:
+        task = _balanced(task, store.labels(level)[parts["train"]])
     return Dataset(
         name=name,
         store=store,
@@ -85,9 +102,10 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
             "task": kind,
             "level": level,
             "metric": task.metric,
-            "split": how,
-            "classes": list(store.meta.get("classes") or []) if _has_classes(task) else [],
+            "split": options.split if options.split.startswith("column:") else how,
+            "classes": list(store.meta.get("classes") or []) if has_classes(task) else [],
             "content": found,
+            **(molecule_tables.found_options(store) if "table" in store.meta else {}),
         },
         seed=seed,
     )
@@ -246,109 +264,24 @@ def _key(files: list[Path], reader: str) -> str:
     return digest.hexdigest()[:16]
 
 
-# -- splitting ------------------------------------------------------------------------------------
-
-
-def split(
-    store: GraphStore,
-    task: Task,
-    known: NDArray[np.bool_],
-    seed: int,
-    options: OwnDataOptions,
-) -> tuple[str, splits.Splits]:
-    """Split the labelled graphs or nodes.
-
-    Nodes of one graph are split themselves; nodes of several graphs follow their graphs.
-
-    Args:
-        store: The graphs.
-        task: What is predicted.
-        known: Which rows have labels, ``[R]``.
-        seed: Decides the split.
-        options: Which split, and its shares or folds.
-
-    Returns:
-        The kind of split, and positions under ``train``, ``valid`` and ``test``.
-
-    Raises:
-        DataError: If the data can't be split so, or leaves a split empty.
-    """
-    rows = np.flatnonzero(known)
-    together = task.level == "node" and len(store) > 1
-    owner = (
-        np.repeat(np.arange(len(store)), store.node_counts) if together else np.arange(len(known))
-    )
-    units = np.unique(owner[rows])
-    marks = _marks(store, task.level)
-    label = None
-    if _has_classes(task) and not together:
-        label = store.labels(task.level).reshape(-1)[units]
-    how: str = options.split
-    if how == "auto":
-        how = "given" if marks is not None else "random" if label is None else "stratified"
-    shares = splits.check_shares(options.train, options.valid, options.test)
-    if how == "given":
-        if marks is None:
-            raise DataError("split is 'given', but the graphs have no split; choose another")
-        parts = {name: part[known[part]] for name, part in splits.given(marks).items()}
-        return how, _check_not_empty(parts, task.level)
-    if how == "stratified":
-        if label is None:
-            raise DataError(
-                "split is 'stratified', which needs one class per graph, or nodes of one graph; "
-                "use 'random'"
-            )
-        parts = splits.stratified(label, seed, shares)
-    elif how == "kfold":
-        every = len(units) if label is None else label
-        parts = splits.kfold(every, options.folds, options.fold, seed)
-    elif how == "scaffold":
-        if not store.has("smiles") or (task.level == "node" and not together):
-            raise DataError("split is 'scaffold', but the graphs have no 'smiles'; choose another")
-        found = splits.murcko_scaffolds(store.texts("smiles"))
-        parts = splits.by_scaffold([found[unit] for unit in units], shares)
-    else:
-        parts = splits.shuffled(len(units), seed, shares)
-    parts = {name: units[part] for name, part in parts.items()}
-    if together:
-        parts = {name: rows[np.isin(owner[rows], part)] for name, part in parts.items()}
-    return how, _check_not_empty(parts, task.level)
-
-
-def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
-    """The split that the data itself gives for each row; None where it gives none."""
-    if level == "node" and store.has("node_split"):
-        return store.arrays["node_split"][store.target_nodes()]
-    if not store.has("split") or (level == "node" and len(store) == 1):
-        return None
-    marks = store.per_graph("split").reshape(-1)
-    return np.repeat(marks, store.node_counts) if level == "node" else marks
-
-
-def _check_not_empty(parts: splits.Splits, level: str) -> splits.Splits:
-    """The splits, unless one of them is empty."""
-    for name, part in parts.items():
-        if not len(part):
-            sizes = ", ".join(f"{n} {len(p)}" for n, p in parts.items())
-            raise DataError(
-                f"the split '{name}' has no {level}s with labels ({sizes}); "
-                "give more data, or other shares"
-            )
-    return parts
-
-
-def _has_classes(task: Task) -> bool:
-    return task.kind in ("binary", "multiclass")
-
-
 def _standardised(task: Task, values: NDArray[np.float64]) -> Task:
-    """The regression with the mean and standard deviation of its training labels."""
-    spread = float(np.std(values))
-    return Task(
-        "regression",
-        1,
-        task.metric,
-        task.level,
-        centre=float(np.mean(values)),
-        scale=spread if spread > 0 else 1.0,
-    )
+    """The regression with the mean and standard deviation of its training labels, ``[R, T]``."""
+    centre, scale = [], []
+    for column in values.T:
+        known = column[~np.isnan(column)]
+        spread = float(np.std(known)) if len(known) else 0.0
+        centre.append(float(np.mean(known)) if len(known) else 0.0)
+        scale.append(spread if spread > 0 else 1.0)
+    if task.classes == 1:
+        return replace(task, centre=centre[0], scale=scale[0])
+    return replace(task, centre=tuple(centre), scale=tuple(scale))
+
+
+def _balanced(task: Task, labels: NDArray[Any]) -> Task:
+    """The task with weights by which all classes count the same in the training set."""
+    if task.kind == "multilabel":
+        positive = np.nansum(labels, axis=0)
+        negative = (~np.isnan(labels)).sum(axis=0) - positive
+        return replace(task, weights=tuple((negative.clip(1) / positive.clip(1)).tolist()))
+    counts = np.bincount(labels.reshape(-1).astype(np.int64), minlength=task.classes).clip(1)
+    return replace(task, weights=tuple((counts.sum() / (task.classes * counts)).tolist()))

@@ -16,7 +16,7 @@ class OwnDataOptions(DatasetOptions):
         "auto", description="what is predicted; 'auto' infers it from the labels"
     )
     level: Literal["auto", "graph", "node"] = Field("auto", description="what is labelled")
-    metric: Literal["auto", "accuracy", "roc_auc", "r2", "mae"] = Field(
+    metric: Literal["auto", "accuracy", "roc_auc", "r2", "mae", "rmse"] = Field(
         "auto", description="the metric that selects the best epoch"
     )
     classes: list[str | int] = Field(
@@ -34,3 +34,28 @@ class OwnDataOptions(DatasetOptions):
         0, ge=0, description="the fold to test on with split='kfold'; the next one validates"
     )
     content: str = Field("", description="the hash the graphs must have; a run fills it in")
+
+
+class MoleculeOptions(OwnDataOptions):
+    """Options of a table of molecules; a run fills in what was found."""
+
+    split: str = Field(  # type: ignore[assignment]
+        "auto",
+        pattern=r"^(auto|given|random|stratified|scaffold|kfold|column:.+)$",
+        description="'scaffold', 'random', 'stratified', 'kfold', or 'column:NAME' for a column of "
+        "train, valid and test; 'auto': by scaffold, or random where that leaves a class out",
+    )
+    smiles: str = Field("", description="column of the SMILES; found by name and content if absent")
+    label: list[str] = Field(
+        [], description="columns to predict: one, or several yes-or-no questions or numbers"
+    )
+    id: str = Field("", description="column of identifiers; found by name if absent")
+    largest_fragment: bool = Field(
+        False, description="whether only the largest piece of a salt is kept"
+    )
+    duplicates: Literal["merge", "keep"] = Field(
+        "merge", description="whether rows with the same molecule become one"
+    )
+    balance: bool = Field(
+        False, description="whether rare classes weigh as much in the loss as frequent ones"
+    )

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsat.datasets.own_options import OwnDataOptions
+from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.source import DatasetOptions, DatasetSource, check_options
 from gsat.errors import DataError
+from gsat.molecules.table import is_table
 from gsat.registry import DATASETS
 from gsat.settings import SettingInfo, describe
 
@@ -72,6 +73,8 @@ def is_path(name: str) -> bool:
         return False
     if "/" in name or os.sep in name or name.endswith((".jsonl", ".jsonl.gz", ".zip")):
         return True
+    if is_table(name):
+        return True
     return bool(name) and Path(name).exists() and _find_class(name) is None
 
 
@@ -89,7 +92,9 @@ def options_type(name: str) -> type[DatasetOptions]:
     Raises:
         DataError: If there is no such data set.
     """
-    return OwnDataOptions if is_own_data(name) else find_source(name).Options
+    if is_own_data(name):
+        return MoleculeOptions if is_table(name) else OwnDataOptions
+    return find_source(name).Options
 
 
 def make_options(name: str, given: Mapping[str, Any]) -> DatasetOptions:
@@ -141,8 +146,12 @@ def recipe_family(name: str) -> str:
     Example:
         >>> recipe_family("spmotif-0.7"), recipe_family("houses"), recipe_family("my.jsonl")
         ('spmotif', 'houses', 'default')
+        >>> recipe_family("my.csv")
+        'molecules'
     """
-    return "default" if is_own_data(name) else find_source(name).recipe or name
+    if is_own_data(name):
+        return "molecules" if is_table(name) else "default"
+    return find_source(name).recipe or name
 
 
 def paper_match(name: str, matches_paper: str) -> str | None:

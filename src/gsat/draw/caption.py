@@ -34,7 +34,7 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
 def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
     """Describe a prediction of classes or labels, or pass a regression on."""
     if explanation.prediction.is_floating_point():
-        return _number(explanation)
+        return _numbers(explanation, class_names)
     predicted = [int(value) for value in explanation.prediction.reshape(-1).tolist()]
     sure = explanation.probabilities.reshape(-1).tolist()
     labels = len(predicted) > 1 or len(sure) == 1
@@ -53,12 +53,17 @@ def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
     return f"predicted {predicted_text}" + (f", true {true_text}" if true_text else "")
 
 
-def _number(explanation: Explanation) -> str:
-    """Describe the prediction of a regression."""
+def _numbers(explanation: Explanation, names: Sequence[str] | None) -> str:
+    """Describe the prediction of a regression, of one number or of several."""
+    predicted = explanation.prediction.reshape(-1).tolist()
     truth = explanation.get("y")
-    true = math.nan if truth is None else float(truth.reshape(-1)[0])
-    known = "" if math.isnan(true) else f", true {true:.4g}"
-    return f"predicted {float(explanation.prediction):.4g}{known}"
+    true = [math.nan] * len(predicted) if truth is None else truth.reshape(-1).tolist()
+    name = _namer("number", names)
+    said = []
+    for number, (value, known) in enumerate(zip(predicted, true, strict=True)):
+        what = f"{name(number)} {value:.4g}" if len(predicted) > 1 else f"{value:.4g}"
+        said.append(what + ("" if math.isnan(known) else f", true {known:.4g}"))
+    return "predicted " + ("; " if len(predicted) > 1 else "").join(said)
 
 
 def _namer(kind: str, names: Sequence[str] | None) -> Callable[[int], str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gsat.molecules import molecule_of
+from gsat.molecules.rejected import write_csv
 
 if TYPE_CHECKING:
     from gsat.explain.molecules import ExplainedMolecule
@@ -39,13 +38,14 @@ def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
     Returns:
         The text of the file.
     """
-    return _csv(SCORES, (row for molecule in molecules for row in _score_rows(molecule)))
+    return write_csv(SCORES, (row for molecule in molecules for row in _score_rows(molecule)))
 
 
-def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[Any]]:
+def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
     explanation = molecule.explanation
     read = molecule_of(molecule.smiles, int(explanation.num_nodes))
-    head = [molecule.number, molecule.line, molecule.name]
+    line = "" if molecule.line is None else str(molecule.line)
+    head = [str(molecule.number), line, molecule.name]
     bonds = np.zeros(read.GetNumBonds())
     atoms = np.zeros(read.GetNumAtoms())
     pairs = zip(explanation.edge_index.T.tolist(), explanation.edge_mask.tolist(), strict=True)
@@ -57,18 +57,18 @@ def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[Any]]:
         atoms = explanation.node_mask[:, 0].numpy(force=True)
     for atom in read.GetAtoms():
         i = atom.GetIdx()
-        place = ["atom", i, "", atom.GetSymbol(), f"{atoms[i]:.6g}"]
+        place = ["atom", str(i), "", atom.GetSymbol(), f"{atoms[i]:.6g}"]
         yield [*head, *place, *_piece_cells(molecule, (i,))]
     for bond in read.GetBonds():
         ends = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-        place = ["bond", *ends, _BONDS.get(str(bond.GetBondType()), "~")]
+        place = ["bond", *map(str, ends), _BONDS.get(str(bond.GetBondType()), "~")]
         yield [*head, *place, f"{bonds[bond.GetIdx()]:.6g}", *_piece_cells(molecule, ends)]
 
 
 _BONDS: Final = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
-def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[Any]:
+def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[str]:
     """Name the piece with the highest score that holds these atoms; empty if there is none."""
     for piece in molecule.pieces:
         if set(atoms) <= set(piece.fragment.atoms):
@@ -77,7 +77,7 @@ def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[An
                 piece.name,
                 piece.fragment.smiles,
                 f"{piece.score:.6g}",
-                int(piece.used),
+                str(int(piece.used)),
                 "" if effect is None else f"{effect:.6g}",
             ]
     return [""] * 5
@@ -115,16 +115,8 @@ def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMo
         for group in groups
         for rank, pattern in enumerate(group.patterns, 1)
     )
-    return _csv(PATTERNS, rows)
+    return write_csv(PATTERNS, ([str(cell) for cell in row] for row in rows))
 
 
 def _named(molecule: ExplainedMolecule) -> str:
     return molecule.name or str(molecule.number if molecule.line is None else molecule.line)
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(rows)
-    return text.getvalue()

@@ -7,12 +7,13 @@ stops cleanly: on Ctrl-C, when a deadline has come, or when a job finds that non
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from gsat.errors import GSATError
+from gsat.errors import DataError, GSATError
 from gsat.launch.interrupts import hold_interrupts
 from gsat.launch.jobs import Backend, Job, Outcome
 from gsat.launch.local import LocalBackend
@@ -23,6 +24,21 @@ _LONGEST_WAIT = 3600.0
 
 # Called with the name of each job that is done, failed or died, and its outcome.
 OnDone = Callable[[str, Outcome], None]
+
+
+def worker_count() -> int:
+    """How many workers to share work among: ``GSAT_JOBS``, or one for each core of this process.
+
+    Raises:
+        DataError: If ``GSAT_JOBS`` is not a number from 1 on.
+    """
+    given = os.environ.get("GSAT_JOBS", "")
+    if not given:
+        usable = getattr(os, "sched_getaffinity", None)
+        return len(usable(0)) if usable else os.cpu_count() or 1
+    if not given.isdecimal() or int(given) < 1:
+        raise DataError(f"GSAT_JOBS is how many worker processes to use, 1 or more, not {given!r}")
+    return int(given)
 
 
 @dataclass(frozen=True)

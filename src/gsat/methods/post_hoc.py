@@ -81,7 +81,7 @@ class PostHocModel(InterpretableModel):
         if self.task.kind == "multiclass":
             own = logits.argmax(dim=-1)
         elif self.task.kind == "regression":
-            own = logits.detach() * self.task.scale + self.task.centre
+            own = self.task.in_units(logits.detach())
         else:
             own = (logits > 0).to(logits.dtype)
         if self.target == "prediction" or batch.y is None:

@@ -72,6 +72,8 @@ class InterpretableModel(nn.Module, ABC):
         predicts_by_backbone: Whether the backbone alone gives answers; it may be fine-tuned then.
         method: The method it is trained by, which a saved model names.
         settings: The constructor's arguments next to the backbone, as plain values.
+        input: What turns raw input into its graphs, as plain values: of molecules the features with
+            their version, the names of columns, labels and classes; None where graphs are given.
         backbone: The network inside.
         task: What it predicts.
         on: Whether it attends to ``edge`` or ``node``.
@@ -82,6 +84,7 @@ class InterpretableModel(nn.Module, ABC):
     predicts_by_backbone: ClassVar[bool] = True
     method: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
+    input: Mapping[str, Any] | None = None
     backbone: Backbone
     task: Task
     on: str
@@ -132,7 +135,16 @@ class InterpretableModel(nn.Module, ABC):
                 f"a saved model names its method, and this {type(self).__name__} has none: set the "
                 "class attribute 'method'"
             )
-        write_model(folder, self.state_dict(), {"method": self.method, "model": self.config})
+        write_model(folder, self.state_dict(), self.description(self.method))
+
+    def description(self, method: str) -> dict[str, Any]:
+        """What a saved model is described by, as plain values.
+
+        Args:
+            method: The name of its method.
+        """
+        described: dict[str, Any] = {"method": method, "model": self.config}
+        return described if self.input is None else {**described, "input": dict(self.input)}
 
     def __repr__(self) -> str:
         """What it is, in four lines; ``print(model.backbone)`` shows all layers of the network."""

@@ -58,7 +58,7 @@ def write_model(
         folder: Made if it is not there.
         weights: A state dict.
         description: ``{"method": …, "model": …}``, as plain values: the method whose model it is,
-            and the model's ``config``.
+            and the model's ``config``; ``"input"`` where it reads molecules.
         epoch: The epoch the weights are of. (default: unknown)
     """
     folder = Path(folder)
@@ -141,7 +141,7 @@ def load_model(path: str | Path) -> InterpretableModel:
             "gsat.registry.load_file('file.py:Class')"
         )
     model: InterpretableModel = METHODS[method].Model.from_config(description["model"])
-    model.method = method
+    model.method, model.input = method, description.get("input")
     return fill(model, weights, path)
 
 

@@ -80,9 +80,9 @@ def molecule_of(smiles: str, atoms: int) -> Any:
             parameters.removeHs = False
             molecule = chem.MolFromSmiles(smiles, parameters)
     if molecule is None:
-        raise DataError(f"{_short(smiles)} is not a SMILES that rdkit can read")
+        raise DataError(f"{short(smiles)} is not a SMILES that rdkit can read")
     if (found := molecule.GetNumAtoms()) != atoms:
-        raise DataError(f"{_short(smiles)} has {found} atoms, the graph has {atoms} nodes")
+        raise DataError(f"{short(smiles)} has {found} atoms, the graph has {atoms} nodes")
     return molecule
 
 
@@ -141,5 +141,6 @@ def _digits(number: int) -> str:
     return str(number) if number < 10 else f"%{number}" if number < 100 else f"%({number})"
 
 
-def _short(smiles: str) -> str:
+def short(smiles: str) -> str:
+    """Quote a SMILES for a message, cut if it is long."""
     return repr(smiles if len(smiles) <= 60 else f"{smiles[:57]}…")

@@ -1,264 +1,223 @@
-"""Molecules of a run: explained one by one, as a page, and by patterns."""
+"""Molecules of another table, read and predicted by a trained model."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-import numpy as np
+from gsat.datasets import molecule_tables
+from gsat.draw.files import write
+from gsat.errors import DataError, GSATError, RunError
+from gsat.graphs import GraphStore
+from gsat.models import InterpretableModel
+from gsat.molecules import featuriser
+from gsat.molecules.columns import find_columns
+from gsat.molecules.parallel import read_many
+from gsat.molecules.reader import TableSettings
+from gsat.molecules.rejected import write_csv
+from gsat.molecules.smiles import SMILES
+from gsat.molecules.table import open_table
 
-from gsat.draw.files import PICTURES, check_suffix, write
-from gsat.draw.molecule_page import PageInfo, report_page
-from gsat.draw.molecule_tables import patterns_csv, scores_csv
-from gsat.draw.pattern_page import pattern_page
-from gsat.errors import DataError, GSATError
-from gsat.explain.molecules import (
-    ExplainedMolecule,
-    explain_molecules,
-    find_target,
-    output_names,
-)
-from gsat.explain.patterns import PatternGroup, find_patterns
-from gsat.explain.trust import model_notes
-from gsat.molecules import SMILES, featurise
-from gsat.molecules.fingerprints import NearestMolecules
-from gsat.tasks import Task
-from gsat.training.run_files import shown_metrics
-
-if TYPE_CHECKING:
-    from gsat.graphs import GraphStore
-    from gsat.runs.run import Data, Run
-
-REPORTS: Final = (".html", ".csv", ".json")
-PATTERN_FILES: Final = (".html", ".csv")
+NOTE = "note"
 
 
 @dataclass(frozen=True)
-class MoleculeReport:
-    """Explained molecules, which write themselves to files.
+class PredictedTable:
+    """A table with predictions.
 
     Attributes:
-        molecules: The molecules.
-        info: What stands at the head of their page.
-        task: What the model predicts.
+        columns: Those of the input, then the predictions and a note.
+        rows: The cells of each row, in the order of the input.
+        unread: How many rows could not be read; they have a note in place of a prediction.
     """
 
-    molecules: Sequence[ExplainedMolecule]
-    info: PageInfo
-    task: Task
+    columns: list[str]
+    rows: list[list[str]]
+    unread: int
 
     def __len__(self) -> int:
-        return len(self.molecules)
+        return len(self.rows)
 
-    def __getitem__(self, position: int) -> ExplainedMolecule:
-        return self.molecules[position]
-
-    def save(self, path: str | Path, **options: Any) -> Path:
-        """Write the molecules to a file.
+    def to_csv(self, delimiter: str = ",") -> str:
+        """Write the table as text; a cell that a spreadsheet would run as a formula is quoted.
 
         Args:
-            path: ``.html`` for a page, ``.csv`` for a row per atom and per bond, ``.json`` for all
-                that is known; of a single molecule also a picture, ``.svg``, ``.png`` or ``.pdf``.
-            options: Of a picture: those of :meth:`gsat.Explanation.draw`.
-
-        Returns:
-            The path.
-
-        Raises:
-            GSATError: If the suffix is unknown or the file can't be written.
+            delimiter: What stands between cells. (default: ``","``)
         """
-        known = (*PICTURES, *REPORTS) if len(self.molecules) == 1 else REPORTS
-        suffix = check_suffix(path, known)
-        if suffix in PICTURES:
-            return self.molecules[0].explanation.save(path, **options)
-        if suffix == ".html":
-            return write(path, report_page(self.molecules, self.info).encode())
-        if suffix == ".csv":
-            return write(path, scores_csv(self.molecules).encode())
-        values = [molecule.as_dict() for molecule in self.molecules]
-        named = {"outputs": list(self.info.outputs), "notes": list(self.info.notes)}
-        whole = {**named, "molecules": values} if len(values) != 1 else {**named, **values[0]}
-        text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
-        return write(path, f"{text}\n".encode())
-
-
-@dataclass(frozen=True)
-class PatternReport:
-    """Patterns, which write themselves to files.
-
-    Attributes:
-        groups: The patterns of each answer.
-        molecules: The molecules they were found in.
-        info: What stands at the head of their page.
-    """
-
-    groups: Sequence[PatternGroup]
-    molecules: Sequence[ExplainedMolecule]
-    info: PageInfo
+        return write_csv(self.columns, self.rows, delimiter)
 
     def save(self, path: str | Path) -> Path:
-        """Write the patterns to a file.
+        """Write the table.
 
         Args:
-            path: ``.html`` for a page, ``.csv`` for a row per pattern and group.
+            path: A .csv or .tsv file.
 
         Returns:
             The path.
 
         Raises:
-            GSATError: If the suffix is unknown or the file can't be written.
+            GSATError: If it has another name, or can't be written.
         """
-        if check_suffix(path, PATTERN_FILES) == ".csv":
-            return write(path, patterns_csv(self.groups, self.molecules).encode())
-        return write(path, pattern_page(self.groups, self.molecules, self.info).encode())
+        path = Path(path)
+        if path.suffix not in (".csv", ".tsv"):
+            raise GSATError(f"predictions are written as .csv or .tsv, not to {path.name}")
+        write(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
+        return path
 
 
-def molecule_report(
-    run: Run,
-    data: Data | None = None,
-    *,
-    smiles: str | Sequence[str] | None = None,
-    split: str = "test",
-    target: str | None = None,
-) -> MoleculeReport:
-    """Explain molecules: scores, pieces with signed effects, nearest training molecules, warnings.
+def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
+    """Read a table as the one that a model was trained on; labels are read where it has them.
 
     Args:
-        run: The run.
-        data: As in :meth:`Run.graphs`. (default: the run's own data)
-        smiles: Molecules to explain in place of ``data``: one SMILES or several.
-            (default: ``None``)
-        split: As in :meth:`Run.graphs`. (default: ``"test"``)
-        target: The class or label that effects are shown for. (default: the second of two classes,
-            the predicted one of several, the first label or number)
+        model: The model.
+        path: The table.
 
     Returns:
-        The explained molecules.
+        The molecules that could be read, ``meta["rejected"]`` the others.
 
     Raises:
-        DataError: If there is no such data, or it is no molecules.
-        GSATError: If there is no such class or label.
+        RunError: If the model was not trained on molecules given as SMILES.
+        DataError: If the table can't be read.
     """
-    if smiles is not None:
-        if data is not None:
-            raise GSATError("data and smiles both say what to explain; give one of them")
-        store = read_smiles(run, [smiles] if isinstance(smiles, str) else smiles)
-    else:
-        store = run.graphs(data, split)
-    if run.model.task.level != "graph" or not store.has(SMILES):
-        raise DataError("these graphs are no molecules: they carry no SMILES")
-    explanations = run.explain(store)
-    task = run.model.task
-    names = output_names(task, explanations[0].get("class_names") if explanations else None)
-    molecules = explain_molecules(
-        run.model,
-        store,
-        explanations,
-        target=find_target(target, names),
-        nearest=run.training_molecules,
+    given = _input(model)
+    table = given["table"]
+    store = molecule_tables.read(
+        path,
+        TableSettings(
+            smiles=table["smiles"],
+            label=tuple(table["labels"]),
+            id=table["id"],
+            task=table["kind"],
+            classes=tuple(given.get("classes", ())),
+            largest_fragment=table["largest_fragment"],
+            merge=False,
+            labelled=False,
+            scaffold=False,
+        ),
     )
-    info = PageInfo(
-        title=_title(len(molecules), data, smiles is not None, split),
-        outputs=names,
-        about=_about(run),
-        notes=weaknesses(run),
-        regression=task.kind == "regression",
-        rejected=[] if smiles is not None or data is None else store.meta.get("rejected", []),
-    )
-    return MoleculeReport(molecules, info, task)
+    names = {name: given[name] for name in ("classes", "labels") if name in given}
+    return GraphStore(store.arrays, {"classes": [], **store.meta, **names}, store.index)
 
 
-def pattern_report(run: Run, data: Data | None = None, *, split: str = "test") -> PatternReport:
-    """Find the pieces that recur in the explanations of a data set.
+def read_smiles(model: InterpretableModel, smiles: Sequence[str]) -> GraphStore:
+    """Make graphs of SMILES, with the features that a model was trained on.
 
     Args:
-        run: The run.
-        data: As in :meth:`Run.graphs`. (default: the run's own data)
-        split: As in :meth:`Run.graphs`. (default: ``"test"``)
-
-    Returns:
-        The patterns of each answer.
-
-    Raises:
-        DataError: If there is no such data, or it is no molecules.
-    """
-    report = molecule_report(run, data, split=split)
-    groups = find_patterns(report.molecules, report.task, report.info.outputs)
-    title = report.info.title.replace("Explanations of", "Patterns in the explanations of")
-    return PatternReport(groups, report.molecules, replace(report.info, title=title))
-
-
-def read_smiles(run: Run, smiles: Sequence[str]) -> GraphStore:
-    """Make graphs of SMILES as the run's model knows them.
-
-    Args:
-        run: The run.
+        model: The model.
         smiles: The molecules.
 
     Returns:
         The graphs.
 
     Raises:
-        DataError: If one is no molecule, or the model was trained on other graphs than those of a
-            table of SMILES.
+        RunError: If the model was not trained on molecules given as SMILES.
+        DataError: If one of them can't be used.
     """
-    store = featurise(smiles)
-    try:
-        run.model.check_fits(store)
-    except DataError as error:
-        raise DataError(
-            f"the model of this run was not trained on a table of SMILES, and knows other features "
-            f"of atoms: {error}"
-        ) from None
+    given = _input(model)
+    cut = given["table"]["largest_fragment"]
+    store = featuriser.featurise(smiles, largest_fragment=cut)
+    store.meta.update({name: given[name] for name in ("classes", "labels") if name in given})
     return store
 
 
-def nearest_in_training(run: Run) -> NearestMolecules | None:
-    """Return the training molecules of a run; None if they are not here, or are no molecules."""
+def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> PredictedTable:
+    """Predict the molecules of a table; see :meth:`gsat.Run.predict_table`.
+
+    Args:
+        model: The model.
+        path: The table.
+        smiles: The column of SMILES. (default: that of the training, or found)
+
+    Returns:
+        The table with predictions.
+
+    Raises:
+        RunError: If the model was not trained on molecules given as SMILES.
+        DataError: If the table can't be read.
+    """
+    given = _input(model)
+    table = open_table(path)
+    known = given["table"]["smiles"]
     try:
-        train = run.dataset.train
-    except (GSATError, OSError):
-        return None
-    return NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
+        columns = find_columns(
+            table, smiles or (known if table.columns.count(known) == 1 else ""), labelled=False
+        )
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    found, parts = read_many(
+        table.blocks or table.column(columns.smiles),
+        kind=SMILES if table.blocks is None else "mol",
+        largest_fragment=given["table"]["largest_fragment"],
+    )
+    store = featuriser.to_store(parts, {SMILES: found.smiles})
+    header, answers = _answers(model, store, given)
+    empty = [""] * len(header)
+    cells = {line: [*row, *empty, ""] for line, row in zip(table.lines, table.rows, strict=True)}
+    for row, said in zip(found.rows, answers, strict=True):
+        cells[table.lines[row]][len(table.columns) :] = [*said, ""]
+    if table.blocks is not None:
+        for row, text in zip(found.rows, found.smiles, strict=True):
+            cells[table.lines[row]][0] = text
+    for row, reason in found.problems:
+        cells[table.lines[row]][-1] = f"not predicted: {reason}"
+    for line, reason, row_cells in table.problems:
+        kept, more = row_cells[: len(table.columns)], row_cells[len(table.columns) :]
+        cells[line] = [*kept, *empty, f"not predicted: {reason}, beyond it {', '.join(more)}"]
+    taken = set(table.columns)
+    return PredictedTable(
+        [*table.columns, *(_free(name, taken) for name in (*header, NOTE))],
+        [cells[line] for line in sorted(cells)],
+        len(found.problems) + len(table.problems),
+    )
 
 
-def weaknesses(run: Run) -> list[str]:
-    """Say where the model of a run is weak on its validation data."""
-    if not run.finished:
-        return ["the training of this model has not ended"]
-    majority = None
-    if run.model.task.metric == "accuracy":
-        try:
-            labels = run.dataset.valid.labels(run.model.task.level)
-        except (GSATError, OSError):
-            labels = np.zeros(0)
-        known = labels[~np.isnan(labels.astype(np.float64))]
-        _, counts = np.unique(known, return_counts=True)
-        majority = float(counts.max() / counts.sum()) if len(counts) else None
-    return model_notes(run.valid, majority)
+def _answers(
+    model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
+) -> tuple[list[str], list[list[str]]]:
+    """The names of the added columns, and what stands in them for each molecule."""
+    task, predicted = model.task, model.predict(store)
+    labels = given["table"]["labels"]
+    probabilities = [[f"{p:.6f}" for p in row] for row in predicted.probabilities.tolist()]
+    if task.kind == "regression":
+        numbers = predicted.labels.reshape(len(store), -1).tolist()
+        said = [[f"{number:.6g}" for number in row] for row in numbers]
+        return _named("prediction", labels if task.classes > 1 else []), said
+    if task.kind == "multilabel":
+        header = [*_named("prediction", labels), *(f"p({name})" for name in labels)]
+        decided = [[str(value) for value in row] for row in predicted.labels.tolist()]
+        return header, [[*a, *p] for a, p in zip(decided, probabilities, strict=True)]
+    names = given.get("classes") or [str(number) for number in range(task.classes)]
+    header = ["prediction", *(f"p({name})" for name in names)]
+    answers = [names[number] for number in predicted.labels.tolist()]
+    return header, [[a, *p] for a, p in zip(answers, probabilities, strict=True)]
 
 
-def _title(count: int, data: Data | None, given: bool, split: str) -> str:
-    what = "1 molecule" if count == 1 else f"{count} molecules"
-    if given:
-        return f"Explanations of {what}"
-    if isinstance(data, str | Path):
-        return f"Explanations of {what} of {Path(str(data)).name}"
-    return f"Explanations of {what}" + (f" of the {split} set" if data is None else "")
+def _named(what: str, labels: list[str]) -> list[str]:
+    return [f"{what}({name})" for name in labels] or [what]
 
 
-def _about(run: Run) -> list[str]:
-    lines = [f"Model: {run.recipe.method} with {run.recipe.backbone.name}, trained on "
-             f"{run.recipe.data.label}, seed {run.recipe.seed}"]  # fmt: skip
-    if run.finished:
-        for part, metrics in (("validation", run.valid), ("test", run.test)):
-            shown = [
-                f"{name} {value:.3f}"
-                for name, value in shown_metrics(metrics, has_truth=False).items()
-                if value is not None
-            ]
-            lines.append(f"{part} set: {', '.join(shown)}")
-    return [lines[0], " · ".join(lines[1:])] if lines[1:] else lines
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or the first of name_2, name_3, … that the table does not have."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    taken.add(free)
+    return free
+
+
+def _input(model: InterpretableModel) -> Mapping[str, Any]:
+    """What the model says about its input; raises unless this version makes the same features."""
+    if model.input is None or "table" not in model.input:
+        raise RunError(
+            "this model was not trained on a table of molecules, so it can't read one; train it "
+            "with: gsat train molecules.csv"
+        )
+    needed, here = model.input["features"], featuriser.description()
+    if needed != here:
+        raise RunError(
+            f"the model needs molecule features of version {needed.get('version')}, this gsat "
+            f"makes version {here['version']}; install the version it was trained with"
+        )
+    return model.input

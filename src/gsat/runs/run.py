@@ -20,7 +20,9 @@ from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
-from gsat.runs import molecules
+from gsat.molecules.table import is_table
+from gsat.runs import molecule_reports as reports
+from gsat.runs.molecules import PredictedTable, predict_table, read_like_training
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
@@ -156,15 +158,34 @@ class Run:
         """
         store, class_names = self._graphs(data, split, labelled=False)
         predicted, level = self.model.predict(store), self.model.task.level
-        classes = predicted.probabilities.shape[1]
+        classes = self.model.task.classes
         graph, node = store.target_places() if level == "node" else (np.arange(len(store)), None)
         return PredictionTable(
             *predicted,
             level=level,
             graph=graph,
             node=node,
-            class_names=class_names if classes and len(class_names or ()) == classes else None,
+            class_names=class_names if len(class_names or ()) == classes else None,
         )
+
+    def predict_table(self, path: str | Path, *, smiles: str = "") -> PredictedTable:
+        """Predict the molecules of a table; every row and column of it is kept.
+
+        Args:
+            path: A .csv, .tsv, .smi or .sdf file, gzipped or not, or a .parquet file.
+            smiles: The column of SMILES. (default: that of the training, or found)
+
+        Returns:
+            The table with predictions, and notes on the rows that could not be read.
+
+        Raises:
+            RunError: If the model was not trained on molecules given as SMILES.
+            DataError: If the table can't be read.
+
+        Example:
+            ``run.predict_table("new.csv").save("predictions.csv")``
+        """
+        return predict_table(self.model, Path(path), smiles)
 
     @overload
     def explain(self, data: Data | None = ..., *, graph: int, node: int | None = ...,
@@ -227,20 +248,20 @@ class Run:
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
 
-    def explain_molecules(self, data: Data | None = None, **options: Any) -> molecules.MoleculeReport:
+    def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
         """Explain molecules by their pieces, each with a signed effect.
 
         Args:
             data: As in :meth:`graphs`. (default: the run's own data)
             options: ``smiles``, ``split`` and ``target`` of
-                :func:`gsat.runs.molecules.molecule_report`.
+                :func:`gsat.runs.molecule_reports.molecule_report`.
 
         Returns:
             The molecules; ``.save("report.html")`` writes a page of them.
         """
-        return molecules.molecule_report(self, data, **options)
+        return reports.molecule_report(self, data, **options)
 
-    def patterns(self, data: Data | None = None, split: str = "test") -> molecules.PatternReport:
+    def patterns(self, data: Data | None = None, split: str = "test") -> reports.PatternReport:
         """Find the pieces of molecules that recur in explanations, by predicted class.
 
         Args:
@@ -250,12 +271,12 @@ class Run:
         Returns:
             The patterns; ``.save("patterns.html")`` writes a page of them.
         """
-        return molecules.pattern_report(self, data, split=split)
+        return reports.pattern_report(self, data, split=split)
 
     @functools.cached_property
     def training_molecules(self) -> NearestMolecules | None:
         """The training molecules, to search for similar ones; None if they are not here."""
-        return molecules.nearest_in_training(self)
+        return reports.nearest_in_training(self)
 
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
@@ -328,7 +349,10 @@ class Run:
                 (default: ``True``)
         """
         if isinstance(data, GraphStore):
-            return data, data.meta.get("classes")
+            return data, self._names(data)
+        if isinstance(data, (str, Path)) and is_table(str(data)):
+            store = read_like_training(self.model, Path(full_name(str(data))))
+            return for_task(store, self.model.task, store.meta["classes"]), self._names(store)
         if isinstance(data, (str, Path)) and is_path(str(data)):
             classes = self.recipe.data.options.get("classes") or []
             store = read(Path(full_name(str(data))))
@@ -346,7 +370,12 @@ class Run:
         store = dataset.split(split)
         if not len(store):
             raise DataError(f"the split '{split}' of {dataset.name} is empty")
-        return store, store.meta.get("classes")
+        return store, self._names(store)
+
+    def _names(self, store: GraphStore) -> Sequence[str] | None:
+        """The names of classes or, where there are several labels or numbers, of these."""
+        several = self.model.task.kind in ("multilabel", "regression")
+        return store.meta.get("labels" if several else "classes")
 
 
 def open_run(path: str | Path, *, model: GSAT | None = None, data: Dataset | None = None) -> Run:
@@ -368,19 +397,3 @@ def open_run(path: str | Path, *, model: GSAT | None = None, data: Dataset | Non
     """
     folder = check_run(path)
     return Run(folder, model=None if model is None else load(folder, model), data=data)
-
-
-def evaluate(
-    model: InterpretableModel, data: Dataset | GraphStore, split: str = "test"
-) -> dict[str, Any]:
-    """Measure a model's predictions, and its explanations where the ground truth is known.
-
-    Args:
-        model: A trained model.
-        data: A data set, or the graphs to measure it on.
-        split: Which graphs of a data set. (default: ``"test"``)
-
-    Returns:
-        Metrics by name, as fractions; None where one is undefined.
-    """
-    return evaluate_model(model, data.split(split) if isinstance(data, Dataset) else data)

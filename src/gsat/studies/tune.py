@@ -212,7 +212,7 @@ def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
 
 def _check_metric(metric: str, data: Dataset, method: Method) -> None:
     """Raise, before anything is trained, if the metric will not be there to choose by."""
-    of_task = ("r2", "mae") if data.task.kind == "regression" else (data.task.metric,)
+    of_task = ("r2", "mae", "rmse") if data.task.kind == "regression" else (data.task.metric,)
     if metric not in (*of_task, "loss", *EXPLANATION_METRICS):
         names = ", ".join((*of_task, "loss", *EXPLANATION_METRICS))
         raise GSATError(f"there is no metric '{metric}' on {data.name}: available: {names}")

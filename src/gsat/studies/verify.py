@@ -130,7 +130,7 @@ def _pairs(
     for name in names:
         one, other = before.get(name), after.get(name)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
-            for key in {**one, **other}:
+            for key in one:  # what was not measured then can't differ
                 yield f"{name}.{key}", one.get(key), other.get(key)
         else:
             yield name, one, other

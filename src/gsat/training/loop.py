@@ -356,7 +356,7 @@ class Loop:
         self.run.write_seconds(seconds, self.done)
 
     def _config(self) -> dict[str, Any]:
-        return {"method": self.method.name, "model": self.method.model.config}
+        return self.method.model.description(self.method.name)
 
     def _status(self, valid: dict[str, Any]) -> str:
         shown = []

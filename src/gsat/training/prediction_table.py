@@ -27,7 +27,8 @@ class PredictionTable:
         level: Whether these are of graphs or of nodes.
         graph: The number of the graph of each prediction, within the split, ``[M]``.
         node: The number of the node of each prediction, ``[M]``; None at graph level.
-        class_names: Names of the classes or labels, C of them; None where they have no names.
+        class_names: Names of the classes, of the labels or of several numbers; None where they have
+            no names.
     """
 
     logits: Tensor
@@ -55,7 +56,7 @@ class PredictionTable:
         names = self.class_names or list(map(str, classes))
         yield [
             *(("graph",) if self.node is None else ("graph", "node")),
-            *(["prediction"] if count == 1 else [f"prediction_{i}" for i in range(count)]),
+            *self.prediction_names(count),
             *(f"p({names[i]})" for i in classes),
         ]
         lines = zip(
@@ -67,6 +68,19 @@ class PredictionTable:
         for place, label, probability in lines:
             predicted = (f"{v:.6g}" if isinstance(v, float) else str(v) for v in label)
             yield [*map(str, place), *predicted, *(f"{p:.6f}" for p in probability)]
+
+    def prediction_names(self, count: int) -> list[str]:
+        """Name the columns of predictions.
+
+        Args:
+            count: How many there are: labels, or numbers.
+        """
+        if count == 1:
+            return ["prediction"]
+        names = self.class_names or ()
+        if len(names) == count:
+            return [f"prediction({name})" for name in names]
+        return [f"prediction_{number}" for number in range(count)]
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Write a line per graph or node.

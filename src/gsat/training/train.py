@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gsat.datasets.load import Dataset, load_dataset
+from gsat.datasets.molecule_tables import input_of
 from gsat.errors import RecipeError
 from gsat.gsat import GSAT
-from gsat.io.atomic import write_json
+from gsat.io.atomic import write_json, write_text
 from gsat.methods import METHODS, Method
 from gsat.methods.gsat import GSATMethod
 from gsat.models import BACKBONES, InterpretableModel
@@ -32,6 +33,8 @@ from gsat.training.pretrained_cache import PretrainedCache
 from gsat.training.process_group import ProcessGroup, device_of_process
 from gsat.training.recipe import Recipe, from_tables, make_recipe
 from gsat.training.run_directory import RunDirectory, environment
+
+REJECTED = "rejected.csv"  # of a run: the rows of a table that were not used
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
         return load_model(path)
     weights, described = read_model(model_folder(path))
     check_config(model, described["model"], path)
-    model.r = described["model"]["r"]
+    model.r, model.input = described["model"]["r"], described.get("input")
     return fill(model, weights, path)
 
 
@@ -228,6 +231,9 @@ def _run(
         **how: As for :func:`~gsat.training.open_loop.open_loop`.
     """
     pretrained, version = None, method.model.backbone.results_version
+    method.model.input = input_of(data.store)
+    if run and not how.get("resuming") and data.rejected and ProcessGroup().is_main:
+        write_text(run.path / REJECTED, data.rejected.to_csv())
     with ProcessGroup().share_errors():
         # What is begun on one device may be resumed on another: only the CPU's is shared.
         if pretrained_cache and run and ProcessGroup().size == 1 and device == "cpu":

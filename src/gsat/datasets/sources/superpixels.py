@@ -7,7 +7,6 @@ stopped. This module imports no torch: workers import it, and are to start quick
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from safetensors.numpy import load_file, save
 from gsat.errors import DataError
 from gsat.io.atomic import write_bytes
 from gsat.launch.jobs import Job, Outcome
-from gsat.launch.pool import WorkerPool
+from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
 
 ASKED: Final = 95  # segments asked for at first; lowered by one until at most MOST are returned
@@ -209,7 +208,7 @@ def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
 
 def _make_all(chunks: Sequence[Chunk], bar: Progress) -> None:
     """Make chunks here or, where it is worth it, in worker processes."""
-    workers = min(jobs(), len(chunks) // 2)  # a worker takes a second to start
+    workers = min(worker_count(), len(chunks) // 2)  # a worker takes a second to start
     if workers <= 1:
         for chunk in chunks:
             chunk.make()
@@ -229,14 +228,3 @@ def _make_all(chunks: Sequence[Chunk], bar: Progress) -> None:
     function = f"gsat.datasets.sources.superpixels.{make_chunk.__name__}"
     with WorkerPool(workers) as pool:
         pool.run({chunk.out: Job(function, asdict(chunk)) for chunk in chunks}, on_done=on_done)
-
-
-def jobs() -> int:
-    """How many worker processes: ``GSAT_JOBS``, or one for each core this process may use."""
-    given = os.environ.get("GSAT_JOBS", "")
-    if not given:
-        usable = getattr(os, "sched_getaffinity", None)
-        return len(usable(0)) if usable else os.cpu_count() or 1
-    if not given.isdecimal() or int(given) < 1:
-        raise DataError(f"GSAT_JOBS is how many worker processes to use, 1 or more, not {given!r}")
-    return int(given)

@@ -1,0 +1,61 @@
+"""Options of tables of molecules, and what is said about a table that was read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from gsat.errors import GSATError
+
+if TYPE_CHECKING:
+    from gsat.training.recipe import Recipe
+
+MOLECULES = "Tables of molecules"
+
+
+def table_settings(dataset: str, **given: Any) -> list[str]:
+    """Return the settings of options of ``gsat train``, as ``key=value``.
+
+    Args:
+        dataset: Name or path of the data.
+        **given: Values by option; None where it was not given.
+
+    Raises:
+        GSATError: If options of a table are given for other data.
+    """
+    from gsat.datasets.registry import is_own_data
+    from gsat.molecules.table import is_table
+
+    values = {name: value for name, value in given.items() if value is not None}
+    allowed = set(values) if is_table(dataset) else set()
+    if is_own_data(dataset):
+        allowed |= {"split", "task"}
+    for name in values:
+        if name not in allowed:
+            option = name.replace("_", "-")
+            raise GSATError(
+                f"--{option} is for a table of molecules (.csv, .sdf, …), which {dataset} is not"
+            )
+    return [f"data.{name}={json.dumps(value)}" for name, value in values.items()]
+
+
+def say_what_was_read(recipe: Recipe) -> None:
+    """Read the table of a recipe, and print what was found in it and what can't be used.
+
+    Args:
+        recipe: What is to be trained; if its data is not a table, nothing is read or said.
+    """
+    from gsat.molecules.table import is_table
+    from gsat.training.train import load_data
+
+    if not is_table(recipe.data.name):
+        return
+    data = load_data(recipe)
+    for note in data.notes:
+        typer.echo(note, err=True)
+    sizes = ", ".join(f"{len(part)} {name}" for name, part in data.splits.items())
+    typer.echo(f"{len(data.store)} molecules; {data.options['split']} split: {sizes}", err=True)
+    if data.rejected:
+        typer.echo(f"{data.rejected.summary()} · rejected.csv", err=True)

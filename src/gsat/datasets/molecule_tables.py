@@ -1,0 +1,138 @@
+"""Tables of molecules as data sets: read once, then taken from the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import asdict, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gsat.datasets.cache import content_hash, load_cached, save_cached
+from gsat.datasets.own_options import MoleculeOptions
+from gsat.errors import DataNotFoundError, GSATError
+from gsat.graphs import GraphStore
+from gsat.io.atomic import write_text
+from gsat.io.folders import cache_folder
+from gsat.io.hashes import checksum
+from gsat.molecules import featuriser, reader
+from gsat.molecules.reader import TableSettings, read_table
+
+
+def settings_of(options: MoleculeOptions) -> TableSettings:
+    """How the options of a data set say that its table is read.
+
+    Args:
+        options: The options.
+    """
+    column = options.split.removeprefix("column:") if options.split.startswith("column:") else ""
+    return TableSettings(
+        smiles=options.smiles,
+        label=tuple(options.label),
+        id=options.id,
+        task=options.task,
+        classes=tuple(str(name) for name in options.classes),
+        split=column,
+        largest_fragment=options.largest_fragment,
+        merge=options.duplicates == "merge",
+    )
+
+
+def found_options(store: GraphStore) -> dict[str, Any]:
+    """The options that say what was found in a table, so that it is read in the same way again.
+
+    Args:
+        store: What :func:`read` returned.
+    """
+    table = store.meta["table"]
+    return {"smiles": table["smiles"], "label": list(table["labels"]), "id": table["id"]}
+
+
+def input_of(store: GraphStore) -> dict[str, Any] | None:
+    """What a model needs to make the same graphs of other molecules, as plain values.
+
+    Args:
+        store: Molecules it is trained on.
+
+    Returns:
+        ``features``, ``table`` (the names of columns, units, whether salts are cut), ``classes``
+        and ``labels``; None where the graphs were not made of SMILES here.
+    """
+    if "featuriser" not in store.meta:
+        return None
+    known = ("table", "classes", "labels")
+    return {
+        "features": store.meta["featuriser"],
+        **{name: store.meta[name] for name in known if store.meta.get(name)},
+    }
+
+
+def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphStore:
+    """Read a table of molecules, from the cache if it was read in the same way before.
+
+    Args:
+        path: The file.
+        settings: How it is read.
+        quiet: Whether to show no progress. (default: ``False``)
+
+    Returns:
+        The graphs; see :func:`gsat.molecules.reader.read_table`. ``meta["content"]`` is their hash.
+
+    Raises:
+        DataNotFoundError: If there is no such file.
+        DataError: If it can't be read, or no row can be used.
+        MissingExtraError: If RDKit is not installed.
+    """
+    if not path.is_file():
+        raise DataNotFoundError(f"there is no file {path}")
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _pointer(path, content, settings)
+    try:  # what these settings were found to mean, when the file was read before
+        means = found.read_text(encoding="utf-8")
+    except OSError:
+        means = ""
+    store = load_cached(_folder(means)) if means else None
+    if store is None:
+        store = read_table(path, settings, quiet=quiet)
+        # Scaffolds follow from the molecules, and RDKit may come to write them differently.
+        store.meta["content"] = content_hash(store, leave_out=("graph.scaffold",))
+        means = _key(path, content, _meant(settings, store))
+        store = save_cached(store, _folder(means))
+        with contextlib.suppress(OSError, GSATError):
+            for one in (settings, _meant(settings, store)):
+                write_text(_pointer(path, content, one), means)
+    return store
+
+
+def _meant(settings: TableSettings, store: GraphStore) -> TableSettings:
+    """Settings that name what was found, as a run remembers them."""
+    table = store.meta["table"]
+    classes = tuple(store.meta.get("classes", ())) if settings.labelled else settings.classes
+    return replace(
+        settings,
+        smiles=table["smiles"],
+        label=tuple(table["labels"]),
+        id=table["id"],
+        task=table["kind"] if settings.task == "auto" and settings.labelled else settings.task,
+        classes=classes,
+    )
+
+
+def _folder(key: str) -> Path:
+    return cache_folder() / "datasets" / f"molecules-{key}"
+
+
+def _pointer(path: Path, content: str, settings: TableSettings) -> Path:
+    return cache_folder() / "datasets" / f"molecules-{_key(path, content, settings)}.txt"
+
+
+def _key(path: Path, content: str, settings: TableSettings) -> str:
+    """A name for what is read from a file in a certain way, by these versions."""
+    try:
+        rdkit = metadata.version("rdkit")
+    except metadata.PackageNotFoundError:
+        rdkit = ""
+    versions = [reader.VERSION, featuriser.VERSION, rdkit]
+    return checksum([path.suffixes, content, asdict(settings), versions])[:16]

@@ -1,0 +1,212 @@
+"""Find the columns of a table: SMILES, labels, identifiers; by their names and what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from gsat.errors import DataError
+from gsat.molecules.label_values import is_missing, to_number
+from gsat.molecules.smiles import import_rdkit
+from gsat.molecules.table import Table
+
+_SAMPLE: Final = 200  # rows that are looked at
+_SMILES_NAMES: Final = ("smiles", "smile", "smi", "mol", "molecule", "structure", "compound")
+_LABEL_NAMES: Final = (
+    "label", "y", "target", "activity", "active", "class", "outcome", "value", "measured",
+    "response", "property", "result", "endpoint",
+)  # fmt: skip
+_ID_NAMES: Final = (
+    "id", "name", "title", "compound", "compoundid", "compoundname", "molid", "molname",
+    "moleculeid", "moleculename", "chemblid", "moleculechemblid", "cid", "pubchemcid", "zincid",
+    "cas", "casrn", "drugname", "num", "index", "identifier", "key",
+)  # fmt: skip
+# Columns that describe a molecule or a row and are nothing to predict.
+_OTHER_NAMES: Final = (
+    "inchi", "inchikey", "formula", "molformula", "iupac", "iupacname", "source", "reference",
+    "doi", "split", "set", "fold", "subset", "scaffold", "comment", "comments", "note", "notes",
+    "date", "unnamed0", "weight", "molweight", "mw",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by number.
+
+    Attributes:
+        smiles: Of the SMILES.
+        labels: Of the labels; empty if none are needed.
+        id: Of the identifiers; None without any.
+    """
+
+    smiles: int
+    labels: tuple[int, ...]
+    id: int | None
+
+
+def find_columns(
+    table: Table,
+    smiles: str = "",
+    label: Sequence[str] = (),
+    id: str = "",
+    *,
+    labelled: bool = True,
+) -> Columns:
+    """Find the columns of a table.
+
+    Args:
+        table: The table.
+        smiles: Name of the column of SMILES. (default: found by name and content)
+        label: Names of the columns of labels. (default: found by name and content)
+        id: Name of the column of identifiers. (default: found by name)
+        labelled: Whether labels are needed. (default: ``True``)
+
+    Returns:
+        The columns.
+
+    Raises:
+        DataError: If there is no such column, or more than one could be meant.
+    """
+    at = 0 if table.blocks is not None else _find_smiles(table, smiles)
+    chosen_id = column_named(table, id) if id else _find_id(table, at)
+    if label:
+        labels = tuple(column_named(table, name) for name in label)
+        if len(set(labels)) < len(labels) or at in labels:
+            raise DataError(f"the labels {', '.join(label)} must be different columns, not SMILES")
+        return Columns(at, labels, chosen_id if chosen_id not in labels else None)
+    return Columns(at, _find_labels(table, at, chosen_id) if labelled else (), chosen_id)
+
+
+def column_named(table: Table, name: str) -> int:
+    """Return the number of a column.
+
+    Args:
+        table: The table.
+        name: Its name, as in the header.
+
+    Raises:
+        DataError: If there is no such column, or more than one.
+    """
+    found = [n for n, column in enumerate(table.columns) if column == name]
+    found = found or [n for n, c in enumerate(table.columns) if _plain(c) == _plain(name)]
+    if not found:
+        raise DataError(f"there is no column '{name}'; the columns are {_listed(table)}")
+    if len(found) > 1:
+        places = " and ".join(str(n + 1) for n in found)
+        raise DataError(f"the columns {places} are both called '{name}'; rename one of them")
+    return found[0]
+
+
+def _find_smiles(table: Table, name: str) -> int:
+    if name:
+        return column_named(table, name)
+    named = [n for n, column in enumerate(table.columns) if "smiles" in _plain(column)]
+    named += [n for n, c in enumerate(table.columns) if _plain(c) in _SMILES_NAMES]
+    shares = {n: _share_of_smiles(table, n) for n in dict.fromkeys(named)}
+    likely = [n for n, share in shares.items() if share >= 0.5]
+    if likely:
+        best = max(likely, key=lambda n: ("smiles" in _plain(table.columns[n]), shares[n]))
+        return column_named(table, table.columns[best])
+    others = [
+        n for n in range(len(table.columns)) if n not in shares and _mean_length(table, n) > 3
+    ]
+    found = {n: _share_of_smiles(table, n) for n in others}
+    likely = [n for n, share in found.items() if share >= 0.8]
+    if likely:
+        return max(likely, key=lambda n: found[n])
+    if shares:  # it says SMILES; its rows will be refused one by one
+        return max(shares, key=lambda n: shares[n])
+    raise DataError(
+        f"no column holds SMILES: the columns are {_listed(table)}; name it with smiles='NAME'"
+    )
+
+
+def _share_of_smiles(table: Table, number: int) -> float:
+    """The share of a column's cells that RDKit can read."""
+    chem = import_rdkit("reading molecules")
+    from rdkit import rdBase
+
+    cells = [cell.strip() for cell in _sample(table, number) if cell.strip()]
+    with rdBase.BlockLogs():
+        read = [len(cell) < 1000 and chem.MolFromSmiles(cell) is not None for cell in cells]
+    return sum(read) / len(read) if read else 0.0
+
+
+def _find_id(table: Table, smiles: int) -> int | None:
+    plain = [_plain(column) for column in table.columns]
+    for name in _ID_NAMES:
+        if plain.count(name) == 1 and plain.index(name) != smiles:
+            return plain.index(name)
+    return None
+
+
+def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
+    candidates = [
+        number
+        for number, name in enumerate(table.columns)
+        if number not in (smiles, id)
+        and _plain(name) not in (*_ID_NAMES, *_OTHER_NAMES)
+        and "smiles" not in _plain(name)
+        and _could_be_label(table, number)
+    ]
+    if not candidates:
+        raise DataError(
+            f"no column could be the label: the columns are {_listed(table)}; name it with "
+            "label='NAME'"
+        )
+    if len(candidates) == 1:
+        return tuple(candidates)
+    named = [n for n in candidates if _plain(table.columns[n]) in _LABEL_NAMES]
+    if len(named) == 1:
+        return tuple(named)
+    if all(_is_yes_or_no(table, n) for n in candidates):  # several questions, as in Tox21
+        return tuple(candidates)
+    names = ", ".join(f"'{table.columns[n]}'" for n in candidates[:8])
+    more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
+    raise DataError(
+        f"several columns could be the label: {names}{more}; choose with label='NAME', or with a "
+        "list of names"
+    )
+
+
+def _could_be_label(table: Table, number: int) -> bool:
+    """Whether a column holds numbers or a few words, more than one of them."""
+    cells = [cell for cell in _sample(table, number) if not is_missing(cell)]
+    distinct = set(cells)
+    if not cells:
+        return False
+    numbers = [to_number(cell, table.decimal_comma) for cell in cells]
+    if sum(n is not None for n in numbers) >= 0.8 * len(cells):
+        known = [n for n in numbers if n is not None]
+        # The numbers of the rows are nothing to predict.
+        counted = len(known) > 2 and all(b - a == 1 for a, b in pairwise(known))
+        return not counted
+    return len(distinct) <= max(2, min(50, len(cells) // 2))
+
+
+def _is_yes_or_no(table: Table, number: int) -> bool:
+    known = {cell.strip() for cell in table.column(number) if not is_missing(cell)}
+    return {to_number(cell) for cell in known} <= {0.0, 1.0}
+
+
+def _sample(table: Table, number: int) -> list[str]:
+    """Cells from all over a column: tables are often sorted."""
+    step = max(1, len(table.rows) // _SAMPLE)
+    return [row[number] for row in table.rows[::step]]
+
+
+def _mean_length(table: Table, number: int) -> float:
+    cells = _sample(table, number)
+    return sum(len(cell) for cell in cells) / max(1, len(cells))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _listed(table: Table) -> str:
+    shown = ", ".join(f"'{name[:40]}'" for name in table.columns[:12])
+    return f"{shown} and {len(table.columns) - 12} more" if len(table.columns) > 12 else shown

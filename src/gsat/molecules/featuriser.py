@@ -1,0 +1,383 @@
+"""Atom and bond features: SMILES to the arrays of graphs.
+
+Features depend on the molecule alone, not on the way its SMILES is written: mirror images are told
+apart by R and S, double bonds by E and Z, never by the order of the neighbours. The columns have a
+version, which a model is saved with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.graphs.build import offsets
+from gsat.molecules.smiles import SMILES, import_rdkit, short
+
+VERSION: Final = 1
+MOST_CHARACTERS: Final = 5000  # of a SMILES; far above any drug, far below a file in a cell
+
+# Atom features by name: each is a category, counted from 0; the last one stands for all beyond.
+ATOM_FEATURES: Final = {
+    "element": 119,  # the atomic number; 0 is a dummy atom
+    "hydrogens": 6,
+    "charge": 5,  # -2 or less, …, 2 or more
+    "chirality": 4,  # none, R, S, not known
+    "radicals": 3,
+    "isotope": 2,
+    "degree": 8,
+    "hybridisation": 8,  # s, sp, sp2, sp3, sp3d, sp3d2 from 1 on
+    "aromatic": 2,
+    "ring": 7,  # size of the smallest ring: none, 3, 4, 5, 6, 7, 8 or more
+}
+# What is added to a number to make it a category.
+_SHIFT: Final = {"charge": 2, "ring": -2}
+# Bond features by name: each is 0 or 1.
+BOND_FEATURES: Final = ("single", "double", "triple", "aromatic", "other", "ring", "E", "Z")
+
+_ORDERS: Final = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
+_OTHER, _RING, _STEREO = 4, 5, {"STEREOE": 6, "STEREOZ": 7, "STEREOTRANS": 6, "STEREOCIS": 7}
+_ONE_ORDER: Final = [[int(at == k) for at in range(len(BOND_FEATURES))] for k in range(_OTHER + 1)]
+_CHIRALITY: Final = {"R": 1, "S": 2, "r": 1, "s": 2}
+# Neither metals nor the dummy atom; half-metals such as boron and silicon are among them.
+_NON_METALS: Final = frozenset(
+    (2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
+)
+
+
+@dataclass
+class Molecules:
+    """Some molecules as flat lists, and what was wrong with the rest.
+
+    Attributes:
+        rows: The place of each molecule among the texts that were read.
+        smiles: The SMILES that the graph is made from.
+        canonical: The canonical SMILES, if asked for.
+        scaffold: The Bemis–Murcko scaffold, if asked for.
+        pieces: How many separate pieces the text has: 2 for a salt.
+        atoms: Number of atoms of each molecule.
+        bonds: Number of bonds of each.
+        x: Atom features as numbers, one list per molecule, feature after feature.
+        ends: Bonds, one list per molecule, first and second atom.
+        edge_attr: Bond features, one list per molecule, ``bonds · len(BOND_FEATURES)`` numbers.
+        problems: Row and reason of each text that is no molecule.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    smiles: list[str] = field(default_factory=list)
+    canonical: list[str] = field(default_factory=list)
+    scaffold: list[str] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)
+    atoms: list[int] = field(default_factory=list)
+    bonds: list[int] = field(default_factory=list)
+    x: list[list[int]] = field(default_factory=list)
+    ends: list[list[int]] = field(default_factory=list)
+    edge_attr: list[list[int]] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+
+def featurise(smiles: Sequence[str], *, largest_fragment: bool = False) -> GraphStore:
+    """Make graphs of molecules: node i is atom i, a bond is two edges, one after the other.
+
+    Args:
+        smiles: The molecules.
+        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+
+    Returns:
+        The graphs, with atom features ``[N, 10]`` that are categories, bond features ``[E, 8]`` and
+        their ``smiles``.
+
+    Raises:
+        DataError: If one is not a molecule that can be used; the message says why.
+        MissingExtraError: If RDKit is not installed.
+
+    Example:
+        >>> store = featurise(["CCO", "c1ccccc1"])
+        >>> store
+        GraphStore(2 graphs, 9 nodes, 16 edges)
+        >>> store[0].x[:, 0].tolist()
+        [6, 6, 8]
+    """
+    found = read_all(smiles, largest_fragment=largest_fragment)
+    if found.problems:
+        row, reason = found.problems[0]
+        raise DataError(f"{short(smiles[row])} can't be used: {reason}")
+    return to_store([to_arrays(found)], {SMILES: found.smiles})
+
+
+def description() -> dict[str, Any]:
+    """Describe the features as plain values, for a saved model."""
+    return {
+        "version": VERSION,
+        "atoms": dict(ATOM_FEATURES),
+        "bonds": list(BOND_FEATURES),
+    }
+
+
+def read_all(
+    texts: Iterable[str],
+    *,
+    kind: str = SMILES,
+    largest_fragment: bool = False,
+    canonical: bool = False,
+    scaffold: bool = False,
+) -> Molecules:
+    """Read molecules one by one; what can't be used is noted with its reason.
+
+    Args:
+        texts: SMILES, or MOL blocks.
+        kind: ``"smiles"`` or ``"mol"``. (default: ``"smiles"``)
+        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+        canonical: Whether canonical SMILES are written. (default: ``False``)
+        scaffold: Whether scaffolds are found. (default: ``False``)
+
+    Returns:
+        The molecules.
+
+    Raises:
+        MissingExtraError: If RDKit is not installed.
+    """
+    chem = import_rdkit("reading molecules")
+    from rdkit import rdBase
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    features = _Features(chem)
+    out = Molecules()
+    with rdBase.BlockLogs():  # the reason is given in rejected.csv
+        for row, text in enumerate(texts):
+            try:
+                smiles = _from_mol_block(text, chem) if kind == "mol" else text.strip()
+                molecule = _parse(smiles, chem)
+                pieces = _pieces(smiles)
+                if largest_fragment and pieces > 1:
+                    smiles, molecule = _largest(smiles, molecule, chem)
+                features.add(out, smiles, molecule)
+            except _Unusable as error:
+                out.problems.append((row, str(error)))
+                continue
+            out.rows.append(row)
+            out.smiles.append(smiles)
+            out.pieces.append(pieces)
+            if canonical:
+                out.canonical.append(_canonical(smiles, molecule, chem))
+            if scaffold:
+                found = MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True)
+                out.scaffold.append(found)
+    return out
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def to_arrays(found: Molecules) -> Arrays:
+    """Join the features of molecules: ``atoms``, ``bonds``, ``x``, ``ends`` and ``edge_attr``."""
+    width = len(ATOM_FEATURES)
+    numbers = [np.array(flat, dtype=np.int32).reshape(width, -1).T for flat in found.x]
+    x = np.concatenate([*numbers, np.zeros((0, width), np.int32)])
+    for column, (name, size) in enumerate(ATOM_FEATURES.items()):
+        x[:, column] = np.clip(x[:, column] + _SHIFT.get(name, 0), 0, size - 1)
+    return {
+        "atoms": np.array(found.atoms, dtype=np.int64),
+        "bonds": np.array(found.bonds, dtype=np.int64),
+        "x": x.astype(np.uint8),
+        "ends": _joined(found.ends, np.int32, 2),
+        "edge_attr": _joined(found.edge_attr, np.uint8, len(BOND_FEATURES)),
+    }
+
+
+def to_store(
+    parts: Sequence[Arrays], fields: dict[str, Any], y: NDArray[Any] | None = None
+) -> GraphStore:
+    """Make a store of the arrays of :func:`to_arrays`.
+
+    Args:
+        parts: Arrays of some molecules each.
+        fields: Further per-graph arrays by name, ``smiles`` among them.
+        y: Labels, ``[G, T]``. (default: none)
+    """
+    atoms, bonds, x, ends, edge_attr = (
+        np.concatenate([part[name] for part in parts])
+        for name in ("atoms", "bonds", "x", "ends", "edge_attr")
+    )
+    both = np.stack([ends, ends[:, ::-1]], axis=1).reshape(-1, 2)
+    return GraphStore.from_arrays(
+        node_ptr=offsets(atoms),
+        edge_ptr=offsets(2 * bonds),
+        edge_index=both.T,
+        x=x.astype(np.int64),
+        edge_attr=np.repeat(edge_attr, 2, axis=0).astype(np.float32),
+        y=y,
+        graph_fields=fields,
+        meta=store_meta(),
+    )
+
+
+def store_meta() -> dict[str, Any]:
+    """What a store of molecules says about its features."""
+    chem = import_rdkit("reading molecules")
+    table = chem.GetPeriodicTable()
+    return {
+        "categories": list(ATOM_FEATURES.values()),
+        "node_types": [table.GetElementSymbol(n) for n in range(ATOM_FEATURES["element"])],
+        "featuriser": description(),
+    }
+
+
+class _Unusable(Exception):
+    """Why a text is no molecule that can be used."""
+
+
+def _parse(smiles: str, chem: Any) -> Any:
+    """The molecule of a SMILES, as RDKit reads it: hydrogens written as atoms are left out."""
+    if not smiles:
+        raise _Unusable("it is empty")
+    if len(smiles) > MOST_CHARACTERS:
+        raise _Unusable(f"it has {len(smiles)} characters; at most {MOST_CHARACTERS} are read")
+    if "\0" in smiles:
+        raise _Unusable("it contains a NUL byte")
+    head, *rest = smiles.split(maxsplit=1)
+    if rest and not rest[0].startswith("|"):  # what RDKit would take for a name
+        raise _Unusable("it contains a space")
+    molecule = chem.MolFromSmiles(smiles)
+    if molecule is not None:
+        return molecule
+    loose = chem.MolFromSmiles(head, sanitize=False)
+    if loose is None:
+        raise _Unusable("it is not a SMILES")
+    problems = [problem.Message() for problem in chem.DetectChemistryProblems(loose)]
+    raise _Unusable(f"it is not a molecule: {problems[0]}" if problems else "it is not a molecule")
+
+
+def _from_mol_block(block: str, chem: Any) -> str:
+    """The SMILES of a MOL block."""
+    molecule = chem.MolFromMolBlock(block)
+    if molecule is None:
+        loose = chem.MolFromMolBlock(block, sanitize=False)
+        problems = [] if loose is None else chem.DetectChemistryProblems(loose)
+        reason = f": {problems[0].Message()}" if problems else ""
+        raise _Unusable(f"its MOL block can't be read{reason}")
+    return str(chem.MolToSmiles(molecule))
+
+
+def _pieces(smiles: str) -> int:
+    return smiles.split(maxsplit=1)[0].count(".") + 1
+
+
+def _largest(smiles: str, molecule: Any, chem: Any) -> tuple[str, Any]:
+    """The piece with the most heavy atoms, the first of several; written as in the SMILES."""
+    parts = smiles.split(maxsplit=1)[0].split(".")
+    read: list[Any] = [chem.MolFromSmiles(part) if part else None for part in parts]
+    if any(part is None for part in read):  # ring closures across the dots
+        read = list(chem.GetMolFrags(molecule, asMols=True))
+        parts = [chem.MolToSmiles(part) for part in read]
+        read = [chem.MolFromSmiles(part) for part in parts]
+    at = max(range(len(parts)), key=lambda i: (read[i].GetNumHeavyAtoms(), -i))
+    return parts[at], read[at]
+
+
+def _check_elements(numbers: set[int]) -> None:
+    if not numbers - {0, 1}:
+        raise _Unusable("it has no heavy atom")
+    if not numbers & _NON_METALS:
+        raise _Unusable("it has only metal atoms")
+
+
+def _canonical(smiles: str, molecule: Any, chem: Any) -> str:
+    if ":" in smiles:  # numbers of atoms, which do not make another molecule
+        molecule = chem.Mol(molecule)
+        for atom in molecule.GetAtoms():
+            atom.SetAtomMapNum(0)
+    return str(chem.MolToSmiles(molecule))
+
+
+class _Features:
+    """Computes features; few calls into RDKit, which cost more than what they compute."""
+
+    def __init__(self, chem: Any) -> None:
+        kinds = chem.HybridizationType
+        named = (kinds.S, kinds.SP, kinds.SP2, kinds.SP3, kinds.SP3D, kinds.SP3D2)
+        self.hybridisation = {kind: place for place, kind in enumerate(named, start=1)}
+        self.no_tag = chem.ChiralType.CHI_UNSPECIFIED
+        self.adjacency: Callable[..., NDArray[Any]] = chem.GetAdjacencyMatrix
+
+    def add(self, out: Molecules, smiles: str, molecule: Any) -> None:
+        """Append the features of a molecule."""
+        # An iterator over RDKit's atoms takes longer than all that is asked of them.
+        atoms = [*map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))]
+        numbers = [atom.GetAtomicNum() for atom in atoms]
+        _check_elements(set(numbers))
+        orders = self.adjacency(molecule, useBO=True)
+        first, second = np.nonzero(np.triu(orders))
+        if len(first) == molecule.GetNumBonds():
+            kinds = orders[first, second].tolist()
+            ends = list(zip(first.tolist(), second.tolist(), strict=True))
+        else:  # a bond of order 0
+            bonds = list(molecule.GetBonds())
+            ends = [tuple(sorted((b.GetBeginAtomIdx(), b.GetEndAtomIdx()))) for b in bonds]
+            kinds = [bond.GetBondTypeAsDouble() for bond in bonds]
+        rings = molecule.GetRingInfo().AtomRings()
+        attributes = [_ONE_ORDER[_ORDERS.get(kind, _OTHER)].copy() for kind in kinds]
+        places = {pair: place for place, pair in enumerate(ends)}
+        ring_size = [0] * len(atoms)
+        for ring in rings:
+            size = len(ring)
+            before = ring[-1]
+            for atom in ring:
+                attributes[places[(atom, before) if atom < before else (before, atom)]][_RING] = 1
+                if not 0 < ring_size[atom] <= size:
+                    ring_size[atom] = size
+                before = atom
+        if "/" in smiles or "\\" in smiles:
+            for bond in molecule.GetBonds():
+                if column := _STEREO.get(str(bond.GetStereo())):
+                    u, v = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+                    attributes[places[(u, v) if u < v else (v, u)]][column] = 1
+        degree, aromatic = [0] * len(atoms), [0] * len(atoms)
+        for (u, v), kind in zip(ends, kinds, strict=True):
+            degree[u] += 1
+            degree[v] += 1
+            if kind == 1.5:
+                aromatic[u] = aromatic[v] = 1
+        hybridisation = self.hybridisation
+        columns = (
+            numbers,
+            [atom.GetTotalNumHs() for atom in atoms],
+            *self._rare(atoms, "[" in smiles),
+            degree,
+            [hybridisation.get(atom.GetHybridization(), 7) for atom in atoms],
+            aromatic,
+            ring_size,
+        )
+        out.atoms.append(len(atoms))
+        out.bonds.append(len(ends))
+        out.x.append([*chain.from_iterable(columns)])
+        out.ends.append([*chain.from_iterable(ends)])
+        out.edge_attr.append([*chain.from_iterable(attributes)])
+
+    def _rare(self, atoms: list[Any], bracket: bool) -> tuple[list[int], ...]:
+        """Charges, stereo, radicals and isotopes, which only atoms in brackets have."""
+        if not bracket:
+            nothing = [0] * len(atoms)
+            return nothing, nothing, nothing, nothing
+        chirality = [
+            0
+            if atom.GetChiralTag() == self.no_tag
+            else _CHIRALITY.get(atom.GetPropsAsDict().get("_CIPCode", ""), 3)
+            for atom in atoms
+        ]
+        return (
+            [atom.GetFormalCharge() for atom in atoms],
+            chirality,
+            [atom.GetNumRadicalElectrons() for atom in atoms],
+            [atom.GetIsotope() for atom in atoms],
+        )
+
+
+def _joined(parts: list[list[int]], kind: Any, width: int) -> NDArray[Any]:
+    return np.fromiter(chain.from_iterable(parts), dtype=kind).reshape(-1, width)

@@ -1,0 +1,110 @@
+"""Molecules read by several processes: a chunk of texts each, with a progress bar."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gsat.errors import DataError
+from gsat.launch.jobs import Job, Outcome
+from gsat.launch.pool import WorkerPool, worker_count
+from gsat.launch.progress import Progress
+from gsat.molecules.featuriser import Arrays, Molecules, read_all, to_arrays
+
+CHUNK: Final = 1000  # molecules
+_FEW: Final = 4000  # with fewer, a worker takes longer to start than it saves
+_TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "pieces", "problems")
+
+
+def read_many(
+    texts: Sequence[str], *, quiet: bool = False, **options: Any
+) -> tuple[Molecules, list[Arrays]]:
+    """Read molecules, in as many processes as there are cores (``GSAT_JOBS``).
+
+    Args:
+        texts: SMILES, or MOL blocks.
+        quiet: Whether to show no progress. (default: ``False``)
+        **options: As of :func:`~gsat.molecules.featuriser.read_all`.
+
+    Returns:
+        The molecules without their features, and the arrays of their features, in order.
+
+    Raises:
+        DataError: If a worker dies.
+        MissingExtraError: If RDKit is not installed.
+    """
+    chunks = [texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK)]
+    workers = min(worker_count(), len(chunks)) if len(texts) > _FEW else 1
+    bar = Progress("molecules", quiet, counted=True)
+    bar.start(len(texts))
+    try:
+        if workers <= 1:
+            parts = []
+            for chunk in chunks:
+                parts.append(_read(list(chunk), options))
+                bar.advance(steps=len(chunk))
+        else:
+            parts = _in_workers(chunks, options, workers, bar)
+    finally:
+        bar.stop()
+    out = Molecules()
+    for number, (found, _) in enumerate(parts):
+        first = number * CHUNK
+        out.rows += [first + row for row in found["rows"]]
+        out.problems += [(first + row, reason) for row, reason in found["problems"]]
+        for name in ("smiles", "canonical", "scaffold", "pieces"):
+            getattr(out, name).extend(found[name])
+    empty = to_arrays(Molecules())
+    return out, [arrays for _, arrays in parts] or [empty]
+
+
+def read_chunk(job: dict[str, Any]) -> dict[str, Any]:
+    """Read a chunk in a worker, which writes the arrays to a file.
+
+    Args:
+        job: ``texts``, ``options`` and ``out``, the file.
+
+    Returns:
+        The texts of the molecules, as plain values.
+    """
+    found, arrays = _read(job["texts"], job["options"])
+    with Path(job["out"]).open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    return found
+
+
+def _read(texts: list[str], options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    found = read_all(texts, **options)
+    return {name: getattr(found, name) for name in _TEXTS}, to_arrays(found)
+
+
+def _in_workers(
+    chunks: Sequence[Sequence[str]], options: dict[str, Any], workers: int, bar: Progress
+) -> list[tuple[dict[str, Any], Arrays]]:
+    def on_done(name: str, outcome: Outcome) -> None:
+        if outcome.status == "died":
+            raise DataError(
+                "a process that reads molecules ended early; try GSAT_JOBS=1, which needs the "
+                "least memory"
+            )
+        if outcome.status != "done":
+            raise DataError(outcome.value)
+        bar.advance(steps=len(chunks[int(name)]))
+
+    with tempfile.TemporaryDirectory(prefix="gsat-") as folder, WorkerPool(workers) as pool:
+        files = [str(Path(folder) / f"{number}.npz") for number in range(len(chunks))]
+        function = f"{__name__}.{read_chunk.__name__}"
+        work = {
+            str(n): Job(function, {"texts": list(chunk), "options": options, "out": file})
+            for n, (chunk, file) in enumerate(zip(chunks, files, strict=True))
+        }
+        done = pool.run(work, on_done=on_done).results
+        parts = []
+        for number, file in enumerate(files):
+            with np.load(file, allow_pickle=False) as arrays:
+                parts.append((done[str(number)], dict(arrays)))
+        return parts

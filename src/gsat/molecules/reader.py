@@ -1,0 +1,308 @@
+"""Tables of molecules to graphs: columns found, labels read, duplicates merged, the rest listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.errors import DataError
+from gsat.graphs import GraphStore
+from gsat.molecules.columns import Columns, column_named, find_columns
+from gsat.molecules.featuriser import Arrays, Molecules, to_store
+from gsat.molecules.label_values import Labels, is_missing, read_labels
+from gsat.molecules.parallel import read_many
+from gsat.molecules.rejected import RejectedRow
+from gsat.molecules.smiles import SMILES
+from gsat.molecules.table import Table, open_table
+
+VERSION: Final = 1  # raised when what is read from a table changes
+MARKS: Final = {
+    "train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2,
+    "testing": 2, "holdout": 2, "external": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How a table is read.
+
+    Attributes:
+        smiles: Name of the column of SMILES; empty to find it.
+        label: Names of the columns of labels; empty to find them.
+        id: Name of the column of identifiers; empty to find it.
+        task: The kind of task, or ``"auto"``.
+        classes: Names of the classes in the order to use; empty for the usual one.
+        split: Name of the column that gives the split; empty for none.
+        largest_fragment: Whether only the largest piece of a salt is kept.
+        merge: Whether rows with the same molecule become one.
+        labelled: Whether labels are needed, and rows without one are left out. If not, the names
+            of columns are those of another table, and need not be in this one.
+        scaffold: Whether scaffolds are found.
+    """
+
+    smiles: str = ""
+    label: tuple[str, ...] = ()
+    id: str = ""
+    task: str = "auto"
+    classes: tuple[str, ...] = ()
+    split: str = ""
+    largest_fragment: bool = False
+    merge: bool = True
+    labelled: bool = True
+    scaffold: bool = True
+
+
+@dataclass
+class _Rows:
+    """The rows of a table on their way to graphs."""
+
+    table: Table
+    columns: Columns
+    rejected: list[RejectedRow] = field(default_factory=list)
+
+    def refuse(self, row: int, reason: str) -> None:
+        cells = self.table.rows[row]
+        named = "" if self.columns.id is None else cells[self.columns.id]
+        smiles = cells[self.columns.smiles]
+        self.rejected.append(RejectedRow(self.table.lines[row], named, smiles, reason).short())
+
+
+def read_table(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphStore:
+    """Read a table of molecules.
+
+    Args:
+        path: A .csv, .tsv, .smi, .sdf (also .gz) or .parquet file.
+        settings: How it is read.
+        quiet: Whether to show no progress. (default: ``False``)
+
+    Returns:
+        One graph per molecule, in the order of the rows: ``smiles``, ``id``, ``line`` ``[G]`` and
+        ``y`` ``[G, T]`` (numbers, or numbers of classes; NaN where missing), ``scaffold`` and
+        ``split`` where asked for. ``meta`` holds ``table`` (the names of the columns and what they
+        suggest), ``classes``, ``notes`` and ``rejected``.
+
+    Raises:
+        DataError: If the table can't be read, a column is not found, or no row is left.
+        MissingExtraError: If RDKit is not installed.
+    """
+    try:
+        table = open_table(path)
+        columns = _columns(table, settings)
+        work = _Rows(table, columns)
+        for line, reason, cells in table.problems:
+            work.rejected.append(RejectedRow(line, "", "".join(cells[:1]), reason).short())
+        labels = _labels(table, columns, settings)
+        texts = table.blocks or table.column(columns.smiles)
+        found, parts = read_many(
+            texts,
+            quiet=quiet,
+            kind=SMILES if table.blocks is None else "mol",
+            largest_fragment=settings.largest_fragment,
+            canonical=settings.merge,
+            scaffold=settings.scaffold,
+        )
+    except DataError as error:
+        raise type(error)(f"{path}: {error}") if str(path) not in str(error) else error from None
+    return _build(path, work, settings, labels, found, parts)
+
+
+def _build(
+    path: Path,
+    work: _Rows,
+    settings: TableSettings,
+    labels: Labels | None,
+    found: Molecules,
+    parts: Sequence[Arrays],
+) -> GraphStore:
+    """Leave out what can't be used, merge what is the same, and make the graphs."""
+    table, columns = work.table, work.columns
+    if table.blocks is not None:
+        for row, smiles in zip(found.rows, found.smiles, strict=True):
+            table.rows[row][0] = smiles
+    for row, reason in found.problems:
+        work.refuse(row, f"SMILES: {reason}" if table.blocks is None else reason)
+    keep = np.ones(len(found.rows), dtype=bool)
+    rows = np.array(found.rows, dtype=np.int64)
+    notes = [*table.notes, *_said(table, columns, labels)]
+    y: NDArray[np.float64] | None = None
+    if labels is not None:
+        y = labels.values[rows]
+        if settings.labelled:
+            for place, row in enumerate(found.rows):
+                if row in labels.problems:
+                    keep[place] = False
+                    work.refuse(row, labels.problems[row])
+        if settings.merge:
+            notes += _merge(work, found, y, keep, labels.kind)
+    if not keep.any():
+        reasons = sorted(work.rejected)
+        first = f"; line {reasons[0].line}: {reasons[0].reason}" if reasons else ""
+        raise DataError(f"{path}: none of its {len(table.rows)} rows can be used{first}")
+    salts = sum(np.array(found.pieces)[keep] > 1)
+    if salts:
+        kept = "only the largest is kept" if settings.largest_fragment else "all are kept"
+        notes.append(f"{salts} molecules have several fragments (salts, mixtures); {kept}")
+    store = to_store(parts, _fields(work, settings, found, rows), y)
+    store.meta["table"] = _described(table, columns, labels, settings)
+    store.meta.update(
+        notes=notes,
+        rejected=[list(row) for row in sorted(work.rejected)],
+        **({"classes": list(labels.classes)} if labels is not None and labels.classes else {}),
+        **({"labels": store.meta["table"]["labels"]} if len(columns.labels) > 1 else {}),
+    )
+    return store if keep.all() else store.select(keep).compact()
+
+
+def _columns(table: Table, settings: TableSettings) -> Columns:
+    if settings.labelled:
+        return find_columns(table, settings.smiles, settings.label, settings.id)
+    # Names of another table: they are looked for, and need not be here.
+    here = set(table.columns)
+    label = settings.label if set(settings.label) <= here else ()
+    smiles, id = (name if name in here else "" for name in (settings.smiles, settings.id))
+    return find_columns(table, smiles, label, id, labelled=False)
+
+
+def _labels(table: Table, columns: Columns, settings: TableSettings) -> Labels | None:
+    if not columns.labels:
+        return None
+    try:
+        return read_labels(
+            [table.column(number) for number in columns.labels],
+            [table.columns[number] for number in columns.labels],
+            settings.task,
+            table.decimal_comma,
+            settings.classes,
+        )
+    except DataError:
+        if settings.labelled:
+            raise
+        return None  # empty, or of another kind: the molecules can be predicted all the same
+
+
+def _fields(
+    work: _Rows, settings: TableSettings, found: Molecules, rows: NDArray[np.int64]
+) -> dict[str, Any]:
+    """The further per-graph arrays."""
+    table, columns = work.table, work.columns
+    fields: dict[str, Any] = {SMILES: found.smiles, "line": np.array(table.lines)[rows]}
+    if columns.id is not None:
+        # A longer text would widen the array for all of them.
+        fields["id"] = [table.rows[row][columns.id].strip()[:200] for row in found.rows]
+    if settings.scaffold:
+        fields["scaffold"] = found.scaffold
+    if settings.split:
+        number = column_named(table, settings.split)
+        fields["split"] = [_mark(table, row, number) for row in found.rows]
+    return fields
+
+
+def _mark(table: Table, row: int, number: int) -> int:
+    """The split of a row: 0, 1, 2, or −1 for none."""
+    text = table.rows[row][number].strip()
+    if is_missing(text):
+        return -1
+    try:
+        return MARKS[text.lower()]
+    except KeyError:
+        raise DataError(
+            f"line {table.lines[row]}: the split {text[:40]!r} in the column "
+            f"'{table.columns[number]}' is not train, valid or test"
+        ) from None
+
+
+def _merge(
+    work: _Rows,
+    found: Molecules,
+    y: NDArray[np.float64],
+    keep: NDArray[np.bool_],
+    kind: str,
+) -> list[str]:
+    """Make one molecule of the rows that have the same, and say so.
+
+    Numbers are averaged. Where classes disagree, a row of one label is left out altogether, and of
+    several labels the ones in question are missing.
+    """
+    groups: dict[str, list[int]] = {}
+    for place in np.flatnonzero(keep).tolist():
+        groups.setdefault(found.canonical[place], []).append(place)
+    lines, repeated, disagreeing = work.table.lines, 0, 0
+    for places in groups.values():
+        if len(places) == 1:
+            continue
+        first, *others = places
+        values = y[places]
+        repeated += len(others)
+        known = ~np.isnan(values)
+        spread = np.nanmax(np.where(known, values, -np.inf), 0) != np.nanmin(
+            np.where(known, values, np.inf), 0
+        )
+        differs = spread & known.any(axis=0)
+        disagreeing += bool(differs.any())
+        mean = np.where(
+            known.any(axis=0),
+            np.where(known, values, 0).sum(0) / np.maximum(known.sum(0), 1),
+            np.nan,
+        )
+        y[first] = mean if kind == "regression" else np.where(differs, np.nan, mean)
+        how = ""
+        if differs.any():
+            how = ", averaged with it" if kind == "regression" else ", with another label"
+        for place in others:
+            keep[place] = False
+            line = lines[found.rows[first]]
+            work.refuse(found.rows[place], f"it repeats the molecule in line {line}{how}")
+        if np.isnan(y[first]).all():
+            keep[first] = False
+            line = lines[found.rows[others[0]]]
+            work.refuse(found.rows[first], f"it repeats the molecule in line {line}{how}")
+    if not repeated:
+        return []
+    conflict = ""
+    if disagreeing:
+        done = "averaged" if kind == "regression" else "left out"
+        conflict = f"; {disagreeing} molecules have different labels, which are {done}"
+    return [f"{repeated} rows repeat a molecule{conflict}"]
+
+
+def _said(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
+    """What was found in the columns, in words."""
+    names = table.columns
+    said = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
+    if labels is not None:
+        listed = ", ".join(f"'{names[n]}'" for n in columns.labels[:6])
+        more = f" and {len(columns.labels) - 6} more" if len(columns.labels) > 6 else ""
+        shown = f" ({', '.join(labels.classes[:6])})" if labels.classes else ""
+        said.append(
+            f"{labels.kind} label{'s' * (len(columns.labels) > 1)} in {listed}{more}{shown}"
+        )
+    if columns.id is not None:
+        said.append(f"identifiers in '{names[columns.id]}'")
+    return [", ".join(said)] if said else []
+
+
+def _described(
+    table: Table, columns: Columns, labels: Labels | None, settings: TableSettings
+) -> Mapping[str, Any]:
+    """The columns as plain values, for the store and for a saved model."""
+    names = [table.columns[number] for number in columns.labels]
+    return {
+        "smiles": table.columns[columns.smiles],
+        "labels": names,
+        "id": "" if columns.id is None else table.columns[columns.id],
+        "kind": "" if labels is None else labels.kind,
+        "units": [_unit(name) for name in names],
+        "largest_fragment": settings.largest_fragment,
+    }
+
+
+def _unit(name: str) -> str:
+    """The unit at the end of a column's name: ``mol/L`` in ``solubility (mol/L)``."""
+    found = re.search(r"[(\[]([^()\[\]]{1,30})[)\]]\s*$", name)
+    return found[1].strip() if found else ""

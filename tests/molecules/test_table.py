@@ -1,0 +1,127 @@
+"""Tables as they come: separators, encodings, quotes, SDF, Parquet; every row keeps its line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from gsat.errors import DataError, DataNotFoundError
+from gsat.molecules.table import is_table, open_table
+
+Chem = pytest.importorskip("rdkit.Chem")
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "smiles,y\nCC,1\nCO,2\n"),
+        ("t.csv", "smiles;y\nCC;1\nCO;2\n"),
+        ("t.csv", "smiles|y\r\nCC|1\r\nCO|2\r\n"),
+        ("t.tsv", "smiles\ty\nCC\t1\nCO\t2"),
+        ("t.csv", '"smiles","y"\n"CC","1"\n"CO","2"\n'),
+        ("t.smi", "smiles y\nCC 1\nCO 2\n"),
+        ("t.CSV", "smiles,y\n\nCC,1\n,\nCO,2\n\n"),
+    ],
+)
+def test_separators(tmp_path: Path, name: str, text: str) -> None:
+    for path in (
+        write(tmp_path, name, text),
+        write(tmp_path, f"{name}.gz", gzip.compress(text.encode())),
+    ):
+        table = open_table(path)
+        assert table.columns == ["smiles", "y"]
+        assert table.rows == [["CC", "1"], ["CO", "2"]]
+        assert not table.problems
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    table = open_table(write(tmp_path, "t.csv", 'smiles,name\nCC,"a\nb"\n\nCO,c\n'))
+    assert table.rows == [["CC", "a\nb"], ["CO", "c"]]
+    assert table.lines == [2, 5]
+
+
+def test_a_smiles_file_without_a_header(tmp_path: Path) -> None:
+    table = open_table(write(tmp_path, "t.smi", "CC ethane\nCO\nC#N hydrogen cyanide\n"))
+    assert table.columns == ["smiles", "name", "column_3"]
+    assert table.rows[1] == ["CO", "", ""]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    table = open_table(write(tmp_path, "t.csv", "smiles,näme\nCC,é\n".encode(encoding)))
+    assert table.columns == ["smiles", "näme"]
+    assert table.rows == [["CC", "é"]]
+    assert ("Windows-1252" in "".join(table.notes)) == (encoding == "cp1252")
+
+
+def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
+    table = open_table(write(tmp_path, "t.csv", 'smiles,name\nCC,"a\nCO,b\nCN,c\n'))
+    assert [row[0] for row in table.rows] == ["CC", "CO", "CN"]
+    assert "quotes" in table.notes[0]
+
+
+def test_rows_that_do_not_fit_the_header(tmp_path: Path) -> None:
+    table = open_table(write(tmp_path, "t.csv", "smiles,y\nCC\nCO,1,2\nCN,1,\n"))
+    assert table.rows == [["CC", ""], ["CN", "1"]]
+    assert table.problems == [(3, "the row has 3 cells, the header has 2", ["CO", "1", "2"])]
+
+
+def test_a_very_long_cell(tmp_path: Path) -> None:
+    table = open_table(write(tmp_path, "t.csv", f"smiles,note\nCC,{'x' * 5_000_000}\nCO,b\n"))
+    assert len(table.rows[0][1]) == 5_000_000
+    assert table.rows[1] == ["CO", "b"]
+
+
+def test_sdf(tmp_path: Path) -> None:
+    path = tmp_path / "t.sdf"
+    with Chem.SDWriter(str(path)) as writer:
+        for smiles, activity in (("CCO", "1.5"), ("c1ccccc1", "two\nlines")):
+            molecule = Chem.MolFromSmiles(smiles)
+            molecule.SetProp("_Name", f"name of {smiles}")
+            molecule.SetProp("activity", activity)
+            writer.write(molecule)
+    table = open_table(path)
+    assert table.columns == ["smiles", "title", "activity"]
+    assert table.rows[0][1:] == ["name of CCO", "1.5"]
+    assert table.rows[1][2] == "two\nlines"
+    lines = path.read_text().splitlines()
+    assert [lines[number - 1] for number in table.lines] == ["name of CCO", "name of c1ccccc1"]
+    assert table.blocks is not None
+    found = [Chem.MolToSmiles(Chem.MolFromMolBlock(block)) for block in table.blocks]
+    assert found == ["CCO", "c1ccccc1"]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"smiles": ["CC", "CO"], "y": [1, None], "z": [0.5, 1e-9]}).write_parquet(path)
+    table = open_table(path)
+    assert table.columns == ["smiles", "y", "z"]
+    assert table.rows == [["CC", "1", "0.5"], ["CO", "", "1e-09"]]
+    with pytest.raises(DataError, match="can't be read as Parquet"):
+        open_table(write(tmp_path, "broken.parquet", b"PAR1nonsense"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("t.csv", ""), ("t.smi", "\n\n"), ("t.sdf", ""), ("t.csv", "smiles,y\n")]
+)
+def test_empty_tables(tmp_path: Path, name: str, content: str) -> None:
+    with pytest.raises(DataError, match=r"empty|no rows"):
+        open_table(write(tmp_path, name, content))
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match="there is no file"):
+        open_table(tmp_path / "none.csv")
+    with pytest.raises(DataError, match="can't be read"):
+        open_table(write(tmp_path, "t.csv.gz", gzip.compress(b"smiles\nCC\n")[:-6]))
+    assert is_table("a/b.SDF.gz")
+    assert not is_table("a.zip")
