@@ -15,8 +15,8 @@ from gsat.errors import GSATError, OtherProcessError
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
-    "train", "resume", "evaluate", "predict", "explain", "tune", "bench", "results", "demo",
-    "datasets", "methods", "settings", "runs",
+    "train", "resume", "evaluate", "predict", "explain", "patterns", "tune", "bench", "results",
+    "demo", "datasets", "methods", "settings", "runs",
 )  # fmt: skip
 
 
