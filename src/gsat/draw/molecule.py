@@ -65,7 +65,8 @@ class ColourScale:
 
     def share(self, score: float) -> float:
         """Return where a score is on the scale, from 0 (no colour) to 1."""
-        return float(np.clip((score - self.low) / (self.high - self.low), 0, 1))
+        # NaN, the score of a bond that has none, is not above anything.
+        return min((score - self.low) / (self.high - self.low), 1.0) if score > self.low else 0.0
 
     def colour(self, score: float) -> Colour:
         """Return the colour of a score: red, green and blue from 0 to 1."""
@@ -76,8 +77,10 @@ def mixed(share: float) -> Colour:
     """Return the colour at a share of the scale, from 0 to 1."""
     place = share * (len(_STOPS) - 1)
     step = min(int(place), len(_STOPS) - 2)
-    below, above = np.array(_STOPS[step]), np.array(_STOPS[step + 1])
-    red, green, blue = ((below + (place - step) * (above - below)) / 255).tolist()
+    red, green, blue = (
+        (below + (place - step) * (above - below)) / 255
+        for below, above in zip(_STOPS[step], _STOPS[step + 1], strict=True)
+    )
     return red, green, blue
 
 
@@ -103,13 +106,16 @@ class Formula:
     numbers: list[int]
 
 
-def formula(explanation: Explanation, top: int | str | None = None) -> Formula | None:
+def formula(
+    explanation: Explanation, top: int | str | None = None, molecule: Any = None
+) -> Formula | None:
     """Prepare the structural formula of an explained graph.
 
     Args:
         explanation: The explained graph; ``smiles`` is the SMILES of its molecule, whose atoms are
             the nodes of the graph.
         top: Keep the scores of this many bonds, or this share of them, only. (default: ``None``)
+        molecule: The RDKit ``Mol`` of the SMILES. (default: ``None``, it is read)
 
     Returns:
         The formula; None if the graph is no molecule, if its SMILES has other atoms or bonds, or
@@ -118,10 +124,12 @@ def formula(explanation: Explanation, top: int | str | None = None) -> Formula |
     smiles = explanation.get("smiles")
     if not isinstance(smiles, str) or not smiles or explanation.get("node") is not None:
         return None
-    try:
-        molecule = molecule_of(smiles, int(explanation.get("whole_nodes") or explanation.num_nodes))
-    except (DataError, MissingExtraError):
-        return None
+    if molecule is None:
+        atoms_in_all = int(explanation.get("whole_nodes") or explanation.num_nodes)
+        try:
+            molecule = molecule_of(smiles, atoms_in_all)
+        except (DataError, MissingExtraError):
+            return None
     kept = None if top is None else explanation.in_top(top).tolist()
     node_id = explanation.get("node_id")
     ends = explanation.edge_index if node_id is None else node_id[explanation.edge_index]
@@ -146,6 +154,8 @@ def _without_hydrogens(
     molecule: Any, atoms: NDArray[np.float64], bonds: NDArray[np.float64]
 ) -> Formula:
     """Leave out plain hydrogens; the atom that one is bound to takes its score over."""
+    if all(atom.GetAtomicNum() != 1 for atom in molecule.GetAtoms()):
+        return Formula(molecule, atoms, bonds, list(range(len(atoms))))
     from rdkit import Chem, rdBase
 
     for atom in molecule.GetAtoms():
@@ -252,13 +262,15 @@ def _draw(
     options.clearBackground = False
     options.padding = 0.04
     options.prepareMolsBeforeDrawing = False
+    shown = drawn.molecule
     if numbers:
-        for atom, number in zip(drawn.molecule.GetAtoms(), drawn.numbers, strict=True):
+        shown = type(shown)(shown)  # the note is not for other pictures of it
+        for atom, number in zip(shown.GetAtoms(), drawn.numbers, strict=True):
             atom.SetProp("atomNote", str(number))
         options.annotationFontScale = 0.55
     atoms = {i: score for i, score in enumerate(drawn.atoms.tolist()) if scale.share(score) > 0}
     bonds = {i: score for i, score in enumerate(drawn.bonds.tolist()) if scale.share(score) > 0}
-    molecule = rdMolDraw2D.PrepareMolForDrawing(drawn.molecule, kekulize=not aromatic)
+    molecule = rdMolDraw2D.PrepareMolForDrawing(shown, kekulize=not aromatic)
     canvas.DrawMolecule(
         molecule,
         highlightAtoms=list(atoms),

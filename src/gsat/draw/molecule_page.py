@@ -97,7 +97,7 @@ def _card(
 ) -> dict[str, Any]:
     explanation = molecule.explanation
     predicted, _, true = answer(explanation).partition(", true ")
-    drawn = formula(explanation)
+    drawn = formula(explanation, molecule=molecule.molecule)
     pieces = [_piece(molecule, piece, largest) for piece in molecule.pieces[:PIECES]]
     near = molecule.nearest
     name = molecule.name or (

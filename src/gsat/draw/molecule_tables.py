@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gsat.molecules import molecule_of
 from gsat.molecules.rejected import write_csv
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
 
 def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
     explanation = molecule.explanation
-    read = molecule_of(molecule.smiles, int(explanation.num_nodes))
+    read = molecule.molecule
     line = "" if molecule.line is None else str(molecule.line)
     head = [str(molecule.number), line, molecule.name]
     bonds = np.zeros(read.GetNumBonds())

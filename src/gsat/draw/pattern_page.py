@@ -95,7 +95,7 @@ def _effect(pattern: Pattern) -> str:
 
 
 def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
-    drawn = formula(molecule.explanation)
+    drawn = formula(molecule.explanation, molecule=molecule.molecule)
     named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
     said = answer(molecule.explanation).removeprefix("predicted ")
     return {

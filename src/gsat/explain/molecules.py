@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from gsat.errors import DataError, GSATError
 from gsat.explain.pieces import Piece, measure_effects, score_pieces
 from gsat.explain.trust import molecule_notes
@@ -24,6 +26,7 @@ class ExplainedMolecule:
 
     Attributes:
         explanation: The prediction and the scores of its bonds.
+        molecule: The RDKit ``Mol`` whose atoms are the nodes of the graph.
         pieces: Its pieces, the highest score first.
         target: The class, label or number that effects are shown for.
         number: Its position among the molecules that were explained.
@@ -34,6 +37,7 @@ class ExplainedMolecule:
     """
 
     explanation: Explanation
+    molecule: Any
     pieces: tuple[Piece, ...]
     target: int
     number: int = 0
@@ -115,15 +119,17 @@ def explain_molecules(
     progress = Progress("molecules")
     progress.start(len(explanations))
     try:
-        pieces = []
+        molecules, pieces = [], []
         for explanation in explanations:
             molecule = molecule_of(str(explanation.smiles), int(explanation.num_nodes))
+            molecules.append(molecule)
             pieces.append(score_pieces(explanation, molecule))
             progress.advance()
     finally:
         progress.stop()
-    if effects:
-        pieces = measure_effects(model, graphs, pieces)
+    if effects and explanations:
+        logits = torch.stack([explanation.logits for explanation in explanations])
+        pieces = measure_effects(model, graphs, pieces, logits)
     names = graphs.texts("id") if graphs.has("id") else [""] * len(graphs)
     lines = graphs.per_graph("line").tolist() if graphs.has("line") else [None] * len(graphs)
     out = []
@@ -132,6 +138,7 @@ def explain_molecules(
         out.append(
             ExplainedMolecule(
                 explanation,
+                molecules[number],
                 tuple(own),
                 target=shown_target(model.task, explanation) if target is None else target,
                 number=number,

@@ -7,7 +7,8 @@ for the molecule minus its answer for the molecule without the piece.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +21,10 @@ from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
 from gsat.models import InterpretableModel
 from gsat.molecules.fragments import Fragment, fragments
+from gsat.ops import exclusive_threads
 from gsat.tasks import Task
 
-_MAX_NODES: Final = 1 << 17  # of one batch of molecules without a piece
+_MAX_NODES: Final = 1 << 13  # of one batch of molecules without a piece: it fits the cache
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,10 @@ def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
 
 
 def measure_effects(
-    model: InterpretableModel, graphs: GraphStore, pieces: Sequence[Sequence[Piece]]
+    model: InterpretableModel,
+    graphs: GraphStore,
+    pieces: Sequence[Sequence[Piece]],
+    logits: Tensor,
 ) -> list[list[Piece]]:
     """Measure the effect of every piece: the answer with it minus the answer without it.
 
@@ -116,38 +121,35 @@ def measure_effects(
         model: The model.
         graphs: The molecules, ``[G]``.
         pieces: The pieces of each molecule.
+        logits: The model's outputs for the whole molecules, ``[G, num_logits]``.
 
     Returns:
         The pieces with their effects, in the same order.
     """
+    sizes = graphs.node_counts.tolist()
     places = [
         (graph, place)
-        for graph, (own, size) in enumerate(zip(pieces, graphs.node_counts.tolist(), strict=True))
+        for graph, own in enumerate(pieces)
         for place, piece in enumerate(own)
-        if len(piece.fragment.atoms) < size
+        if len(piece.fragment.atoms) < sizes[graph]
     ]
-    whole, without = [], []
-    with model.evaluating():
+    out = [list(own) for own in pieces]
+    if not places:
+        return out
+    without = []
+    kernels = exclusive_threads() if model.backbone.in_kernels else nullcontext()
+    with model.evaluating(), kernels:
         device = next(model.parameters()).device
-        for batch in graphs.batches(256, max_edges=4 * _MAX_NODES):
-            whole.append(model(batch.to(device)).logits.cpu())
-        for first, last in _chunks([int(graphs.node_counts[graph]) for graph, _ in places]):
+        for first, last in _chunks([sizes[graph] for graph, _ in places]):
             chunk = places[first:last]
             batch = graphs.batch([graph for graph, _ in chunk])
             keep = torch.ones(batch.num_nodes, dtype=torch.bool)
             for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
                 keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
             without.append(model(node_subgraph(batch, keep)[0].to(device)).logits.cpu())
-    out = [list(own) for own in pieces]
-    if not places:
-        return out
-    task = model.task
-    before, after = outputs(task, torch.cat(whole)), outputs(task, torch.cat(without))
+    before, after = outputs(model.task, logits), outputs(model.task, torch.cat(without))
     for (graph, place), effects in zip(places, before[[g for g, _ in places]] - after, strict=True):
-        piece = out[graph][place]
-        out[graph][place] = Piece(
-            piece.fragment, piece.score, piece.total, piece.used, tuple(effects.tolist())
-        )
+        out[graph][place] = replace(out[graph][place], effects=tuple(effects.tolist()))
     return out
 
 

@@ -49,6 +49,7 @@ class NearestMolecules:
         self._generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
         read = [(place, self._read(text)) for place, text in enumerate(smiles)]
         self._smiles = smiles
+        self._shown: dict[int, str] = {}
         self._places = [place for place, molecule in read if molecule is not None]
         molecules = [molecule for _, molecule in read if molecule is not None]
         self._fingerprints = list(self._generator.GetFingerprints(molecules, numThreads=0))
@@ -76,8 +77,9 @@ class NearestMolecules:
         found = []
         for row in np.argsort(-similarity, kind="stable")[:count].tolist():
             place = self._places[row]
-            shown = self._chem.MolToSmiles(self._read(self._smiles[place]))
-            found.append(Neighbour(place, shown, float(similarity[row])))
+            if place not in self._shown:
+                self._shown[place] = self._chem.MolToSmiles(self._read(self._smiles[place]))
+            found.append(Neighbour(place, self._shown[place], float(similarity[row])))
         return found
 
     def _read(self, smiles: str) -> Any:
