@@ -13,6 +13,7 @@ from gsat.explain.molecules import ExplainedMolecule
 from gsat.tasks import Task
 
 EXAMPLES: Final = 3
+_SEVERAL: Final = ("multilabel", "regression")  # kinds of tasks with one answer per name
 FEWEST: Final = 3  # molecules whose explanations hold a pattern
 
 
@@ -142,7 +143,7 @@ def _groups(
     molecules: Sequence[ExplainedMolecule], task: Task, names: Sequence[str]
 ) -> list[Group]:
     predicted = np.array([m.explanation.prediction.reshape(-1).tolist() for m in molecules])
-    predicted = predicted.reshape(len(molecules), -1)
+    predicted = predicted.reshape(len(molecules), len(names) if task.kind in _SEVERAL else 1)
     if task.kind == "regression":
         out: list[Group] = []
         for number, name in enumerate(names):

@@ -30,6 +30,7 @@ from gsat.tasks import Task
 from gsat.training.run_files import shown_metrics
 
 if TYPE_CHECKING:
+    from gsat.models import InterpretableModel
     from gsat.runs.run import Data, Run
 
 REPORTS: Final = (".html", ".csv", ".json")
@@ -152,12 +153,15 @@ def molecule_report(
         raise DataError("these graphs are no molecules: they carry no SMILES")
     explanations = run.explain(store)
     task = run.model.task
-    names = output_names(task, explanations[0].get("class_names") if explanations else None)
+    plain = output_names(task, explanations[0].get("class_names") if explanations else None)
+    names = _spoken(plain, run.model)
+    for explanation in explanations:
+        explanation.class_names = names
     molecules = explain_molecules(
         run.model,
         store,
         explanations,
-        target=find_target(target, names),
+        target=find_target(target, plain),
         nearest=run.training_molecules,
     )
     info = PageInfo(
@@ -214,6 +218,14 @@ def weaknesses(run: Run) -> list[str]:
         _, counts = np.unique(known, return_counts=True)
         majority = float(counts.max() / counts.sum()) if len(counts) else None
     return model_notes(run.valid, majority)
+
+
+def _spoken(names: list[str], model: InterpretableModel) -> list[str]:
+    """Name classes that are mere numbers by their column, too: ``p_np = 1``."""
+    columns = (model.input or {}).get("table", {}).get("labels", [])
+    if len(columns) != 1 or not all(name.isdigit() for name in names):
+        return names
+    return [f"{columns[0]} = {name}" for name in names]
 
 
 def _title(count: int, data: Data | None, given: bool, split: str) -> str:
