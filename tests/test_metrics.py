@@ -405,3 +405,21 @@ def test_large_splits_keep_their_precision() -> None:
     truth = rng.random(1_000_000) < 0.1 + 0.2 * scores
     expected = roc_auc_score(truth, scores)
     assert explanation_auc(scores, truth) == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def test_top_n_by_brute_force() -> None:
+    rng = np.random.default_rng(3)
+    ptr = [0, 6, 7, 15, 20]
+    truth = (rng.random(20) < 0.3).astype(float)
+    truth[15:] = 0  # a graph without any
+    scores = rng.permutation(20) / 20
+    shares = []
+    for first, last in pairwise(ptr):
+        true = np.flatnonzero(truth[first:last])
+        if len(true):
+            best = np.argsort(-scores[first:last])[: len(true)]
+            shares.append(len(set(best) & set(true)) / len(true))
+    assert metrics.top_n(scores, truth, ptr) == pytest.approx(np.mean(shares))
+    # Equal scores say nothing: as good as chance.
+    assert metrics.top_n(np.ones(8), [1, 1, 0, 0, 0, 0, 0, 0], [0, 8]) == pytest.approx(0.25)
+    assert metrics.top_n(scores, np.zeros(20), ptr) is None

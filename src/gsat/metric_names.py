@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
+ATOM_METRICS = ("atom_auc", "atom_top_n")  # where the truth is about nodes and has a sign
 LOWER_IS_BETTER = ("loss", "mae", "rmse")
 # What is printed of a run, in this order.
 METRIC_TITLES = {
@@ -13,4 +14,6 @@ METRIC_TITLES = {
     "rmse": "RMSE",
     "explanation_auc": "explanation AUC",
     "precision_at_5": "precision@5",
+    "atom_auc": "atom AUC",
+    "atom_top_n": "atom top-n",
 }

@@ -10,6 +10,7 @@ other than 0 and 1, and shapes that do not match raise :class:`ValueError`. Shap
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,6 +129,36 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
     order = np.lexsort((-values, graph))  # stable; `graph` is sorted, so graph[order] is graph
     top = np.arange(len(values)) - start[graph] < k
     return float(labels[order][top].sum() / (k * len(start)))
+
+
+def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
+    """Share of the true nodes or edges among as many best-scored ones, a mean over graphs.
+
+    Args:
+        scores: Scores, ``[N]``.
+        truth: 1 for true ones, 0 for others, ``[N]``.
+        ptr: First of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean over graphs that have some; equal scores count by the share of them that fits.
+        ``None`` if no graph has a true one.
+
+    Example:
+        >>> top_n([0.9, 0.8, 0.1, 0.5, 0.5], [1, 0, 1, 1, 0], [0, 3, 5])
+        0.5
+    """
+    values, labels = _edges(scores, truth)
+    starts, found = np.asarray(ptr, dtype=np.int64), []
+    for first, last in pairwise(starts):
+        here, true = values[first:last], labels[first:last] > 0
+        count = int(true.sum())
+        if not count:
+            continue
+        least = np.sort(here)[::-1][count - 1]
+        above, level = here > least, here == least
+        room = (count - above.sum()) / level.sum()
+        found.append((true[above].sum() + room * true[level].sum()) / count)
+    return float(np.mean(found)) if found else None
 
 
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:

@@ -275,7 +275,14 @@ class Task:
         return decided[:, 0] if self.kind == "binary" else decided
 
     def in_units(self, logits: Tensor) -> Tensor:
-        """The outputs of a regression in the units of the labels, ``[…, T]``; ``[G]`` of one."""
+        """Turn the outputs of a regression into numbers in the units of the labels.
+
+        Args:
+            logits: Outputs of a model, ``[…, T]``, or of one number of any shape.
+
+        Returns:
+            The numbers, the same shape.
+        """
         if isinstance(self.centre, tuple) or isinstance(self.scale, tuple):
             return logits * logits.new_tensor(self.scale) + logits.new_tensor(self.centre)
         return logits * self.scale + self.centre

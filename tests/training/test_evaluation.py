@@ -13,7 +13,14 @@ import gsat
 from gsat.datasets.load import Dataset
 from gsat.errors import DataError
 from gsat.graphs import GraphStore
-from gsat.training.evaluation import evaluate_model, explanation_metrics
+from gsat.molecules import featurise
+from gsat.tasks import Task
+from gsat.training.evaluation import (
+    atom_metrics,
+    evaluate_model,
+    explanation_metrics,
+    mean_at_nodes,
+)
 from gsat.training.train import load_data
 from training_harness import one_line, small_recipe
 
@@ -116,3 +123,53 @@ def test_an_empty_split_is_refused_before_training(data: Dataset, model: gsat.GS
     with pytest.raises(DataError, match="'valid' has no graphs") as caught:
         gsat.fit(model, empty, epochs=1)
     one_line(caught.value)
+
+
+def test_atoms_are_measured_where_their_signs_are_known() -> None:
+    store = GraphStore.from_arrays(
+        node_ptr=[0, 3, 5, 8],
+        edge_ptr=[0, 4, 6, 10],
+        edge_index=[[0, 1, 1, 2, 0, 1, 0, 1, 1, 2], [1, 0, 2, 1, 1, 0, 1, 0, 2, 1]],
+        y=np.zeros((3, 1), np.float32),
+        graph_fields={"annotated": [True, False, True]},
+    )
+    sign = np.array([1, 0, 0, 0, 0, -1, 0, 1], dtype=np.float32)
+    store = GraphStore({**store.arrays, "node_sign": sign}, {})
+    scores = np.array([0.9, 0.5, 0.1, 1.0, 1.0, 0.2, 0.9, 0.8])
+    expected = [roc_auc_score([1, 0, 0], scores[:3]), roc_auc_score([1, 0, 1], scores[5:])]
+    assert atom_metrics(store, scores) == {
+        "atom_auc": pytest.approx(np.mean(expected)),
+        "atom_top_n": pytest.approx((1 + 0.5) / 2),
+    }
+    # A view in another order, with its scores in that order.
+    assert atom_metrics(store.select([2, 0]), np.concatenate([scores[5:], scores[:3]])) == (
+        atom_metrics(store, scores)
+    )
+    batch = store.batch()
+    edges = torch.arange(10.0)
+    mean = mean_at_nodes(edges, batch)
+    for node in range(8):
+        at = (batch.src == node) | (batch.dst == node)
+        assert float(mean[node]) == pytest.approx(float(edges[at].mean()))
+
+
+@pytest.mark.parametrize("attention", ["node", "edge"])
+def test_atom_metrics_stand_beside_the_others(attention: str) -> None:
+    pytest.importorskip("rdkit")
+    store = featurise(["CCO", "CCN", "c1ccccc1N", "CCC"])
+    sign = (store.arrays["x"][:, 0] == 7).astype(np.float32)
+    y = np.array([[0.0], [1], [1], [0]], np.float32)
+    store = GraphStore({**store.arrays, "node_sign": sign, "y": y}, store.meta)
+    task = Task("binary")
+    model = gsat.GSAT(
+        gsat.GIN(10, task, edge_features=8, categories=store.meta["categories"], hidden=8),
+        attention=attention,
+    )
+    measured = evaluate_model(model, store)
+    explained = model.explain(store)
+    if attention == "node":
+        scores = np.concatenate([e.node_mask[:, 0] for e in explained])
+        assert measured["atom_auc"] == pytest.approx(atom_metrics(store, scores)["atom_auc"])
+    assert 0 <= measured["atom_auc"] <= 1
+    assert 0 <= measured["atom_top_n"] <= 1
+    assert measured["explanation_auc"] is None

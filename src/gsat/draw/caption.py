@@ -59,11 +59,11 @@ def _numbers(explanation: Explanation, names: Sequence[str] | None) -> str:
     truth = explanation.get("y")
     true = [math.nan] * len(predicted) if truth is None else truth.reshape(-1).tolist()
     name = _namer("number", names)
-    said = []
+    parts = []
     for number, (value, known) in enumerate(zip(predicted, true, strict=True)):
         what = f"{name(number)} {value:.4g}" if len(predicted) > 1 else f"{value:.4g}"
-        said.append(what + ("" if math.isnan(known) else f", true {known:.4g}"))
-    return "predicted " + ("; " if len(predicted) > 1 else "").join(said)
+        parts.append(what + ("" if math.isnan(known) else f", true {known:.4g}"))
+    return "predicted " + ("; " if len(predicted) > 1 else "").join(parts)
 
 
 def _namer(kind: str, names: Sequence[str] | None) -> Callable[[int], str]:

@@ -21,7 +21,7 @@ Columns = Mapping[str, ArrayLike | None]
 
 # Arrays with one row per edge or node; those from `edge_attr` and `x` on are optional.
 EDGE_ARRAYS: Final = ("src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth")
-NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_split", "targets")
+NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_sign", "node_split", "targets")
 
 
 def sort_edges(

@@ -39,6 +39,10 @@ def to_pyg(store: GraphStore, position: int) -> Data:
             data[name] = values[order]
     if batch.node_truth is not None:
         data.node_truth = batch.node_truth
+    if "node_sign" in store.arrays:
+        data.node_sign = torch.from_numpy(
+            np.asarray(store.arrays["node_sign"][view.target_nodes()])
+        )
     if store.has("node_y"):
         data.node_y = batch.y
     elif batch.y is not None:

@@ -44,11 +44,11 @@ class GraphStore(Sequence["Data"]):
     The arrays are ``node_ptr`` and ``edge_ptr`` ``[G + 1]``; ``src``, ``dst``, ``by_src`` and
     ``order`` ``[E]``, numbered within each graph; ``undirected`` ``[G]``; and, optionally, ``x``
     ``[N, F]``, ``edge_attr`` ``[E, D]``, ``edge_weight`` ``[E]``, ``y`` ``[G]`` or ``[G, T]`` (or
-    else ``node_y`` ``[N]`` or ``[N, T]``), ``node_truth`` ``[N]``, ``edge_truth`` ``[E]`` and
-    ``targets`` ``[N]``, the nodes that :meth:`at_nodes` selected. Further per-graph arrays are
-    ``graph.NAME``, texts are bytes there. ``graph.split`` or ``node_split`` hold the split of each
-    graph or node: 0 train, 1 valid, 2 test, −1 none. Arrays of nodes and edges in several files are
-    :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
+    else ``node_y`` ``[N]`` or ``[N, T]``), ``node_truth`` and ``node_sign`` ``[N]``, ``edge_truth``
+    ``[E]`` and ``targets`` ``[N]``, the nodes that :meth:`at_nodes` selected. Further per-graph
+    arrays are ``graph.NAME``, texts are bytes there. ``graph.split`` or ``node_split`` hold the
+    split of each graph or node: 0 train, 1 valid, 2 test, −1 none. Arrays of nodes and edges in
+    several files are :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
 
     Attributes:
         arrays: The flat arrays by name.

@@ -46,7 +46,7 @@ class Labels:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell stands for a missing value: empty, ``NA``, ``nan``, ``-``, …"""
+    """Whether a cell stands for a missing value: empty, ``NA``, ``nan``, ``-`` and the like."""
     return text.strip().lower() in _MISSING
 
 

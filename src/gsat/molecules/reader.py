@@ -274,17 +274,17 @@ def _merge(
 def _said(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
     """What was found in the columns, in words."""
     names = table.columns
-    said = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
+    parts = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
     if labels is not None:
         listed = ", ".join(f"'{names[n]}'" for n in columns.labels[:6])
         more = f" and {len(columns.labels) - 6} more" if len(columns.labels) > 6 else ""
         shown = f" ({', '.join(labels.classes[:6])})" if labels.classes else ""
-        said.append(
+        parts.append(
             f"{labels.kind} label{'s' * (len(columns.labels) > 1)} in {listed}{more}{shown}"
         )
     if columns.id is not None:
-        said.append(f"identifiers in '{names[columns.id]}'")
-    return [", ".join(said)] if said else []
+        parts.append(f"identifiers in '{names[columns.id]}'")
+    return [", ".join(parts)] if parts else []
 
 
 def _described(

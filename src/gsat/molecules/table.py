@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 
@@ -204,9 +204,31 @@ def _smi(text: str) -> Table:
     return table
 
 
-def _sdf(text: str) -> Table:
-    """One row per record: the SMILES (read later), the title and the properties."""
-    records: list[tuple[int, str, dict[str, str]]] = []
+class SDFRecord(NamedTuple):
+    """One molecule of an SDF file.
+
+    Attributes:
+        line: The line at which it begins.
+        title: Its first line.
+        block: Its MOL block.
+        fields: Its properties by name.
+    """
+
+    line: int
+    title: str
+    block: str
+    fields: dict[str, str]
+
+
+def sdf_records(text: str) -> Iterator[SDFRecord]:
+    """Read the molecules of an SDF file, as texts.
+
+    Args:
+        text: The content of the file.
+
+    Yields:
+        One molecule after the other.
+    """
     lines: list[str] = []
     begun = 1
     for number, line in enumerate([*text.splitlines(), "$$$$"], start=1):
@@ -214,33 +236,37 @@ def _sdf(text: str) -> Table:
             lines.append(line)
             continue
         if any(part.strip() for part in lines):
-            records.append((begun, *_record(lines)))
+            yield _record(begun, lines)
         lines, begun = [], number + 1
-    names = list(dict.fromkeys(name for *_, values in records for name in values))
-    table = Table(["smiles", *names], blocks=[])
-    for begun, block, values in records:
-        table.rows.append(["", *(values.get(name, "") for name in names)])
-        table.lines.append(begun)
-        assert table.blocks is not None
-        table.blocks.append(block)
-    return table
 
 
-def _record(lines: list[str]) -> tuple[str, dict[str, str]]:
-    """The MOL block of a record and its properties, the title among them."""
+def _record(begun: int, lines: list[str]) -> SDFRecord:
     end = next((n for n, line in enumerate(lines) if line.startswith("M  END")), len(lines) - 1)
-    values = {"title": lines[0].strip()} if lines[0].strip() else {}
+    fields: dict[str, str] = {}
     name = None
     for line in lines[end + 1 :]:
         found = re.match(r">.*<([^>]+)>", line)
         if found:
             name = found[1].strip()
-            values[name] = ""
+            fields[name] = ""
         elif name is not None and line.strip():
-            values[name] += f"\n{line}" if values[name] else line
+            fields[name] += f"\n{line}" if fields[name] else line
         else:
             name = None
-    return "\n".join(lines[: end + 1]) + "\n", values
+    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", fields)
+
+
+def _sdf(text: str) -> Table:
+    """One row per record: the SMILES (read later), the title and the properties."""
+    records = list(sdf_records(text))
+    names = list(dict.fromkeys(name for record in records for name in record.fields))
+    titles = ["title"] if any(record.title for record in records) else []
+    table = Table(["smiles", *titles, *names], blocks=[record.block for record in records])
+    for record in records:
+        cells = [record.fields.get(name, "") for name in names]
+        table.rows.append(["", *([record.title] if titles else []), *cells])
+        table.lines.append(record.line)
+    return table
 
 
 # -- Parquet --------------------------------------------------------------------------------------
@@ -248,41 +274,19 @@ def _record(lines: list[str]) -> tuple[str, dict[str, str]]:
 
 def _parquet(path: Path) -> Table:
     try:
-        columns = _with_polars(path)
+        import polars
     except ImportError:
-        try:
-            columns = _with_pandas(path)
-        except ImportError:
-            raise MissingExtraError("polars", "parquet", "a Parquet file") from None
-    table = Table(list(columns))
-    table.rows = [list(cells) for cells in zip(*columns.values(), strict=True)]
+        raise MissingExtraError("polars", "parquet", "a Parquet file") from None
+    try:
+        found = polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} can't be read as Parquet ({reason})") from error
+    table = Table(list(found.columns))
+    table.rows = [[_cell(value) for value in row] for row in found.iter_rows()]
     table.lines = list(range(1, len(table.rows) + 1))
     return table
 
 
-def _with_polars(path: Path) -> dict[str, list[str]]:
-    import polars
-
-    try:
-        found = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise DataError(f"{path} can't be read as Parquet ({_one_line(error)})") from error
-    return {name: [_cell(value) for value in found[name].to_list()] for name in found.columns}
-
-
-def _with_pandas(path: Path) -> dict[str, list[str]]:
-    import pandas
-
-    try:
-        found = pandas.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} can't be read as Parquet ({_one_line(error)})") from error
-    return {str(name): [_cell(value) for value in found[name]] for name in found.columns}
-
-
 def _cell(value: Any) -> str:
     return "" if value is None or value != value else str(value)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

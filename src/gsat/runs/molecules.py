@@ -155,8 +155,8 @@ def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> Pr
     header, answers = _answers(model, store, given)
     empty = [""] * len(header)
     cells = {line: [*row, *empty, ""] for line, row in zip(table.lines, table.rows, strict=True)}
-    for row, said in zip(found.rows, answers, strict=True):
-        cells[table.lines[row]][len(table.columns) :] = [*said, ""]
+    for row, answer in zip(found.rows, answers, strict=True):
+        cells[table.lines[row]][len(table.columns) :] = [*answer, ""]
     if table.blocks is not None:
         for row, text in zip(found.rows, found.smiles, strict=True):
             cells[table.lines[row]][0] = text
@@ -182,16 +182,16 @@ def _answers(
     probabilities = [[f"{p:.6f}" for p in row] for row in predicted.probabilities.tolist()]
     if task.kind == "regression":
         numbers = predicted.labels.reshape(len(store), -1).tolist()
-        said = [[f"{number:.6g}" for number in row] for row in numbers]
-        return _named("prediction", labels if task.classes > 1 else []), said
+        answers = [[f"{number:.6g}" for number in row] for row in numbers]
+        return _named("prediction", labels if task.classes > 1 else []), answers
     if task.kind == "multilabel":
         header = [*_named("prediction", labels), *(f"p({name})" for name in labels)]
         decided = [[str(value) for value in row] for row in predicted.labels.tolist()]
         return header, [[*a, *p] for a, p in zip(decided, probabilities, strict=True)]
     names = given.get("classes") or [str(number) for number in range(task.classes)]
     header = ["prediction", *(f"p({name})" for name in names)]
-    answers = [names[number] for number in predicted.labels.tolist()]
-    return header, [[a, *p] for a, p in zip(answers, probabilities, strict=True)]
+    chosen = [names[number] for number in predicted.labels.tolist()]
+    return header, [[a, *p] for a, p in zip(chosen, probabilities, strict=True)]
 
 
 def _named(what: str, labels: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
-from gsat.metric_names import EXPLANATION_METRICS
+from gsat.metric_names import ATOM_METRICS, EXPLANATION_METRICS
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
 
@@ -31,6 +31,7 @@ def evaluate(
     batch_size: int,
     hops: int | None = None,
     explains: bool = True,
+    on: str = "edge",
 ) -> dict[str, Any]:
     """Compute all metrics of a split.
 
@@ -41,6 +42,7 @@ def evaluate(
         batch_size: Graphs per batch.
         hops: How many layers a node's prediction depends on; needed at node level. (default: None)
         explains: Whether the edge scores mean anything. (default: True)
+        on: What the model attends to, ``"edge"`` or ``"node"``. (default: ``"edge"``)
 
     Returns:
         Metrics as fractions by name, None where one is undefined, and the losses.
@@ -53,11 +55,15 @@ def evaluate(
         raise DataError("the split has no graphs to evaluate")
     y = torch.from_numpy(store.labels(task.level))
     task.check_labels(y)
-    logits, weights, losses = [], [], []
+    logits, weights, nodes, losses = [], [], [], []
+    atoms = store.has("node_sign") and task.level == "graph"
     for batch in store.batches(batch_size):
         output, parts = score(batch)
         logits.append(output.logits.cpu())
         weights.append(output.edge_weight.cpu())
+        if atoms:
+            given = output.probability if on == "node" else mean_at_nodes(output.edge_weight, batch)
+            nodes.append(given.reshape(-1).cpu())
         losses.append({name: float(value) for name, value in parts.items()})
     for name, found in (("predictions", logits), ("edge scores", weights)):
         if not all(bool(part.isfinite().all()) for part in found):
@@ -78,7 +84,44 @@ def evaluate(
         out.update(node_explanation_metrics(store, edge_scores, hops))
     else:
         out.update(explanation_metrics(store, edge_scores))
+    if atoms:
+        scores = torch.cat(nodes).numpy()
+        out.update(atom_metrics(store, scores) if explains else dict.fromkeys(ATOM_METRICS))
     return out
+
+
+def mean_at_nodes(edge_scores: Tensor, batch: GraphBatch) -> Tensor:
+    """The mean score of the edges at each node, ``[E]`` to ``[N]``; 0 without any.
+
+    Args:
+        edge_scores: A score for each edge, ``[E]``.
+        batch: The graphs.
+    """
+    ends = torch.cat([batch.src, batch.dst])
+    sums = edge_scores.new_zeros(batch.num_nodes).index_add(0, ends, edge_scores.repeat(2))
+    return sums / torch.bincount(ends, minlength=batch.num_nodes).clamp(min=1)
+
+
+def atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
+    """Measure how well node scores find the nodes that contribute, by iBenchmark's measures.
+
+    Args:
+        store: The graphs, with ``node_sign``; of both signs, since the scores have none.
+        scores: Scores of the nodes, graph after graph, ``[N]``.
+
+    Returns:
+        ``atom_auc``, the mean AUC over the graphs that have true and other nodes, and
+        ``atom_top_n``, the share of true nodes among as many best-scored ones.
+    """
+    used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
+    view = store if used is None else store.select(used)
+    if used is not None:
+        scores = scores[np.repeat(used, store.node_counts)]
+    nodes = ranges(view.arrays["node_ptr"][view.index], view.node_counts)
+    truth = (view.arrays["node_sign"][nodes] != 0).astype(np.float64)
+    ptr = np.concatenate([[0], np.cumsum(view.node_counts)])
+    measured = metrics.mean_graph_auc(scores, truth, ptr), metrics.top_n(scores, truth, ptr)
+    return dict(zip(ATOM_METRICS, measured, strict=True))
 
 
 def node_explanation_metrics(
@@ -178,7 +221,7 @@ def evaluate_model(
     with model.evaluating():
         try:
             hops, explains = hops_of(model), model.explains
-            return evaluate(store, model.task, score, batch_size, hops, explains)
+            return evaluate(store, model.task, score, batch_size, hops, explains, model.on)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; check the features for NaN") from None
 

@@ -289,7 +289,7 @@ class Loop:
             store, model = self.splits[split], self.method.model
             try:
                 hops = hops_of(model)
-                return evaluate(store, model.task, score, self.batch_size, hops, explains)
+                return evaluate(store, model.task, score, self.batch_size, hops, explains, model.on)
             except FloatingPointError as error:
                 raise _breakdown(context.epoch, f"{split} {error}") from None
 
