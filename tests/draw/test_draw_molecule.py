@@ -183,3 +183,9 @@ def test_a_subgraph_is_drawn_within_the_whole_molecule(tmp_path: Path) -> None:
 def test_a_budget_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GSATError, match="a budget is"):
         explanation_of(NITRO, HIGH).save(tmp_path / "m.svg", top=0)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".json"])
+def test_a_mistyped_option_is_an_error(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(TypeError, match="arromatic"):
+        explanation_of(NITRO, HIGH).save(tmp_path / f"m{suffix}", arromatic=True)

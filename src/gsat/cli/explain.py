@@ -82,7 +82,8 @@ def explain(
         _show_molecule(report, out, json_, top, above, style)
         return
     if graph is None and node is None:
-        if out is None or top is not None or above is not None:
+        pictured = out is not None and out.suffix in (".svg", ".png", ".pdf")
+        if out is None or pictured or top is not None or above is not None:
             raise GSATError(
                 "choose a graph with --graph N or a molecule with --smiles, or give --out "
                 "report.html for all molecules or --out scores.npz for all scores"

@@ -54,16 +54,29 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
     return write(path, make(explanation, **options).encode())
 
 
-def _molecule_svg(explanation: Explanation, **options: Any) -> str:
+def _molecule_svg(
+    explanation: Explanation,
+    *,
+    top: int | str | None = None,
+    title: str | None = None,
+    class_names: Sequence[str] | None = None,
+    node_types: Sequence[str] | None = None,  # these two are for graphs of circles and lines
+    sharpen: float | None = None,
+    aromatic: bool = False,
+    numbers: bool = False,
+) -> str:
     """Draw a molecule as RDKit's own SVG; empty if the graph is none."""
-    top, title = options.pop("top", None), options.pop("title", None)
     drawn = formula(explanation, top)
     if drawn is None:
         return ""
-    lines = title_lines(explanation, title, options.pop("class_names", None), MOLECULE_TITLE)
-    style = {name: options[name] for name in ("aromatic", "numbers") if name in options}
-    scale, label = ColourScale.of([explanation]), scale_label(explanation, top)
-    return picture_svg(drawn, scale, lines, label=label, **style)
+    return picture_svg(
+        drawn,
+        ColourScale.of([explanation]),
+        title_lines(explanation, title, class_names, MOLECULE_TITLE),
+        label=scale_label(explanation, top),
+        aromatic=aromatic,
+        numbers=numbers,
+    )
 
 
 def write_scores_npz(
@@ -146,9 +159,10 @@ def _json(
     top: int | str | None = None,
     title: str | None = None,
     class_names: Sequence[str] | None = None,
-    node_types: Sequence[str] | None = None,  # these two are for pictures
+    node_types: Sequence[str] | None = None,  # these four are for pictures
     sharpen: float | None = None,
-    **_: Any,
+    aromatic: bool = False,
+    numbers: bool = False,
 ) -> str:
     values = explanation.as_dict()
     values["edges"] = _edges(explanation, top)
@@ -164,11 +178,12 @@ def _csv(
     explanation: Explanation,
     *,
     top: int | str | None = None,
-    title: str | None = None,  # these four are for pictures and JSON
+    title: str | None = None,  # these six are for pictures and JSON
     class_names: Sequence[str] | None = None,
     node_types: Sequence[str] | None = None,
     sharpen: float | None = None,
-    **_: Any,
+    aromatic: bool = False,
+    numbers: bool = False,
 ) -> str:
     edges = _edges(explanation, top)
     node_id = explanation.get("node_id")

@@ -155,7 +155,7 @@ def _is_wrong(molecule: ExplainedMolecule, info: PageInfo) -> bool:
         truth.reshape(-1).tolist(),
         strict=False,
     )
-    return any(not math.isnan(float(true)) and int(true) != said for said, true in pairs)
+    return any(not math.isnan(float(true)) and int(true) != given for given, true in pairs)
 
 
 def signed(effect: float | None) -> str:

@@ -97,10 +97,10 @@ def _effect(pattern: Pattern) -> str:
 def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
     drawn = formula(molecule.explanation, molecule=molecule.molecule)
     named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
-    said = answer(molecule.explanation).removeprefix("predicted ")
+    predicted = answer(molecule.explanation).removeprefix("predicted ")
     return {
         "svg": "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True),
-        "caption": f"{named}: {said}" if named else said,
+        "caption": f"{named}: {predicted}" if named else predicted,
     }
 
 
