@@ -46,8 +46,17 @@ def test_bonds_have_the_scores_of_their_edges() -> None:
 
 def test_atoms_have_their_own_scores_where_the_model_attends_to_nodes() -> None:
     own = torch.linspace(0, 1, 10)
-    found = drawn_of(explanation_of(NITRO, HIGH, node_mask=own[:, None]))
+    explanation = explanation_of(NITRO, HIGH, node_mask=own[:, None])
+    explanation.edge_mask = own[explanation.edge_index].prod(dim=0)
+    found = drawn_of(explanation)
     assert found.atoms == pytest.approx(own.tolist())
+    for bond in found.molecule.GetBonds():
+        ends = own[bond.GetBeginAtomIdx()] * own[bond.GetEndAtomIdx()]
+        assert found.bonds[bond.GetIdx()] == pytest.approx(float(ends) ** 0.5)
+    best = drawn_of(explanation, top=1)
+    assert np.flatnonzero(best.atoms).tolist() == [8, 9], "the ends of the best bond"
+    part = drawn_of(explanation.top(1))
+    assert np.flatnonzero(part.atoms).tolist() == [8, 9]
 
 
 def test_hydrogens_are_left_out_and_pass_their_score_on() -> None:

@@ -36,6 +36,16 @@ def test_a_piece_of_one_atom_has_the_score_of_the_bonds_around_it() -> None:
     assert (methyl.score, methyl.total) == (pytest.approx(0.8), pytest.approx(0.8))
 
 
+def test_where_the_model_attends_to_nodes_atoms_have_the_scores() -> None:
+    own = torch.full((10, 1), 0.1)
+    own[:3, 0] = torch.tensor([0.9, 0.8, 0.7])
+    explanation = explanation_of(NITRO, {(8, 9): 1.0}, node_mask=own)
+    nitro, *others = score_pieces(explanation, Chem.MolFromSmiles(NITRO))
+    assert (nitro.name, nitro.used) == ("nitro", True)
+    assert (nitro.score, nitro.total) == (pytest.approx(0.8), pytest.approx(2.4))
+    assert not any(piece.used for piece in others)
+
+
 def test_an_atom_without_bonds_has_no_score() -> None:
     found = explained("[Na+].CCO", {(1, 2): 0.9}).pieces
     assert next(piece for piece in found if piece.name == "[Na+]").score == 0

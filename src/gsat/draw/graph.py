@@ -269,4 +269,6 @@ def scale_label(explanation: Explanation, top: int | str | None) -> str:
     """Say what the colours of a molecule mean; empty if nothing is coloured."""
     if not explanation.found:
         return ""
-    return "bond score" if top is None else f"score of the top {str(top).strip()} bonds"
+    if top is not None:
+        return f"score of the top {str(top).strip()} bonds"
+    return "bond score" if explanation.get("node_mask") is None else "atom score"

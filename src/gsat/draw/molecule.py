@@ -49,7 +49,8 @@ class ColourScale:
         """Choose the scale of one or several explanations.
 
         It reaches from the middle between the lowest and the highest score (or from r, the prior,
-        if that is higher) to the highest score.
+        if that is higher) to the highest score. Scores are those of atoms where the model attends
+        to nodes, else those of bonds.
 
         Args:
             explanations: What is drawn with it.
@@ -57,8 +58,9 @@ class ColourScale:
         found = [e for e in explanations if len(e.edge_mask)]
         if not found:
             return cls(0.0, 1.0)
-        lowest = min(float(e.edge_mask.min()) for e in found)
-        highest = max(float(e.edge_mask.max()) for e in found)
+        scores = [e.edge_mask if e.get("node_mask") is None else e.node_mask for e in found]
+        lowest = min(float(values.min()) for values in scores)
+        highest = max(float(values.max()) for values in scores)
         prior = max((float(e.r) for e in found if e.get("r") is not None), default=0.0)
         low = max((lowest + highest) / 2, min(prior, highest))
         return cls(low, max(highest, low + _STEP))
@@ -130,23 +132,28 @@ def formula(
             molecule = molecule_of(smiles, atoms_in_all)
         except (DataError, MissingExtraError):
             return None
-    kept = None if top is None else explanation.in_top(top).tolist()
+    kept = [True] * len(explanation.edge_mask) if top is None else explanation.in_top(top).tolist()
     node_id = explanation.get("node_id")
     ends = explanation.edge_index if node_id is None else node_id[explanation.edge_index]
+    own = explanation.get("node_mask")
+    # The weight of a bond is the product of its atoms' scores: its root is on their scale.
+    weights = explanation.edge_mask if own is None else explanation.edge_mask.sqrt()
     atoms = np.zeros(molecule.GetNumAtoms())
     bonds = np.full(molecule.GetNumBonds(), np.nan)
+    shown = np.full(molecule.GetNumAtoms(), top is None)
     found = explanation.found
-    pairs = zip(ends.T.tolist(), explanation.edge_mask.tolist(), strict=True)
-    for place, ((u, v), score) in enumerate(pairs):
+    for (u, v), score, keep in zip(ends.T.tolist(), weights.tolist(), kept, strict=True):
         bond = molecule.GetBondBetweenAtoms(u, v)
         if bond is None:
             return None
-        if not found or (kept is not None and not kept[place]):
-            score = 0.0
+        score = score if found and keep else 0.0
+        shown[[u, v]] |= keep
         bonds[bond.GetIdx()] = np.fmax(bonds[bond.GetIdx()], score)
         atoms[[u, v]] = np.maximum(atoms[[u, v]], score)
-    if explanation.get("node_mask") is not None and found and kept is None and node_id is None:
-        atoms = explanation.node_mask[:, 0].numpy(force=True).astype(np.float64)
+    if own is not None and found:
+        places = slice(None) if node_id is None else node_id.numpy(force=True)
+        atoms[places] = own[:, 0].numpy(force=True)
+        atoms[~shown] = 0.0
     return _without_hydrogens(molecule, atoms, bonds)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SIZE: Final = (320, 220)  # of a formula, in pixels
 PIECES: Final = 4  # shown for a molecule
 FOOT: Final = (
-    "A bond's score is the probability with which the model keeps it. The number of a piece is the "
-    "mean score of its bonds, bold if it stands out in the molecule. Its bar is its effect: the "
+    "A score is the probability with which the model keeps a bond, or an atom. The number of a "
+    "piece is its mean score, bold if it stands out in the molecule. Its bar is its effect: the "
     "model's answer for the whole molecule minus its answer without the piece. Made with gsat."
 )
 

@@ -28,7 +28,7 @@ def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
     """Write a row per atom and per bond of each molecule.
 
     Atoms have the numbers of the SMILES. The score of an atom is its own, where the model attends
-    to nodes, or else that of its best bond. Of the pieces that hold an atom or bond, the one with
+    to nodes, or else the mean over its bonds. Of the pieces that hold an atom or bond, the one with
     the highest score is named.
 
     Args:
@@ -46,12 +46,14 @@ def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
     line = "" if molecule.line is None else str(molecule.line)
     head = [str(molecule.number), line, molecule.name]
     bonds = np.zeros(read.GetNumBonds())
-    atoms = np.zeros(read.GetNumAtoms())
+    atoms, degree = np.zeros(read.GetNumAtoms()), np.zeros(read.GetNumAtoms())
     pairs = zip(explanation.edge_index.T.tolist(), explanation.edge_mask.tolist(), strict=True)
     for (u, v), score in pairs:
         bond = read.GetBondBetweenAtoms(u, v).GetIdx()
         bonds[bond] = max(bonds[bond], score)
-        atoms[[u, v]] = np.maximum(atoms[[u, v]], score)
+        atoms[v] += score
+        degree[v] += 1
+    atoms /= np.maximum(degree, 1)
     if explanation.get("node_mask") is not None:
         atoms = explanation.node_mask[:, 0].numpy(force=True)
     for atom in read.GetAtoms():

@@ -33,9 +33,9 @@ class Piece:
 
     Attributes:
         fragment: The piece: its name, atoms and SMILES.
-        score: Mean score of its bonds (of the bonds to its neighbours if it has none inside); 0
-            for an atom without bonds.
-        total: Sum of the scores of these bonds; both directions of a bond count once.
+        score: Mean score of its atoms, where the model attends to nodes; else of its bonds (of the
+            bonds to its neighbours if it has none inside), and 0 for an atom without bonds.
+        total: Sum of these scores; both directions of a bond count once.
         used: Whether it is in the explanation; see :func:`score_pieces`.
         effects: The change of each output of the model when the piece is there: of the
             probability of each class or label, ``C`` of them, or of the predicted number. None if
@@ -55,10 +55,10 @@ class Piece:
 
 
 def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
-    """Sum the scores of bonds up to chemically whole pieces.
+    """Sum scores up to chemically whole pieces.
 
     A piece is in the explanation if its score is above the middle between the lowest and the
-    highest score of the molecule's bonds and, where the model has a prior, above r.
+    highest score of the molecule and, where the model has a prior, above r.
 
     Args:
         explanation: An explained molecule.
@@ -69,17 +69,21 @@ def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
         The pieces, the highest score first.
     """
     ends = explanation.edge_index.numpy(force=True)
-    scores = explanation.edge_mask.numpy(force=True).astype(np.float64)
-    once = 0.5 if explanation.undirected else 1.0
+    own = explanation.get("node_mask")
+    scores = (explanation.edge_mask if own is None else own[:, 0]).numpy(force=True)
+    scores = scores.astype(np.float64)
+    once = 0.5 if own is None and explanation.undirected else 1.0
     limit = _limit(explanation, scores)
     out = []
     for fragment in fragments(molecule):
         member = np.zeros(molecule.GetNumAtoms(), dtype=bool)
         member[list(fragment.atoms)] = True
-        inside, touching = member[ends].all(axis=0), member[ends].any(axis=0)
-        own = scores[inside if inside.any() else touching]
-        score = float(own.mean()) if len(own) else 0.0
-        out.append(Piece(fragment, score, float(own.sum()) * once, score > limit))
+        if own is None:
+            inside, touching = member[ends].all(axis=0), member[ends].any(axis=0)
+            member = inside if inside.any() else touching
+        part = scores[member]
+        score = float(part.mean()) if len(part) else 0.0
+        out.append(Piece(fragment, score, float(part.sum()) * once, score > limit))
     return sorted(out, key=lambda piece: -piece.score)
 
 
