@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsat.draw.files import PICTURES, check_suffix, write
+from gsat.draw.files import PICTURES, check_suffix, render, write
 from gsat.draw.graph import MOLECULE_TITLE, draw_explanation, scale_label, title_lines
 from gsat.draw.molecule import ColourScale, formula
 from gsat.draw.molecule_picture import picture_svg
@@ -52,6 +52,18 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
         return Path(path)
     make = {".json": _json, ".csv": _csv, ".html": html_page}[suffix]
     return write(path, make(explanation, **options).encode())
+
+
+def svg_of(explanation: Explanation) -> str:
+    """Draw one explanation as SVG, as a notebook shows it.
+
+    Args:
+        explanation: The explained graph.
+
+    Returns:
+        The text of a file.
+    """
+    return _molecule_svg(explanation) or render(draw_explanation(explanation), ".svg").decode()
 
 
 def _molecule_svg(
