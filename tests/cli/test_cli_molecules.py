@@ -123,8 +123,13 @@ def test_labels_of_another_table_are_evaluated(run: Path, tmp_path: Path) -> Non
     assert len(graphs) == 20
     assert graphs.per_graph("y")[:, 0].tolist() == [0.0, 1.0] * 10
     assert measured["roc_auc"] == opened.evaluate(new)["roc_auc"]
+    rows[3][1], rows[4][1] = "", "unheard of"
+    some = write(tmp_path / "some.csv", [["structure", "verdict"], *rows])
+    kept = [n for n in range(20) if n not in (3, 4)]
+    assert opened.evaluate(some) == opened.evaluate(graphs.select(kept))
     unlabelled = write(tmp_path / "u.csv", [["structure"], *([s] for s in MOLS[:3])])
     assert len(opened.explain(unlabelled)) == 3
+    assert "have no labels" in refuse("evaluate", run, unlabelled)
 
 
 def test_several_numbers_and_several_questions(tmp_path: Path) -> None:
@@ -163,6 +168,14 @@ def test_features_of_another_version(run: Path, tmp_path: Path) -> None:
     new = write(tmp_path / "new.csv", [["smiles"], ["CC"]])
     with pytest.raises(RunError, match="features of version 99, this gsat makes version 1"):
         gsat.Run(model=model).predict_table(new)
+
+
+def test_a_table_is_checked_without_training(tmp_path: Path) -> None:
+    rows = [[s, WORDS[n % 2]] for n, s in enumerate(MOLS)]
+    table = write(tmp_path / "t.csv", [["smiles", "y"], *rows, ["C1CC", "active"]])
+    shown = succeed("datasets", "--check", table).out
+    assert "note: SMILES in 'smiles', binary label in 'y' (inactive, active)" in shown
+    assert "note: 1 row not used: SMILES: it is not a SMILES (1)" in shown
 
 
 # -- hostile tables --------------------------------------------------------------------------------

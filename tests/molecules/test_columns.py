@@ -88,6 +88,12 @@ def test_a_name_that_two_columns_have() -> None:
         find_columns(data, label=["y"])
 
 
+def test_a_table_without_a_header_is_refused() -> None:
+    data = Table(["CC(=O)O", "1"], [[s, "0"] for s in MOLS], list(range(2, 26)))
+    with pytest.raises(DataError, match=r"the first line must name the columns; 'CC\(=O\)O'"):
+        find_columns(data)
+
+
 def test_tables_without_smiles_or_labels() -> None:
     with pytest.raises(DataError, match="no column holds SMILES"):
         find_columns(table(name=["aspirin", "heroin"], y=["1", "2"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from gsat.datasets.load import load_dataset
-from gsat.errors import DataError
+from gsat.errors import DataError, MissingExtraError
 from gsat.graphs import GraphStore
+from gsat.molecules.featuriser import featurise
 from gsat.molecules.smiles import molecule_of, write_smiles
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -132,3 +134,10 @@ def test_molecules_of_mutag(raw_file: Callable[[str], Path]) -> None:
         m.HasSubstructMatch(nitro) or Chem.RemoveHs(m).HasSubstructMatch(amine) for m in molecules
     ]
     assert np.mean(marked) > 0.99
+
+
+def test_without_rdkit_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    for work in (lambda: molecule_of("CC", 2), lambda: featurise(["CC"])):
+        with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[molecules\]'"):
+            work()

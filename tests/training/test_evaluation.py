@@ -20,6 +20,7 @@ from gsat.training.evaluation import (
     evaluate_model,
     explanation_metrics,
     mean_at_nodes,
+    signed_atom_metrics,
 )
 from gsat.training.train import load_data
 from training_harness import one_line, small_recipe
@@ -145,6 +146,12 @@ def test_atoms_are_measured_where_their_signs_are_known() -> None:
     assert atom_metrics(store.select([2, 0]), np.concatenate([scores[5:], scores[:3]])) == (
         atom_metrics(store, scores)
     )
+    signed = np.array([0.9, 0.5, 0.1, 1.0, 1.0, -0.2, 0.9, 0.8])
+    found = signed_atom_metrics(store, signed)
+    positive = [roc_auc_score([1, 0, 0], signed[:3]), roc_auc_score([0, 0, 1], signed[5:])]
+    assert found["positive_auc"] == pytest.approx(np.mean(positive))
+    assert found["negative_auc"] == found["negative_top_n"] == 1.0  # of the last graph alone
+    assert found["positive_top_n"] == pytest.approx(0.5)
     batch = store.batch()
     edges = torch.arange(10.0)
     mean = mean_at_nodes(edges, batch)

@@ -12,8 +12,6 @@ from gsat.errors import GSATError
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
 
-MOLECULES = "Tables of molecules"
-
 
 def table_settings(dataset: str, **given: Any) -> list[str]:
     """Return the settings of options of ``gsat train``, as ``key=value``.

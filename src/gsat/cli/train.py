@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.molecules import MOLECULES, say_what_was_read, table_settings
+from gsat.cli.molecules import say_what_was_read, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
     BackboneOption,
@@ -59,42 +59,33 @@ def train(
         int, typer.Option(min=1, help="With --seeds: how many runs at the same time.")
     ] = 1,
     smiles: Annotated[
-        str | None,
-        typer.Option(help="Column of SMILES. [default: found]", rich_help_panel=MOLECULES),
+        str | None, typer.Option(help="Molecules: the column of SMILES. [default: found]")
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Column to predict; may be repeated. [default: found]", rich_help_panel=MOLECULES
-        ),
+        typer.Option(help="Molecules: the column to predict; may be repeated. [default: found]"),
     ] = None,
     id_: Annotated[
         str | None,
-        typer.Option(
-            "--id", help="Column of identifiers. [default: found]", rich_help_panel=MOLECULES
-        ),
+        typer.Option("--id", help="Molecules: the column of identifiers. [default: found]"),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(
-            help="scaffold, random, stratified or column:NAME. [default: scaffold, or random where "
-            "that leaves a class out]",
-            rich_help_panel=MOLECULES,
+            help="Own data: random, stratified, scaffold; molecules: also column:NAME. [default: "
+            "by scaffold, or random where that leaves a class out]",
         ),
     ] = None,
     task: Annotated[
         str | None,
         typer.Option(
-            help="binary, multiclass, multilabel or regression. [default: by the labels]",
-            rich_help_panel=MOLECULES,
+            help="Own data: binary, multiclass, multilabel or regression. [default: by the labels]"
         ),
     ] = None,
     largest_fragment: Annotated[
         bool,
         typer.Option(
-            "--largest-fragment",
-            help="Keep only the largest piece of a salt.",
-            rich_help_panel=MOLECULES,
+            "--largest-fragment", help="Molecules: keep only the largest piece of a salt."
         ),
     ] = False,
     recipe: RecipeFile = None,

@@ -15,7 +15,7 @@ from gsat.datasets.published import PUBLISHED
 from gsat.datasets.registry import dataset_names, find_source, is_own_data
 from gsat.errors import DataError
 from gsat.graphs.scan import GraphStatistics, scan_graphs
-from gsat.graphs.validation import find_issues, labels_at
+from gsat.graphs.validation import DataIssue, find_issues, labels_at
 
 Card = dict[str, Any]
 
@@ -41,6 +41,8 @@ def card(data: Dataset) -> Card:
     store, task = data.store, data.task
     seen = scan_graphs(store)
     found = find_issues(store, task, data.splits, overlap=data.overlap, statistics=seen)
+    table = [*data.notes, *([data.rejected.summary()] if data.rejected else [])]
+    found = [*found, *(DataIssue("note", "table", text) for text in table)]
     return {
         "name": data.name,
         "options": dict(data.options),

@@ -71,6 +71,10 @@ def find_columns(
         DataError: If there is no such column, or more than one could be meant.
     """
     at = 0 if table.blocks is not None else _find_smiles(table, smiles)
+    if table.blocks is None and not smiles and _is_molecule(table.columns[at]):
+        raise DataError(
+            f"the first line must name the columns; '{table.columns[at][:40]}' in it is a molecule"
+        )
     chosen_id = column_named(table, id) if id else _find_id(table, at)
     if label:
         labels = tuple(column_named(table, name) for name in label)
@@ -133,6 +137,17 @@ def _share_of_smiles(table: Table, number: int) -> float:
     with rdBase.BlockLogs():
         read = [len(cell) < 1000 and chem.MolFromSmiles(cell) is not None for cell in cells]
     return sum(read) / len(read) if read else 0.0
+
+
+def _is_molecule(name: str) -> bool:
+    """Whether the name of a column is itself a SMILES, and no usual name."""
+    if _plain(name) in _SMILES_NAMES or "smiles" in _plain(name) or len(name) < 3:
+        return False
+    chem = import_rdkit("reading molecules")
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        return len(name) < 1000 and chem.MolFromSmiles(name) is not None
 
 
 def _find_id(table: Table, smiles: int) -> int | None:

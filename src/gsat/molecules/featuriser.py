@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsat.errors import DataError
-from gsat.graphs import GraphStore
-from gsat.graphs.build import offsets
 from gsat.molecules.smiles import SMILES, import_rdkit, short
+
+if TYPE_CHECKING:
+    from gsat.graphs import GraphStore
 
 VERSION: Final = 1
 MOST_CHARACTERS: Final = 5000  # of a SMILES; far above any drug, far below a file in a cell
@@ -201,6 +202,10 @@ def to_store(
         fields: Further per-graph arrays by name, ``smiles`` among them.
         y: Labels, ``[G, T]``. (default: none)
     """
+    # Here, since workers that only read molecules need not wait for torch.
+    from gsat.graphs import GraphStore
+    from gsat.graphs.build import offsets
+
     atoms, bonds, x, ends, edge_attr = (
         np.concatenate([part[name] for part in parts])
         for name in ("atoms", "bonds", "x", "ends", "edge_attr")
@@ -313,7 +318,9 @@ class _Features:
         numbers = [atom.GetAtomicNum() for atom in atoms]
         _check_elements(set(numbers))
         orders = self.adjacency(molecule, useBO=True)
-        first, second = np.nonzero(np.triu(orders))
+        first, second = orders.nonzero()
+        once = first < second
+        first, second = first[once], second[once]
         if len(first) == molecule.GetNumBonds():
             kinds = orders[first, second].tolist()
             ends = list(zip(first.tolist(), second.tolist(), strict=True))
@@ -366,10 +373,7 @@ class _Features:
             nothing = [0] * len(atoms)
             return nothing, nothing, nothing, nothing
         chirality = [
-            0
-            if atom.GetChiralTag() == self.no_tag
-            else _CHIRALITY.get(atom.GetPropsAsDict().get("_CIPCode", ""), 3)
-            for atom in atoms
+            0 if atom.GetChiralTag() == self.no_tag else _chirality(atom) for atom in atoms
         ]
         return (
             [atom.GetFormalCharge() for atom in atoms],
@@ -377,6 +381,11 @@ class _Features:
             [atom.GetNumRadicalElectrons() for atom in atoms],
             [atom.GetIsotope() for atom in atoms],
         )
+
+
+def _chirality(atom: Any) -> int:
+    """R or S of an atom with a chiral tag, or that it is not known."""
+    return _CHIRALITY.get(atom.GetProp("_CIPCode"), 3) if atom.HasProp("_CIPCode") else 3
 
 
 def _joined(parts: list[list[int]], kind: Any, width: int) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -162,7 +163,7 @@ def molecule_report(
         store,
         explanations,
         target=find_target(target, plain),
-        nearest=run.training_molecules,
+        nearest=nearest_in_training(run),
     )
     info = PageInfo(
         title=_title(len(molecules), data, smiles is not None, split),
@@ -195,13 +196,20 @@ def pattern_report(run: Run, data: Data | None = None, *, split: str = "test") -
     return PatternReport(groups, report.molecules, replace(report.info, title=title))
 
 
+# Fingerprints of the training molecules, as long as the run is in use.
+_TRAINING: WeakKeyDictionary[Run, NearestMolecules | None] = WeakKeyDictionary()
+
+
 def nearest_in_training(run: Run) -> NearestMolecules | None:
     """Return the training molecules of a run; None if they are not here, or are no molecules."""
-    try:
-        train = run.dataset.train
-    except (GSATError, OSError):
-        return None
-    return NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
+    if run not in _TRAINING:
+        try:
+            train = run.dataset.train
+        except (GSATError, OSError):
+            train = None
+        known = train is not None and train.has(SMILES)
+        _TRAINING[run] = NearestMolecules(train.texts(SMILES)) if known else None
+    return _TRAINING[run]
 
 
 def weaknesses(run: Run) -> list[str]:

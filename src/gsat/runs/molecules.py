@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gsat.datasets import molecule_tables
 from gsat.draw.files import write
 from gsat.errors import DataError, GSATError, RunError
@@ -120,6 +122,22 @@ def read_smiles(model: InterpretableModel, smiles: Sequence[str]) -> GraphStore:
     store = featuriser.featurise(smiles, largest_fragment=cut)
     store.meta.update({name: given[name] for name in ("classes", "labels") if name in given})
     return store
+
+
+def with_labels(store: GraphStore) -> GraphStore:
+    """The molecules that have a label.
+
+    Args:
+        store: Molecules of a table, with labels in the form of the model's task.
+
+    Raises:
+        DataError: If none has one.
+    """
+    labels = store.labels("graph")
+    known = labels >= 0 if labels.ndim == 1 else ~np.isnan(labels).all(axis=1)
+    if not known.any():
+        raise DataError("no molecule of the table has a label that the model knows")
+    return store.select(known)
 
 
 def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> PredictedTable:

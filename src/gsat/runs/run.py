@@ -19,10 +19,9 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
-from gsat.molecules.fingerprints import NearestMolecules
 from gsat.molecules.table import is_table
 from gsat.runs import molecule_reports as reports
-from gsat.runs.molecules import PredictedTable, predict_table, read_like_training
+from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
@@ -235,14 +234,12 @@ class Run:
             if not 0 <= graph < len(store):
                 raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
             chosen = store.select([graph])
+        names = {"class_names": class_names, "node_types": store.meta.get("node_types")}
         explained = []
         for explanation in self.model.explain(chosen):
             explanation = explanation if node is None else explanation.of_node(node)
             explanation = add_positions(explanation, store.meta)
-            for name, value in (
-                ("class_names", class_names),
-                ("node_types", store.meta.get("node_types")),
-            ):
+            for name, value in names.items():
                 if value is not None:
                     explanation[name] = list(value)
             explained.append(explanation.within(top, above))
@@ -273,11 +270,6 @@ class Run:
         """
         return reports.pattern_report(self, data, split=split)
 
-    @functools.cached_property
-    def training_molecules(self) -> NearestMolecules | None:
-        """The training molecules, to search for similar ones; None if they are not here."""
-        return reports.nearest_in_training(self)
-
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
     ) -> tuple[int, int]:
@@ -307,7 +299,10 @@ class Run:
         Returns:
             Metrics by name, as fractions; None where one is undefined.
         """
-        return evaluate_model(self.model, self.graphs(data, split))
+        store = self.graphs(data, split)
+        if isinstance(data, (str, Path)) and is_table(str(data)):
+            store = with_labels(store)  # of another table, where some rows may lack one
+        return evaluate_model(self.model, store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"

@@ -113,15 +113,45 @@ def atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | N
         ``atom_auc``, the mean AUC over the graphs that have true and other nodes, and
         ``atom_top_n``, the share of true nodes among as many best-scored ones.
     """
-    used = store.per_graph("annotated").astype(bool) if store.has("annotated") else None
-    view = store if used is None else store.select(used)
-    if used is not None:
-        scores = scores[np.repeat(used, store.node_counts)]
-    nodes = ranges(view.arrays["node_ptr"][view.index], view.node_counts)
-    truth = (view.arrays["node_sign"][nodes] != 0).astype(np.float64)
-    ptr = np.concatenate([[0], np.cumsum(view.node_counts)])
-    measured = metrics.mean_graph_auc(scores, truth, ptr), metrics.top_n(scores, truth, ptr)
+    kept, sign, ptr = _annotated_atoms(store, scores)
+    truth = (sign != 0).astype(np.float64)
+    measured = metrics.mean_graph_auc(kept, truth, ptr), metrics.top_n(kept, truth, ptr)
     return dict(zip(ATOM_METRICS, measured, strict=True))
+
+
+def signed_atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
+    """Measure how well signed contributions find the nodes that raise the answer or lower it.
+
+    Args:
+        store: The graphs, with ``node_sign``.
+        scores: Contributions of the nodes, graph after graph, ``[N]``: above 0 where a node raises
+            the answer.
+
+    Returns:
+        ``positive_auc`` and ``positive_top_n``, how the highest scores find the nodes of sign 1;
+        ``negative_auc`` and ``negative_top_n``, how the lowest find those of sign −1; None where
+        there are none.
+    """
+    kept, sign, ptr = _annotated_atoms(store, scores)
+    found: dict[str, float | None] = {}
+    for name, factor in (("positive", 1), ("negative", -1)):
+        truth = (sign == factor).astype(np.float64)
+        found[f"{name}_auc"] = metrics.mean_graph_auc(factor * kept, truth, ptr)
+        found[f"{name}_top_n"] = metrics.top_n(factor * kept, truth, ptr)
+    return found
+
+
+def _annotated_atoms(
+    store: GraphStore, scores: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Scores and signs of the nodes of annotated graphs, ``[N']``, and their first nodes."""
+    view = store
+    if store.has("annotated"):
+        used = store.per_graph("annotated").astype(bool)
+        scores, view = scores[np.repeat(used, store.node_counts)], store.select(used)
+    nodes = ranges(view.arrays["node_ptr"][view.index], view.node_counts)
+    ptr = np.concatenate([[0], np.cumsum(view.node_counts)])
+    return scores, np.asarray(view.arrays["node_sign"][nodes]), ptr
 
 
 def node_explanation_metrics(

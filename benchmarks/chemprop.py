@@ -1,0 +1,154 @@
+"""Prediction beside chemprop 2 with its defaults: same molecules, same scaffold splits, same seeds.
+
+``python -m benchmarks.chemprop TABLES --chemprop PATH --write results/chemprop.jsonl``: TABLES is a
+folder with bbbp.csv and the others, PATH the command in an environment of its own. Runs that the
+file has are not repeated. One thread each; the time is that of the whole training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import gsat
+from gsat.datasets.load import Dataset
+from gsat.training.run_directory import environment
+
+TABLES = ("bbbp", "bace", "clintox", "delaney", "freesolv")
+
+
+def ours(table: Path, data: Dataset, seed: int) -> dict[str, Any]:
+    """Train with the shipped recipe.
+
+    Args:
+        table: The table.
+        data: What was read from it.
+        seed: Of the training; the split does not depend on it.
+    """
+    settings = {"data.split": "scaffold", "data.split_seed": 0}
+    run = gsat.train(gsat.make_recipe(str(table), seed=seed, settings=settings))
+    return {
+        "version": gsat.__version__,
+        "value": run.test[metric(data)],
+        "valid": run.valid[metric(data)],
+    }
+
+
+def theirs(command: Path, data: Dataset, seed: int) -> dict[str, Any]:
+    """Train chemprop with its defaults.
+
+    Args:
+        command: The program.
+        data: The molecules, their labels and their split.
+        seed: Of the training.
+    """
+    names = data.options["label"]
+    with tempfile.TemporaryDirectory() as folder:
+        table, out = Path(folder) / "table.csv", Path(folder) / "out"
+        with table.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["smiles", *names, "split"])
+            for part, name in (("train", "train"), ("valid", "val"), ("test", "test")):
+                view = data.split(part)
+                for smiles, labels in zip(view.texts("smiles"), view.labels("graph"), strict=True):
+                    cells = ["" if np.isnan(y) else f"{y:.7g}" for y in np.atleast_1d(labels)]
+                    writer.writerow([smiles, *cells, name])
+        kind = "regression" if data.task.kind == "regression" else "classification"
+        done = subprocess.run(
+            [
+                *(command, "train", "--data-path", table, "--output-dir", out),
+                *("--smiles-columns", "smiles", "--target-columns", *names),
+                *("--splits-column", "split", "--task-type", kind),
+                *("--pytorch-seed", str(seed), "--accelerator", "cpu"),
+            ],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise SystemExit(f"chemprop failed: {done.stderr[-2000:]}")
+        (predictions,) = out.rglob("test_predictions.csv")
+        with predictions.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    by_smiles = {row["smiles"]: [float(row[name]) for name in names] for row in rows}
+    test = data.test
+    found = torch.tensor([by_smiles[smiles] for smiles in test.texts("smiles")])
+    y = torch.from_numpy(test.labels("graph"))
+    if kind == "regression":
+        found = torch.stack([(found[:, 0] - data.task.centre) / data.task.scale], dim=1)
+    version = subprocess.run([command.with_name("python"), "-c",
+                              "import chemprop; print(chemprop.__version__)"],
+                             check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
+    return {"version": version, "value": data.task.scores(found, y)[metric(data)]}
+
+
+def metric(data: Dataset) -> str:
+    """What is compared: RMSE or ROC AUC."""
+    return "rmse" if data.task.kind == "regression" else "roc_auc"
+
+
+def timed(work: Any) -> dict[str, Any]:
+    """What a training gives, with its seconds and its CPU seconds, of child processes as well."""
+
+    def cpu() -> float:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(use.ru_utime + use.ru_stime for use in used)
+
+    begun, before = time.perf_counter(), cpu()
+    found = work()
+    spent = {"seconds": time.perf_counter() - begun, "cpu_seconds": cpu() - before}
+    return {**found, **{name: round(value, 1) for name, value in spent.items()}}
+
+
+def main() -> None:
+    """Run what is missing, seed by seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", type=Path, help="folder with bbbp.csv and the others")
+    parser.add_argument("--chemprop", type=Path, help="the command; without it, only ours is run")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(TABLES), help="names of tables")
+    parser.add_argument("--write", type=Path, required=True, help="a JSON-lines file to append to")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    file: Path = arguments.write
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    done = {(r["tool"], r["table"], r["seed"]) for r in map(json.loads, lines)}
+    for seed in range(arguments.seeds):
+        for name in arguments.only.split(","):
+            table = arguments.tables / f"{name}.csv"
+            data = gsat.read_molecules(table, split="scaffold")
+            tools = {"gsat": lambda t=table, d=data, s=seed: ours(t, d, s)}
+            if arguments.chemprop:
+                tools["chemprop"] = lambda d=data, s=seed: theirs(arguments.chemprop, d, s)
+            for tool, work in tools.items():
+                if (tool, name, seed) in done:
+                    continue
+                row = {
+                    "tool": tool,
+                    "table": name,
+                    "seed": seed,
+                    "metric": metric(data),
+                    **timed(work),
+                    "test": len(data.test),
+                    "data_hash": data.hash,
+                    "cpu": environment()["cpu"],
+                }
+                with file.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps(row) + "\n")
+                print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
