@@ -205,10 +205,10 @@ def nearest_in_training(run: Run) -> NearestMolecules | None:
     if run not in _TRAINING:
         try:
             train = run.dataset.train
+            found = NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
         except (GSATError, OSError):
-            train = None
-        known = train is not None and train.has(SMILES)
-        _TRAINING[run] = NearestMolecules(train.texts(SMILES)) if known else None
+            found = None
+        _TRAINING[run] = found
     return _TRAINING[run]
 
 
