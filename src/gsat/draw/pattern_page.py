@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SIGNIFICANT: Final = 0.05
 SHOWN: Final = 12  # patterns of a group
-EXAMPLE: Final = (192, 136)
+EXAMPLE: Final = (180, 130)
 PIECE: Final = (150, 80)
 
 
