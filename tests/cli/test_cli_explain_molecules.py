@@ -146,6 +146,41 @@ def test_a_run_explains_without_the_table_it_was_trained_on(run: Path, tmp_path:
         hidden.rename(table)
 
 
+def test_numbers_are_named_by_their_column(tmp_path: Path) -> None:
+    table = tmp_path / "logs.csv"
+    rows = [f"{'C' * n}O{'C' * m},{0.37 * n - 0.5 * m}" for n in range(1, 6) for m in range(1, 5)]
+    table.write_text("\n".join(["smiles,logS", *rows]) + "\n")
+    done = gsat("train", table, "--epochs", 1, "--out", tmp_path / "run", "--quiet")
+    assert done.code == 0, done
+    explained = gsat("explain", tmp_path / "run", "--smiles", "CCOC")
+    assert "effect on logS" in explained.out
+    patterns = gsat("patterns", tmp_path / "run", "--split", "all")
+    assert patterns.lines[0].startswith("logS above ")
+
+
+def test_a_weak_model_has_a_warning_on_the_screen_and_on_the_page(
+    run: Path, tmp_path: Path
+) -> None:
+    weak = Path(shutil.copytree(run, tmp_path / "weak"))
+    result = json.loads((weak / "result.json").read_text())
+    result["valid"]["roc_auc"] = 0.55
+    (weak / "result.json").write_text(json.dumps(result))
+    done = gsat("explain", weak, "--out", tmp_path / "report.html")
+    warning = "the model is weak: its ROC AUC on validation data is 0.55, below 0.7"
+    assert f"warning: {warning}" in done.err.splitlines()
+    assert warning in (tmp_path / "report.html").read_text()
+
+
+def test_a_page_too_large_for_a_browser_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsat.runs.molecule_reports.MOST_CARDS", 3)
+    done = gsat("explain", run, "--out", tmp_path / "report.html")
+    assert done.code == 2
+    assert "give at most 3, or write a .csv file" in done.err
+    assert gsat("explain", run, "--out", tmp_path / "scores.csv").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -186,7 +186,7 @@ def _print_pieces(report: MoleculeReport) -> None:
     """Print the pieces of the one molecule of a report, best first, with their effects."""
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)
-    wide = max((len(piece.name) for piece in molecule.pieces), default=5)
+    wide = max(5, *(len(piece.name) for piece in molecule.pieces))
     typer.echo(f"\n{'piece':{wide}}  score  effect on {effect_of}")
     for piece in molecule.pieces:
         effect = molecule.effect(piece)

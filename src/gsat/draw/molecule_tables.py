@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -106,7 +107,7 @@ def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMo
             pattern.occurs,
             pattern.used,
             pattern.used_in_group,
-            f"{pattern.odds_ratio:.6g}",
+            "" if math.isnan(pattern.odds_ratio) else f"{pattern.odds_ratio:.6g}",
             f"{pattern.p_value:.6g}",
             f"{pattern.q_value:.6g}",
             "" if pattern.effect is None else f"{pattern.effect:.6g}",

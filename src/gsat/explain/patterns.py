@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,7 +30,8 @@ class Pattern:
         used: In how many of these it is in the explanation.
         used_in_group: How many of these are in the group.
         odds_ratio: Odds of being in the group with the pattern in the explanation, divided by the
-            odds without. 0.5 is added to each count if one of the four is 0.
+            odds without. 0.5 is added to each count if one of the four is 0; NaN if all molecules
+            are in the group, or none.
         p_value: Fisher's exact test, one-sided: the pattern is in the explanations of the group
             more often than chance would have it.
         q_value: The same, adjusted by Benjamini and Hochberg for all patterns of all groups.
@@ -191,6 +193,8 @@ def _pattern(
 
 
 def _odds_ratio(table: NDArray[np.int64]) -> float:
+    if not table.sum(axis=1).all():
+        return math.nan  # there is nothing to compare with
     counts = table + (0.5 if (table == 0).any() else 0.0)
     return float(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
 

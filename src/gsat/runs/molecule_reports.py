@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gsat.runs.run import Data, Run
 
 REPORTS: Final = (".html", ".csv", ".json")
+MOST_CARDS: Final = 10_000  # of a page, some 10 kB each
 PATTERN_FILES: Final = (".html", ".csv")
 
 
@@ -76,6 +77,11 @@ class MoleculeReport:
         suffix = check_suffix(path, known)
         if suffix in PICTURES:
             return self.molecules[0].explanation.save(path, **options)
+        if suffix == ".html" and len(self.molecules) > MOST_CARDS:
+            raise GSATError(
+                f"a page of {len(self.molecules)} molecules would be too large for a browser: give "
+                f"at most {MOST_CARDS}, or write a .csv file"
+            )
         if suffix == ".html":
             return write(path, report_page(self.molecules, self.info).encode())
         if suffix == ".csv":
@@ -156,8 +162,9 @@ def molecule_report(
     task = run.model.task
     plain = output_names(task, explanations[0].get("class_names") if explanations else None)
     names = _spoken(plain, run.model)
-    for explanation in explanations:
-        explanation.class_names = names
+    if task.kind != "regression":
+        for explanation in explanations:
+            explanation.class_names = names
     molecules = explain_molecules(
         run.model,
         store,
@@ -229,8 +236,10 @@ def weaknesses(run: Run) -> list[str]:
 
 
 def _spoken(names: list[str], model: InterpretableModel) -> list[str]:
-    """Name classes that are mere numbers by their column, too: ``p_np = 1``."""
+    """Name numbers by their columns, and classes that are mere numbers, too: ``p_np = 1``."""
     columns = (model.input or {}).get("table", {}).get("labels", [])
+    if model.task.kind == "regression":
+        return list(columns) if len(columns) == len(names) else names
     if len(columns) != 1 or not all(name.isdigit() for name in names):
         return names
     return [f"{columns[0]} = {name}" for name in names]
