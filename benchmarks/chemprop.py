@@ -112,12 +112,33 @@ def timed(work: Any) -> dict[str, Any]:
     return {**found, **{name: round(value, 1) for name, value in spent.items()}}
 
 
+def show(rows: list[dict[str, Any]]) -> str:
+    """Write means and standard deviations over seeds as a Markdown table.
+
+    Args:
+        rows: The lines of the file.
+    """
+    lines = ["| table | metric | tool | test | CPU s | seeds |", "|---|---|---|---|---|---|"]
+    for name in TABLES:
+        for tool in ("gsat", "chemprop"):
+            own = [row for row in rows if (row["table"], row["tool"]) == (name, tool)]
+            if not own:
+                continue
+            values = np.array([row["value"] for row in own])
+            spread = f" ± {values.std(ddof=1):.3f}" if len(own) > 1 else ""
+            cpu = np.mean([row["cpu_seconds"] for row in own])
+            cells = (name, own[0]["metric"], f"{tool} {own[0]['version']}")
+            shown = (f"{values.mean():.3f}{spread}", f"{cpu:.0f}", str(len(own)))
+            lines.append(f"| {' | '.join((*cells, *shown))} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Run what is missing, seed by seed."""
+    """Run what is missing, seed by seed, and print what there is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", type=Path, help="folder with bbbp.csv and the others")
     parser.add_argument("--chemprop", type=Path, help="the command; without it, only ours is run")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="how many; 0 only prints the table")
     parser.add_argument("--only", default=",".join(TABLES), help="names of tables")
     parser.add_argument("--write", type=Path, required=True, help="a JSON-lines file to append to")
     arguments = parser.parse_args()
@@ -148,6 +169,8 @@ def main() -> None:
                 with file.open("a", encoding="utf-8") as out:
                     out.write(json.dumps(row) + "\n")
                 print(json.dumps(row), flush=True)
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    print(show([json.loads(line) for line in text.splitlines()]))
 
 
 if __name__ == "__main__":

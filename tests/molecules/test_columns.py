@@ -49,6 +49,7 @@ def test_what_is_not_a_label() -> None:
         row_number=[str(k + 100) for k in range(24)],
         remarks=[f"text {k}" for k in range(24)],
         MW=numbers(),
+        series=["7"] * 24,
         permeability=["high", "low"] * 12,
     )
     assert found(data) == ("smiles", ["permeability"], "name")

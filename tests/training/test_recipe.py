@@ -361,3 +361,12 @@ def test_a_method_may_train_otherwise_than_the_others(tmp_path: Path) -> None:
         "spmotif-0.5", backbone="leconv", method="dir", file=file, settings=["epochs=7"]
     )
     assert mine.training.model_dump() == {**own, "lr": 0.5, "epochs": 7}
+
+
+def test_tables_of_molecules_have_a_recipe_of_their_own() -> None:
+    for name in ("molecules.csv", "ibench-amide"):
+        recipe = make_recipe(name)
+        assert recipe.settings.attention == "node"
+        assert recipe.settings.info_coef == 0.1
+        assert recipe.backbone.edge_features
+    assert make_recipe("graphs.jsonl").settings.info_coef == 1.0

@@ -167,6 +167,8 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
         and "smiles" not in _plain(name)
         and _could_be_label(table, number)
     ]
+    # A column with one value is nothing to learn, but may be all there is, which is said then.
+    candidates = [n for n in candidates if len(_values(table, n)) > 1] or candidates
     if not candidates:
         raise DataError(
             f"no column could be the label: the columns are {_listed(table)}; name it with "
@@ -203,8 +205,12 @@ def _could_be_label(table: Table, number: int) -> bool:
 
 
 def _is_yes_or_no(table: Table, number: int) -> bool:
-    known = {cell.strip() for cell in table.column(number) if not is_missing(cell)}
-    return {to_number(cell) for cell in known} <= {0.0, 1.0}
+    return {to_number(cell) for cell in _values(table, number)} <= {0.0, 1.0}
+
+
+def _values(table: Table, number: int) -> set[str]:
+    """The different cells of a column that are not missing."""
+    return {cell.strip() for cell in table.column(number) if not is_missing(cell)}
 
 
 def _sample(table: Table, number: int) -> list[str]:

@@ -129,7 +129,7 @@ def _build(
         work.refuse(row, f"SMILES: {reason}" if table.blocks is None else reason)
     keep = np.ones(len(found.rows), dtype=bool)
     rows = np.array(found.rows, dtype=np.int64)
-    notes = [*table.notes, *_said(table, columns, labels)]
+    notes = [*table.notes, *_in_words(table, columns, labels)]
     y: NDArray[np.float64] | None = None
     if labels is not None:
         y = labels.values[rows]
@@ -237,19 +237,9 @@ def _merge(
         if len(places) == 1:
             continue
         first, *others = places
-        values = y[places]
         repeated += len(others)
-        known = ~np.isnan(values)
-        spread = np.nanmax(np.where(known, values, -np.inf), 0) != np.nanmin(
-            np.where(known, values, np.inf), 0
-        )
-        differs = spread & known.any(axis=0)
+        mean, differs = _joined(y[places])
         disagreeing += bool(differs.any())
-        mean = np.where(
-            known.any(axis=0),
-            np.where(known, values, 0).sum(0) / np.maximum(known.sum(0), 1),
-            np.nan,
-        )
         y[first] = mean if kind == "regression" else np.where(differs, np.nan, mean)
         how = ""
         if differs.any():
@@ -271,7 +261,17 @@ def _merge(
     return [f"{repeated} rows repeat a molecule{conflict}"]
 
 
-def _said(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
+def _joined(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The mean of the labels ``[R, T]`` that are known, ``[T]``, and whether they differ."""
+    known = ~np.isnan(values)
+    lowest = np.where(known, values, np.inf).min(axis=0)
+    highest = np.where(known, values, -np.inf).max(axis=0)
+    count = known.sum(axis=0)
+    total = np.where(known, values, 0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan), lowest < highest
+
+
+def _in_words(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
     """What was found in the columns, in words."""
     names = table.columns
     parts = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
