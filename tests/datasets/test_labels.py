@@ -102,7 +102,7 @@ def test_missing_labels_in_the_form_of_each_task() -> None:
         ([0, 0, 0], "binary", "all graphs are of one class"),
         ([0, 1, 2], "binary", "a binary task has 2 classes, these labels have 3"),
         ([0, 0.5, 1], "multiclass", "graph 1 has the label 0.5; a class must be a whole number"),
-        ([[0, 1], [1, 1]], "regression", "one label per graph, not 2 columns"),
+        ([[0, 1], [1, 1]], "binary", "one label per graph, not 2 columns"),
         ([[0, 1], [2, 1]], "multilabel", "graph 1 has the label"),
         ([0.5, float("inf")], "regression", "graph 1 has the label"),
     ],
