@@ -12,8 +12,7 @@ from torch import Tensor
 
 from gsat.draw.budget import RankedEdge, parse_budget
 from gsat.draw.caption import answer
-from gsat.draw.export import write_explanation
-from gsat.draw.files import render
+from gsat.draw.export import svg_of, write_explanation
 from gsat.draw.graph import draw_explanation
 from gsat.errors import GSATError
 from gsat.graphs.neighbourhood import k_hop_nodes
@@ -261,6 +260,7 @@ class Explanation(torch_geometric.explain.Explanation):
         out.num_nodes = len(node_id)
         if self.get("edge_id") is None:
             out.node_id, out.edge_id = node_id, edge_id
+            out.whole_nodes = num_nodes
         return out
 
     def within(self, top: int | str | None = None, above: float | None = None) -> Explanation:
@@ -297,7 +297,7 @@ class Explanation(torch_geometric.explain.Explanation):
         Args:
             above: Emphasise the edges scored above this probability. (default: ``None``)
             options: The options of :func:`gsat.draw.draw_explanation`: ``title``, ``top``,
-                ``node_types``, ``class_names``, ``sharpen``.
+                ``node_types``, ``class_names``, ``sharpen``, ``aromatic``, ``numbers``.
 
         Returns:
             A matplotlib figure.
@@ -319,7 +319,7 @@ class Explanation(torch_geometric.explain.Explanation):
         return write_explanation(self, path, **self._with_budget(above, options))
 
     def _repr_svg_(self) -> str:
-        return render(self.draw(), ".svg").decode()
+        return svg_of(self)
 
     def _with_budget(self, above: float | None, options: dict[str, Any]) -> dict[str, Any]:
         """Turn ``above`` into the number of edges that it keeps."""

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.utils import remove_isolated_nodes, to_undirected
+from torch_geometric.utils import remove_isolated_nodes, subgraph, to_undirected
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.graphs.subgraph import edge_subgraph
+from gsat.graphs.subgraph import edge_subgraph, node_subgraph
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
@@ -75,3 +75,19 @@ def test_all_edges_leave_a_connected_graph_as_it_is() -> None:
     assert nodes.tolist() == list(range(5))
     for name in ("src", "dst", "by_src", "pair", "dst_ptr", "src_ptr", "node_ptr", "edge_ptr"):
         assert torch.equal(getattr(part, name), getattr(batch, name)), name
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
+def test_nodes_are_kept_with_the_edges_between_them_as_by_pyg(
+    share: float, random_graphs: Callable[..., list[Data]]
+) -> None:
+    batch: GraphBatch = from_pyg(random_graphs(3, 20)).batch()
+    keep = torch.rand(batch.num_nodes, generator=torch.Generator().manual_seed(3)) < share
+    part, nodes = node_subgraph(batch, keep)
+    index, attributes = subgraph(keep, batch.edge_index, batch.edge_attr, relabel_nodes=True)
+    assert torch.equal(nodes, keep.nonzero()[:, 0]), "nodes without an edge stay, too"
+    assert torch.equal(part.edge_index, index)
+    assert torch.equal(part.edge_attr, attributes)
+    assert torch.equal(part.x, batch.x[keep])
+    assert torch.equal(part.node_graph, batch.node_graph[keep])
+    assert part.num_graphs == batch.num_graphs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,14 +14,17 @@ from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
+    from gsat.runs.molecule_reports import MoleculeReport
 
 
 @app.command(
     rich_help_panel=YOUR_DATA,
     epilog=examples(
+        'gsat explain runs/mols --smiles "Nc1ccc(cc1)[N+](=O)[O-]" --out m.svg',
+        "gsat explain runs/mols new.csv --out report.html",
+        "gsat explain runs/mols new.csv --out scores.csv",
         "gsat explain runs/x --graph 12",
         "gsat explain runs/x --graph 12 --top 6 --out g.svg",
-        "gsat explain runs/x new-graphs.jsonl --graph 0 --out report.html",
         "gsat explain runs/nodes --node 511 --out node.png",
         "gsat explain runs/x --split test --out scores.npz",
     ),
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 def explain(
     run: RunFolder,
     data: Data = None,
+    smiles: Annotated[str | None, typer.Option(help="Explain this molecule.")] = None,
     graph: Annotated[int | None, typer.Option(help="Number of a graph within the split.")] = None,
     node: Annotated[
         int | None,
@@ -41,38 +45,90 @@ def explain(
     above: Annotated[
         float | None, typer.Option(min=0, max=1, help="Show the edges above a probability.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Molecules: the class or label that effects are measured on."),
+    ] = None,
+    aromatic: Annotated[
+        bool, typer.Option("--aromatic", help="Molecules: draw aromatic bonds dashed.")
+    ] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Molecules: write its number beside each atom.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="One graph: a .svg, .png, .pdf, .json, .html or .csv file; a whole split: .npz"
+            help="One graph: a .svg, .png, .pdf, .json, .html or .csv file. Molecules of a table "
+            "or split: .html (a page), .csv (a row per atom and bond) or .json. Any split: .npz"
         ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Show which edges the model of a run used.
+    """Show which edges, and which pieces of molecules, the model of a run used.
 
-    For one graph as text, a picture or a page; for a whole split as arrays.
+    For one graph as text, a picture or a page; for a table of molecules as one page.
     """
     if top is not None and above is not None:
         raise GSATError("--top and --above both set a budget; give one of them")
     if json_ and out is not None:
         raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
-    if graph is None and node is None:
-        if out is None or out.suffix != ".npz" or top is not None or above is not None:
-            raise GSATError("choose a graph with --graph N, or give --out FILE.npz for all scores")
-        from gsat.runs import open_run
+    if smiles is not None and any(value is not None for value in (data, graph, node)):
+        raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
+    style = {"aromatic": aromatic, "numbers": numbers}
+    from gsat.runs import open_run
 
-        graphs, edges = open_run(run).save_scores(out, data, split)
-        typer.echo(f"{graphs} graphs, {edges} edges · {out}")
+    if smiles is not None:
+        report = open_run(run).explain_molecules(smiles=smiles, target=target)
+        _show_molecule(report, out, json_, top, above, style)
         return
+    if graph is None and node is None:
+        pictured = out is not None and out.suffix in (".svg", ".png", ".pdf")
+        if out is None or pictured or top is not None or above is not None:
+            raise GSATError(
+                "choose a graph with --graph N or a molecule with --smiles, or give --out "
+                "report.html for all molecules or --out scores.npz for all scores"
+            )
+        if out.suffix == ".npz":
+            graphs, edges = open_run(run).save_scores(out, data, split)
+            typer.echo(f"{graphs} graphs, {edges} edges · {out}")
+            return
+        _check_report(out)
+        report = open_run(run).explain_molecules(data, split=split, target=target)
+        report.save(out)
+        _print_notes(report)
+        typer.echo(f"{len(report)} molecules · {out}")
+        return
+    _explain_graph(run, data, graph, node, split, top, above, target, style, out, json_)
+
+
+def _explain_graph(
+    run: Path,
+    data: str | None,
+    graph: int | None,
+    node: int | None,
+    split: str,
+    top: str | None,
+    above: float | None,
+    target: str | None,
+    style: dict[str, bool],
+    out: Path | None,
+    json_: bool,
+) -> None:
     from gsat.draw.caption import answer
     from gsat.draw.export import FORMATS
     from gsat.draw.files import check_suffix
+    from gsat.draw.molecule import formula
     from gsat.runs import open_run
 
     if out is not None:
         check_suffix(out, FORMATS)
-    explanation = open_run(run).explain(data, graph=graph or 0, node=node, split=split)
+    opened = open_run(run)
+    explanation = opened.explain(data, graph=graph or 0, node=node, split=split)
+    if node is None and formula(explanation) is not None:
+        chosen = opened.graphs(data, split).select([graph or 0])
+        report = opened.explain_molecules(chosen, target=target)
+        _show_molecule(report, out, json_, top, above, style)
+        return
     if json_:
         typer.echo(json.dumps(explanation.within(top, above).as_dict()))
         return
@@ -85,6 +141,73 @@ def explain(
         typer.echo(str(explanation.save(out, top=budget)))
     elif explanation.found:
         _print_edges(explanation.within(top, above))
+
+
+def _check_report(out: Path) -> None:
+    from gsat.draw.files import check_suffix
+    from gsat.runs.molecule_reports import REPORTS
+
+    check_suffix(out, (*REPORTS, ".npz"))
+
+
+def _show_molecule(
+    report: MoleculeReport,
+    out: Path | None,
+    json_: bool,
+    top: str | None,
+    above: float | None,
+    style: dict[str, bool],
+) -> None:
+    """Print or write the explanation of the one molecule of a report."""
+    from gsat.draw.caption import answer
+
+    molecule = report[0]
+    explanation = molecule.explanation
+    budget = explanation.budget(top, above)
+    if json_:
+        values = molecule.as_dict() | explanation.within(top, above).as_dict()
+        typer.echo(json.dumps({"outputs": list(report.info.outputs), **values}))
+        return
+    typer.echo(answer(explanation))
+    typer.echo(explanation.message)
+    if budget == 0:
+        typer.echo(f"no bond is above {above:g}; the highest is at {explanation.highest:.3f}")
+    elif out is not None:
+        options: dict[str, Any] = {**style} if budget is None else {**style, "top": budget}
+        typer.echo(str(report.save(out, **options)))
+    elif budget is not None:
+        _print_edges(explanation.within(top, above))
+    else:
+        _print_pieces(report)
+    _print_notes(report, *molecule.notes)
+
+
+def _print_pieces(report: MoleculeReport) -> None:
+    """Print the pieces of the one molecule of a report, best first, with their effects."""
+    molecule = report[0]
+    effect_of = report.info.effect_of(molecule.target)
+    wide = max(5, *(len(piece.name) for piece in molecule.pieces))
+    typer.echo(f"\n{'piece':{wide}}  score  effect on {effect_of}")
+    for piece in molecule.pieces:
+        effect = molecule.effect(piece)
+        shown = "" if effect is None else f"{effect:+.3f}"
+        mark = "*" if piece.used else " "
+        typer.echo(
+            f"{piece.name:{wide}}  {piece.score:.3f}{mark} {shown:>7}  {piece.fragment.smiles}"
+        )
+    typer.echo("* in the explanation")
+    for neighbour in (molecule.nearest or ())[:1]:
+        typer.echo(
+            f"nearest training molecule: similarity {neighbour.similarity:.2f}, {neighbour.smiles}"
+        )
+
+
+def _print_notes(report: MoleculeReport, *notes: str) -> None:
+    for note in (*report.info.notes, *notes):
+        typer.echo(f"warning: {note}", err=True)
+    if report.info.rejected:
+        count = len(report.info.rejected)
+        typer.echo(f"warning: {count} rows could not be used; the page lists them", err=True)
 
 
 def _print_edges(explanation: Explanation) -> None:

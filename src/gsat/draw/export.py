@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsat.draw.files import PICTURES, check_suffix, write
-from gsat.draw.graph import draw_explanation
+from gsat.draw.files import PICTURES, check_suffix, render, write
+from gsat.draw.graph import MOLECULE_TITLE, draw_explanation, scale_label, title_lines
+from gsat.draw.molecule import ColourScale, formula
+from gsat.draw.molecule_picture import picture_svg
 from gsat.draw.page import html_page
 from gsat.errors import GSATError
 from gsat.graphs.build import ranges
@@ -43,11 +45,50 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
         GSATError: If the suffix is unknown or the file can't be written.
     """
     suffix = check_suffix(path, FORMATS)
+    if suffix == ".svg" and (text := _molecule_svg(explanation, **options)):
+        return write(path, text.encode())
     if suffix in PICTURES:
         draw_explanation(explanation, path, **options)
         return Path(path)
     make = {".json": _json, ".csv": _csv, ".html": html_page}[suffix]
     return write(path, make(explanation, **options).encode())
+
+
+def svg_of(explanation: Explanation) -> str:
+    """Draw one explanation as SVG, as a notebook shows it.
+
+    Args:
+        explanation: The explained graph.
+
+    Returns:
+        The text of a file.
+    """
+    return _molecule_svg(explanation) or render(draw_explanation(explanation), ".svg").decode()
+
+
+def _molecule_svg(
+    explanation: Explanation,
+    *,
+    top: int | str | None = None,
+    title: str | None = None,
+    class_names: Sequence[str] | None = None,
+    node_types: Sequence[str] | None = None,  # these two are for graphs of circles and lines
+    sharpen: float | None = None,
+    aromatic: bool = False,
+    numbers: bool = False,
+) -> str:
+    """Draw a molecule as RDKit's own SVG; empty if the graph is none."""
+    drawn = formula(explanation, top)
+    if drawn is None:
+        return ""
+    return picture_svg(
+        drawn,
+        ColourScale.of([explanation]),
+        title_lines(explanation, title, class_names, MOLECULE_TITLE),
+        label=scale_label(explanation, top),
+        aromatic=aromatic,
+        numbers=numbers,
+    )
 
 
 def write_scores_npz(
@@ -130,8 +171,10 @@ def _json(
     top: int | str | None = None,
     title: str | None = None,
     class_names: Sequence[str] | None = None,
-    node_types: Sequence[str] | None = None,  # these two are for pictures
+    node_types: Sequence[str] | None = None,  # these four are for pictures
     sharpen: float | None = None,
+    aromatic: bool = False,
+    numbers: bool = False,
 ) -> str:
     values = explanation.as_dict()
     values["edges"] = _edges(explanation, top)
@@ -147,10 +190,12 @@ def _csv(
     explanation: Explanation,
     *,
     top: int | str | None = None,
-    title: str | None = None,  # these four are for pictures and JSON
+    title: str | None = None,  # these six are for pictures and JSON
     class_names: Sequence[str] | None = None,
     node_types: Sequence[str] | None = None,
     sharpen: float | None = None,
+    aromatic: bool = False,
+    numbers: bool = False,
 ) -> str:
     edges = _edges(explanation, top)
     node_id = explanation.get("node_id")

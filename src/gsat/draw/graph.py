@@ -15,6 +15,8 @@ import numpy as np
 
 from gsat.draw.caption import answer
 from gsat.draw.files import check_suffix, new_figure, render, write
+from gsat.draw.molecule import ColourScale, formula
+from gsat.draw.molecule_picture import picture_figure
 from gsat.draw.paint import legend, paint
 from gsat.draw.scene import scene
 from gsat.draw.sentence import Sentence, paint_sentence, sentence
@@ -29,6 +31,7 @@ SHARPEN: Final = 2.0
 # Inches.
 _LEGEND: Final = 0.34
 _NARROWEST, _WIDEST = 3.8, 7.0
+MOLECULE_TITLE: Final = 52  # characters
 
 
 def draw(
@@ -68,13 +71,16 @@ def draw_explanation(
     node_types: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     sharpen: float = SHARPEN,
+    aromatic: bool = False,
+    numbers: bool = False,
 ) -> Figure:
     """Draw one explained graph.
 
     The opacity and width of an edge follow its score, stretched to the graph's own range and raised
     to the power ``sharpen``. Both directions of an undirected edge are one line; directed edges
     have arrowheads. Nodes and edges of the ground truth are pink. A sentence is drawn as its words
-    in rows, superpixels (``shade``) at their positions (``pos``). When no edge stands out
+    in rows, superpixels (``shade``) at their positions (``pos``), and a molecule (``smiles``) as a
+    structural formula with the scores as colours behind it. When no edge stands out
     (``explanation.found`` is False) all lines are alike and the title says so.
 
     Args:
@@ -89,6 +95,10 @@ def draw_explanation(
         class_names: Names of the classes (or labels) for the title.
             (default: the explanation's own ``class_names``, if any)
         sharpen: Above 1 raises the contrast between high and low scores. (default: ``2.0``)
+        aromatic: In a molecule, draw aromatic bonds dashed, instead of single and double bonds in
+            turn. (default: ``False``)
+        numbers: In a molecule, write the number of its node beside each atom.
+            (default: ``False``)
 
     Returns:
         The matplotlib figure.
@@ -97,6 +107,19 @@ def draw_explanation(
         GSATError: If ``sharpen`` or ``top`` is out of range or the file can't be written.
     """
     check_drawing(path, sharpen)
+    molecule = formula(explanation, top)
+    if molecule is not None:
+        scale = ColourScale.of([explanation])
+        lines = title_lines(explanation, title, class_names, width=MOLECULE_TITLE)
+        figure = picture_figure(
+            *(molecule, scale, lines),
+            label=scale_label(explanation, top),
+            aromatic=aromatic,
+            numbers=numbers,
+        )
+        if path is not None:
+            write(path, render(figure, check_suffix(path)))
+        return figure
     text = sentence(explanation, top, _WIDEST)
     if text is not None:
         return _draw_sentence(explanation, text, path, title, top, class_names, sharpen)
@@ -104,7 +127,7 @@ def draw_explanation(
     # An edge is half an inch, or more where crowded nodes would become too small.
     unit = max(0.5, 0.07 / picture.radius)
     wide, high = np.clip(unit * picture.box[1], (_NARROWEST, 1.2), (_WIDEST, 7.0))
-    lines = _title(explanation, title, class_names, width=int(14 * wide))
+    lines = title_lines(explanation, title, class_names, width=int(14 * wide))
     head = 0.12 + 0.19 * len(lines)
     figure = new_figure(wide, high + head + _LEGEND)
     box = (0, _LEGEND / (high + head + _LEGEND), 1, high / (high + head + _LEGEND))
@@ -125,7 +148,7 @@ def _draw_sentence(
     sharpen: float,
 ) -> Figure:
     wide, high = max(text.size[0], 4.8), max(text.size[1], 0.7)
-    lines = _title(explanation, title, class_names, width=int(14 * wide))
+    lines = title_lines(explanation, title, class_names, width=int(14 * wide))
     head = 0.12 + 0.19 * len(lines)
     whole = high + head + _LEGEND
     figure = new_figure(wide, whole)
@@ -180,7 +203,7 @@ def draw_grid(
     rows = -(-len(explanations) // columns)
     scenes = [scene(explanation, top, node_types) for explanation in explanations]
     words = [
-        _title(
+        title_lines(
             explanation,
             titles[i] if titles is not None else None,
             class_names,
@@ -215,14 +238,22 @@ def check_drawing(path: str | Path | None, sharpen: float) -> None:
         raise GSATError(f"sharpen must be above 0 (1 leaves the scores as they are), not {sharpen}")
 
 
-def _title(
+def title_lines(
     explanation: Explanation,
     title: str | None,
     names: Sequence[str] | None,
     width: int,
     short: bool = False,
 ) -> list[str]:
-    """Compose the lines of a title, each at most ``width`` characters."""
+    """Compose the lines of a title.
+
+    Args:
+        explanation: The explained graph.
+        title: A line above the prediction.
+        names: Names of the classes.
+        width: The most characters of a line.
+        short: Leave out why nothing stands out. (default: ``False``)
+    """
     out = [title] if title else []
     text = answer(explanation, names)
     # Too long for a line, it breaks between the prediction and the truth.
@@ -232,3 +263,12 @@ def _title(
         whole = f"{what}: {why}"
         out += [what] if short else [whole] if len(whole) <= width else [f"{what}:", why]
     return [line for text in out for line in textwrap.wrap(text, width)]
+
+
+def scale_label(explanation: Explanation, top: int | str | None) -> str:
+    """Say what the colours of a molecule mean; empty if nothing is coloured."""
+    if not explanation.found:
+        return ""
+    if top is not None:
+        return f"score of the top {str(top).strip()} bonds"
+    return "bond score" if explanation.get("node_mask") is None else "atom score"

@@ -1,4 +1,4 @@
-"""Subgraphs of the graphs of a batch: some edges, and the nodes they touch."""
+"""Subgraphs of the graphs of a batch: some edges and the nodes they touch, or some nodes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,31 @@ def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
     Returns:
         The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
-    edges = keep.nonzero()[:, 0]
     touched = torch.zeros(batch.num_nodes, dtype=torch.bool, device=keep.device)
-    touched[batch.src[edges]] = True
-    touched[batch.dst[edges]] = True
-    nodes = touched.nonzero()[:, 0]
-    node_at, edge_at = touched.cumsum(0) - 1, keep.cumsum(0) - 1
+    touched[batch.src[keep]] = True
+    touched[batch.dst[keep]] = True
+    return _subgraph(batch, touched, keep)
+
+
+def node_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
+    """Keep some nodes of a batch and the edges between them.
+
+    What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
+
+    Args:
+        batch: The batch.
+        keep: Which nodes to keep, ``[N]`` bool.
+
+    Returns:
+        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
+    """
+    return _subgraph(batch, keep, keep[batch.src] & keep[batch.dst])
+
+
+def _subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch, Tensor]:
+    """Keep nodes ``[N]`` and edges ``[E]``; the ends of every kept edge are kept."""
+    edges, nodes = keep.nonzero()[:, 0], kept.nonzero()[:, 0]
+    node_at, edge_at = kept.cumsum(0) - 1, keep.cumsum(0) - 1
     src, dst = node_at[batch.src[edges]], node_at[batch.dst[edges]]
     pair = batch.pair[edges]
     node_graph, edge_graph = batch.node_graph[nodes], batch.edge_graph[edges]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,27 @@ def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
     )
     names = {name: given[name] for name in ("classes", "labels") if name in given}
     return GraphStore(store.arrays, {"classes": [], **store.meta, **names}, store.index)
+
+
+def read_smiles(model: InterpretableModel, smiles: Sequence[str]) -> GraphStore:
+    """Make graphs of SMILES, with the features that a model was trained on.
+
+    Args:
+        model: The model.
+        smiles: The molecules.
+
+    Returns:
+        The graphs.
+
+    Raises:
+        RunError: If the model was not trained on molecules given as SMILES.
+        DataError: If one of them can't be used.
+    """
+    given = _input(model)
+    cut = given["table"]["largest_fragment"]
+    store = featuriser.featurise(smiles, largest_fragment=cut)
+    store.meta.update({name: given[name] for name in ("classes", "labels") if name in given})
+    return store
 
 
 def with_labels(store: GraphStore) -> GraphStore:

@@ -20,6 +20,7 @@ from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.molecules.table import is_table
+from gsat.runs import molecule_reports as reports
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
 from gsat.training.prediction_table import PredictionTable
@@ -233,18 +234,41 @@ class Run:
             if not 0 <= graph < len(store):
                 raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
             chosen = store.select([graph])
+        names = {"class_names": class_names, "node_types": store.meta.get("node_types")}
         explained = []
         for explanation in self.model.explain(chosen):
             explanation = explanation if node is None else explanation.of_node(node)
             explanation = add_positions(explanation, store.meta)
-            for name, value in (
-                ("class_names", class_names),
-                ("node_types", store.meta.get("node_types")),
-            ):
+            for name, value in names.items():
                 if value is not None:
                     explanation[name] = list(value)
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
+
+    def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
+        """Explain molecules by their pieces, each with a signed effect.
+
+        Args:
+            data: As in :meth:`graphs`. (default: the run's own data)
+            options: ``smiles``, ``split`` and ``target`` of
+                :func:`gsat.runs.molecule_reports.molecule_report`.
+
+        Returns:
+            The molecules; ``.save("report.html")`` writes a page of them.
+        """
+        return reports.molecule_report(self, data, **options)
+
+    def patterns(self, data: Data | None = None, split: str = "test") -> reports.PatternReport:
+        """Find the pieces of molecules that recur in explanations, by predicted class.
+
+        Args:
+            data: As in :meth:`graphs`. (default: the run's own data)
+            split: As in :meth:`graphs`. (default: ``"test"``)
+
+        Returns:
+            The patterns; ``.save("patterns.html")`` writes a page of them.
+        """
+        return reports.pattern_report(self, data, split=split)
 
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
@@ -368,19 +392,3 @@ def open_run(path: str | Path, *, model: GSAT | None = None, data: Dataset | Non
     """
     folder = check_run(path)
     return Run(folder, model=None if model is None else load(folder, model), data=data)
-
-
-def evaluate(
-    model: InterpretableModel, data: Dataset | GraphStore, split: str = "test"
-) -> dict[str, Any]:
-    """Measure a model's predictions, and its explanations where the ground truth is known.
-
-    Args:
-        model: A trained model.
-        data: A data set, or the graphs to measure it on.
-        split: Which graphs of a data set. (default: ``"test"``)
-
-    Returns:
-        Metrics by name, as fractions; None where one is undefined.
-    """
-    return evaluate_model(model, data.split(split) if isinstance(data, Dataset) else data)

@@ -1,0 +1,63 @@
+"""``gsat patterns``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.options import Data, RunFolder, Split
+
+SHOWN = 5  # patterns of a group that are printed
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat patterns runs/mols --out patterns.html",
+        "gsat patterns runs/mols new.csv --out patterns.csv",
+        "gsat patterns runs/mols --split all",
+    ),
+)
+def patterns(
+    run: RunFolder,
+    data: Data = None,
+    split: Split = "test",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A page (.html) or a table (.csv). [default: the first ones are printed]"
+        ),
+    ] = None,
+) -> None:
+    """Find the pieces of molecules that recur in explanations.
+
+    For each predicted class: how often a piece occurs and is in the explanation, whether that is
+    more often than chance would have it, its mean effect, and three examples.
+    """
+    from gsat.draw.files import check_suffix
+    from gsat.runs import open_run
+    from gsat.runs.molecule_reports import PATTERN_FILES
+
+    if out is not None:
+        check_suffix(out, PATTERN_FILES)
+    report = open_run(run).patterns(data, split)
+    for note in report.info.notes:
+        typer.echo(f"warning: {note}", err=True)
+    for group in report.groups:
+        typer.echo(f"{group.name}: {group.size} of {group.total} molecules")
+        found = [pattern for pattern in group.patterns if pattern.odds_ratio > 1][:SHOWN]
+        wide = max((len(pattern.name) for pattern in found), default=0)
+        for rank, pattern in enumerate(found, 1):
+            effect = "" if pattern.effect is None else f", effect {pattern.effect:+.2f}"
+            typer.echo(
+                f"  {rank}. {pattern.name:{wide}}  in {pattern.used} of {pattern.occurs} "
+                f"explanations, {pattern.used_in_group} of them here, "
+                f"odds ratio {pattern.odds_ratio:.1f}, q {pattern.q_value:.1e}{effect}"
+            )
+        if not found:
+            typer.echo("  no piece stands out")
+    if out is not None:
+        typer.echo(str(report.save(out)))

@@ -1,0 +1,117 @@
+"""Patterns as a page: every pattern drawn, with its statistics and three molecules that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gsat.draw.caption import answer
+from gsat.draw.molecule import ColourScale, Formula, formula, formula_svg
+from gsat.draw.molecule_page import (
+    PageInfo,
+    effect_bar,
+    largest_effect,
+    render_page,
+    scale_values,
+    signed,
+)
+
+if TYPE_CHECKING:
+    from gsat.explain.molecules import ExplainedMolecule
+    from gsat.explain.patterns import Pattern, PatternGroup
+
+SIGNIFICANT: Final = 0.05
+SHOWN: Final = 12  # patterns of a group
+EXAMPLE: Final = (180, 130)
+PIECE: Final = (150, 80)
+
+
+def pattern_page(
+    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: PageInfo
+) -> str:
+    """Make a page of patterns that needs no other file.
+
+    Args:
+        groups: The patterns of each answer.
+        molecules: The molecules they were found in.
+        info: What stands at its head.
+
+    Returns:
+        The text of an HTML document.
+    """
+    shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
+    examples = {i for patterns in shown for pattern in patterns for i in pattern.examples}
+    scale = ColourScale.of([molecules[i].explanation for i in sorted(examples)])
+    largest = largest_effect([p.effect for patterns in shown for p in patterns])
+    listed = [
+        {
+            "heading": group.name if info.regression else f"Predicted {group.name}",
+            "size": group.size,
+            "total": group.total,
+            "effect_of": info.effect_of(group.target),
+            "patterns": [_row(pattern, molecules, scale, largest) for pattern in patterns],
+        }
+        for group, patterns in zip(groups, shown, strict=True)
+    ]
+    return render_page(
+        "patterns.html",
+        title=info.title,
+        about=info.about,
+        notes=info.notes,
+        groups=listed,
+        unit="prediction" if info.regression else "probability",
+        tests=sum(len(group.patterns) for group in groups),
+        limit=SIGNIFICANT,
+        foot="Made with gsat.",
+        **scale_values(scale),
+    )
+
+
+def _row(
+    pattern: Pattern, molecules: Sequence[ExplainedMolecule], scale: ColourScale, largest: float
+) -> dict[str, Any]:
+    return {
+        "name": pattern.name,
+        "smiles": pattern.smiles,
+        "svg": _piece_svg(pattern.smiles),
+        "occurs": pattern.occurs,
+        "used": pattern.used,
+        "used_in_group": pattern.used_in_group,
+        "odds": f"{pattern.odds_ratio:.1f}" if pattern.odds_ratio < 1000 else "> 1000",
+        "q": f"{pattern.q_value:.2g}",
+        "significant": pattern.q_value <= SIGNIFICANT,
+        "bar": effect_bar(pattern.effect, largest),
+        "effect": _effect(pattern),
+        "examples": [_example(molecules[i], scale) for i in pattern.examples],
+    }
+
+
+def _effect(pattern: Pattern) -> str:
+    if pattern.effect is None or pattern.deviation is None:
+        return ""
+    return f"{signed(pattern.effect)} ± {pattern.deviation:.2f}"
+
+
+def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
+    drawn = formula(molecule.explanation, molecule=molecule.molecule)
+    named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
+    predicted = answer(molecule.explanation).removeprefix("predicted ")
+    return {
+        "svg": "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True),
+        "caption": f"{named}: {predicted}" if named else predicted,
+    }
+
+
+def _piece_svg(smiles: str) -> str:
+    """Draw a piece alone; empty if RDKit can't read it."""
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles)
+    if molecule is None:
+        return ""
+    atoms, bonds = np.zeros(molecule.GetNumAtoms()), np.zeros(molecule.GetNumBonds())
+    drawn = Formula(molecule, atoms, bonds, list(range(len(atoms))))
+    return formula_svg(drawn, ColourScale(0.0, 1.0), PIECE, compact=True)

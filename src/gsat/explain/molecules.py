@@ -1,0 +1,197 @@
+"""Molecules explained: the scores, the pieces with their effects, and how far to trust it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gsat.errors import DataError, GSATError
+from gsat.explain.pieces import Piece, measure_effects, score_pieces
+from gsat.explain.trust import molecule_notes
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
+from gsat.launch.progress import Progress
+from gsat.models import InterpretableModel
+from gsat.molecules import SMILES, molecule_of
+from gsat.molecules.fingerprints import NearestMolecules, Neighbour
+from gsat.tasks import Task
+
+
+@dataclass(frozen=True)
+class ExplainedMolecule:
+    """One molecule with all that is said about it.
+
+    Attributes:
+        explanation: The prediction and the scores of its bonds.
+        molecule: The RDKit ``Mol`` whose atoms are the nodes of the graph.
+        pieces: Its pieces, the highest score first.
+        target: The class, label or number that effects are shown for.
+        number: Its position among the molecules that were explained.
+        name: Its identifier; empty if it has none.
+        line: Its line in the table it comes from; None if it comes from none.
+        nearest: The most similar training molecules; None if these are not known.
+        notes: What speaks against trusting this explanation.
+    """
+
+    explanation: Explanation
+    molecule: Any
+    pieces: tuple[Piece, ...]
+    target: int
+    number: int = 0
+    name: str = ""
+    line: int | None = None
+    nearest: tuple[Neighbour, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def smiles(self) -> str:
+        """The SMILES that the graph was made of."""
+        return str(self.explanation.smiles)
+
+    def effect(self, piece: Piece) -> float | None:
+        """Return the effect of a piece on the target; None if it was not measured.
+
+        Args:
+            piece: One of :attr:`pieces`.
+        """
+        return None if piece.effects is None else piece.effects[self.target]
+
+    def top_pieces(self, count: int | None = None) -> list[Piece]:
+        """Return the pieces in the explanation.
+
+        Args:
+            count: At most this many. (default: ``None``, all of them)
+        """
+        return [piece for piece in self.pieces if piece.used][:count]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        values = self.explanation.as_dict()
+        values |= {"smiles": self.smiles, "id": self.name or None, "line": self.line}
+        values["pieces"] = [
+            {
+                "name": piece.name,
+                "kind": piece.fragment.kind,
+                "smiles": piece.fragment.smiles,
+                "atoms": list(piece.fragment.atoms),
+                "score": piece.score,
+                "total": piece.total,
+                "in_explanation": piece.used,
+                "effects": None if piece.effects is None else list(piece.effects),
+            }
+            for piece in self.pieces
+        ]
+        near = None if self.nearest is None else [neighbour._asdict() for neighbour in self.nearest]
+        return {**values, "target": self.target, "nearest": near, "notes": list(self.notes)}
+
+
+def explain_molecules(
+    model: InterpretableModel,
+    graphs: GraphStore,
+    explanations: Sequence[Explanation],
+    *,
+    target: int | None = None,
+    nearest: NearestMolecules | None = None,
+    effects: bool = True,
+) -> list[ExplainedMolecule]:
+    """Add pieces, their effects and the nearest training molecules to explanations.
+
+    Args:
+        model: The model that explained.
+        graphs: The molecules, with their ``smiles``.
+        explanations: What it said about each of them.
+        target: The class, label or number that effects are shown for. (default: the second of two
+            classes, the predicted one of several, the first label or number)
+        nearest: The training molecules. (default: ``None``, not known)
+        effects: Whether effects are measured. (default: ``True``)
+
+    Returns:
+        The molecules, in the same order.
+
+    Raises:
+        DataError: If a graph is no molecule.
+    """
+    if not graphs.has(SMILES):
+        raise DataError("these graphs are no molecules: they carry no SMILES")
+    progress = Progress("molecules")
+    progress.start(len(explanations))
+    try:
+        molecules, pieces = [], []
+        for explanation in explanations:
+            molecule = molecule_of(str(explanation.smiles), int(explanation.num_nodes))
+            molecules.append(molecule)
+            pieces.append(score_pieces(explanation, molecule))
+            progress.advance()
+    finally:
+        progress.stop()
+    if effects and explanations:
+        logits = torch.stack([explanation.logits for explanation in explanations])
+        pieces = measure_effects(model, graphs, pieces, logits)
+    names = graphs.texts("id") if graphs.has("id") else [""] * len(graphs)
+    lines = graphs.per_graph("line").tolist() if graphs.has("line") else [None] * len(graphs)
+    out = []
+    for number, (explanation, own) in enumerate(zip(explanations, pieces, strict=True)):
+        near = None if nearest is None else tuple(nearest.nearest(str(explanation.smiles)))
+        out.append(
+            ExplainedMolecule(
+                explanation,
+                molecules[number],
+                tuple(own),
+                target=shown_target(model.task, explanation) if target is None else target,
+                number=number,
+                name=names[number],
+                line=lines[number],
+                nearest=near,
+                notes=tuple(molecule_notes(explanation, near)),
+            )
+        )
+    return out
+
+
+def shown_target(task: Task, explanation: Explanation) -> int:
+    """Choose what effects are shown for, where nobody has."""
+    if task.kind == "multiclass":
+        return int(explanation.prediction)
+    return 1 if task.kind == "binary" else 0
+
+
+def output_names(task: Task, names: Sequence[str] | None) -> list[str]:
+    """Name the outputs that have effects: the classes, labels or numbers.
+
+    Args:
+        task: What the model predicts.
+        names: Names of the classes or labels, if they have some.
+
+    Returns:
+        One name each.
+    """
+    count = task.classes
+    if names is not None and len(names) == count:
+        return [str(name) for name in names]
+    if task.kind == "regression":
+        return ["prediction"] if count == 1 else [f"number {i}" for i in range(count)]
+    return [f"{'label' if task.kind == 'multilabel' else 'class'} {i}" for i in range(count)]
+
+
+def find_target(wanted: str | None, names: Iterable[str]) -> int | None:
+    """Find a class, label or number by its name.
+
+    Args:
+        wanted: The name; None for none.
+        names: All names; see :func:`output_names`.
+
+    Returns:
+        Its position; None if none is wanted.
+
+    Raises:
+        GSATError: If there is none of that name.
+    """
+    listed = list(names)
+    if wanted is None:
+        return None
+    if wanted not in listed:
+        raise GSATError(f"there is no class or label '{wanted}': there are {', '.join(listed)}")
+    return listed.index(wanted)

@@ -1,0 +1,205 @@
+"""Patterns: pieces of molecules that recur in explanations, with statistics by class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.explain.molecules import ExplainedMolecule
+from gsat.tasks import Task
+
+EXAMPLES: Final = 3
+_SEVERAL: Final = ("multilabel", "regression")  # kinds of tasks with one answer per name
+FEWEST: Final = 3  # molecules whose explanations hold a pattern
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A piece that recurs, and how it goes with one group of molecules.
+
+    Attributes:
+        name: The name of the piece, such as ``"nitro"``.
+        kind: ``"group"``, ``"ring"`` or ``"chain"``.
+        smiles: The SMILES of the piece in most of the molecules.
+        occurs: In how many molecules it occurs.
+        used: In how many of these it is in the explanation.
+        used_in_group: How many of these are in the group.
+        odds_ratio: Odds of being in the group with the pattern in the explanation, divided by the
+            odds without. 0.5 is added to each count if one of the four is 0; NaN if all molecules
+            are in the group, or none.
+        p_value: Fisher's exact test, one-sided: the pattern is in the explanations of the group
+            more often than chance would have it.
+        q_value: The same, adjusted by Benjamini and Hochberg for all patterns of all groups.
+        effect: Mean effect on the output of the group, over all its occurrences in explanations;
+            None if none was measured.
+        deviation: Standard deviation of these effects.
+        examples: Positions of molecules with it: those of the group with the largest effect first.
+    """
+
+    name: str
+    kind: str
+    smiles: str
+    occurs: int
+    used: int
+    used_in_group: int
+    odds_ratio: float
+    p_value: float
+    q_value: float
+    effect: float | None
+    deviation: float | None
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PatternGroup:
+    """The patterns of molecules with one answer.
+
+    Attributes:
+        name: The answer, such as ``"mutagen"``.
+        target: The number of the output whose effects are shown.
+        size: How many molecules are predicted so.
+        total: How many molecules there are.
+        patterns: The patterns, the smallest p-value first.
+    """
+
+    name: str
+    target: int
+    size: int
+    total: int
+    patterns: tuple[Pattern, ...]
+
+
+@dataclass
+class _Found:
+    """Where a piece was found: molecules, and effects ``[K, C]`` by molecule."""
+
+    occurs: set[int]
+    used: set[int]
+    effects: list[tuple[int, tuple[float, ...]]]
+    smiles: dict[str, int]
+    kind: str
+
+
+def find_patterns(
+    molecules: Sequence[ExplainedMolecule],
+    task: Task,
+    names: Sequence[str],
+    *,
+    fewest: int = FEWEST,
+) -> list[PatternGroup]:
+    """Find the pieces that recur in explanations, for every answer of the model.
+
+    Groups are the molecules predicted to be of a class or to have a label; in a regression, those
+    predicted above and below the median.
+
+    Args:
+        molecules: Explained molecules.
+        task: What the model predicts.
+        names: Names of its outputs; see :func:`gsat.explain.molecules.output_names`.
+        fewest: In how many explanations a pattern has to be. (default: ``3``)
+
+    Returns:
+        One group per class, label, or side of the median.
+    """
+    found = _collect(molecules)
+    kept = {name: f for name, f in found.items() if len(f.used) >= fewest}
+    groups = _groups(molecules, task, names)
+    tested = [
+        [_pattern(name, f, member, target, fewer) for name, f in kept.items()]
+        for _, target, member, fewer in groups
+    ]
+    p_values = np.array([pattern.p_value for patterns in tested for pattern in patterns])
+    q_values = iter(_adjusted(p_values).tolist())
+    out = []
+    for (name, target, member, _), patterns in zip(groups, tested, strict=True):
+        adjusted = [replace(pattern, q_value=next(q_values)) for pattern in patterns]
+        adjusted.sort(key=lambda p: (p.p_value, -p.used_in_group, p.name))
+        out.append(PatternGroup(name, target, int(member.sum()), len(member), tuple(adjusted)))
+    return out
+
+
+def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
+    found: dict[str, _Found] = {}
+    for place, molecule in enumerate(molecules):
+        for piece in molecule.pieces:
+            one = found.setdefault(piece.name, _Found(set(), set(), [], {}, piece.fragment.kind))
+            one.occurs.add(place)
+            smiles = piece.fragment.smiles
+            one.smiles[smiles] = one.smiles.get(smiles, 0) + 1
+            if piece.used:
+                one.used.add(place)
+                if piece.effects is not None:
+                    one.effects.append((place, piece.effects))
+    return found
+
+
+Group = tuple[str, int, NDArray[np.bool_], bool]  # name, output, members, whether it is the lower
+
+
+def _groups(
+    molecules: Sequence[ExplainedMolecule], task: Task, names: Sequence[str]
+) -> list[Group]:
+    predicted = np.array([m.explanation.prediction.reshape(-1).tolist() for m in molecules])
+    predicted = predicted.reshape(len(molecules), len(names) if task.kind in _SEVERAL else 1)
+    if task.kind == "regression":
+        out: list[Group] = []
+        for number, name in enumerate(names):
+            middle = np.median(predicted[:, number]) if len(predicted) else 0.0
+            above = predicted[:, number] > middle
+            out.append((f"{name} above {middle:.4g}", number, above, False))
+            out.append((f"{name} up to {middle:.4g}", number, ~above, True))
+        return out
+    if task.kind == "multilabel":
+        return [(name, i, predicted[:, i] == 1, False) for i, name in enumerate(names)]
+    return [(name, i, predicted[:, 0] == i, False) for i, name in enumerate(names)]
+
+
+def _pattern(
+    name: str, found: _Found, member: NDArray[np.bool_], target: int, fewer: bool
+) -> Pattern:
+    from scipy.stats import fisher_exact
+
+    used = np.zeros(len(member), dtype=bool)
+    used[list(found.used)] = True
+    table = np.array(
+        [[(used & member).sum(), (~used & member).sum()],
+         [(used & ~member).sum(), (~used & ~member).sum()]]
+    )  # fmt: skip
+    effects = np.array([effect[target] for _, effect in found.effects])
+    largest: dict[int, float] = {}
+    for place, effect in found.effects:
+        towards = -effect[target] if fewer else effect[target]
+        largest[place] = max(largest.get(place, -np.inf), towards)
+    order = sorted(found.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
+    return Pattern(
+        name=name,
+        kind=found.kind,
+        smiles=max(found.smiles, key=lambda text: (found.smiles[text], text)),
+        occurs=len(found.occurs),
+        used=len(found.used),
+        used_in_group=int(table[0, 0]),
+        odds_ratio=_odds_ratio(table),
+        p_value=float(fisher_exact(table, alternative="greater").pvalue),
+        q_value=1.0,
+        effect=float(effects.mean()) if len(effects) else None,
+        deviation=float(effects.std()) if len(effects) else None,
+        examples=tuple(order[:EXAMPLES]),
+    )
+
+
+def _odds_ratio(table: NDArray[np.int64]) -> float:
+    if not table.sum(axis=1).all():
+        return math.nan  # there is nothing to compare with
+    counts = table + (0.5 if (table == 0).any() else 0.0)
+    return float(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
+
+
+def _adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.stats import false_discovery_control
+
+    return false_discovery_control(p_values) if len(p_values) else p_values

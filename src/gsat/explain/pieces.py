@@ -1,0 +1,169 @@
+"""Explanations of molecules by chemically whole pieces, each with a signed effect.
+
+The score of a piece comes from the scores of its bonds. Its effect is measured: the model's answer
+for the molecule minus its answer for the molecule without the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
+from gsat.graphs.subgraph import node_subgraph
+from gsat.models import InterpretableModel
+from gsat.molecules.fragments import Fragment, fragments
+from gsat.ops import exclusive_threads
+from gsat.tasks import Task
+
+_MAX_NODES: Final = 1 << 13  # of one batch of molecules without a piece: it fits the cache
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of an explained molecule.
+
+    Attributes:
+        fragment: The piece: its name, atoms and SMILES.
+        score: Mean score of its atoms, where the model attends to nodes; else of its bonds (of the
+            bonds to its neighbours if it has none inside), and 0 for an atom without bonds.
+        total: Sum of these scores; both directions of a bond count once.
+        used: Whether it is in the explanation; see :func:`score_pieces`.
+        effects: The change of each output of the model when the piece is there: of the
+            probability of each class or label, ``C`` of them, or of the predicted number. None if
+            it is the whole molecule, or not measured.
+    """
+
+    fragment: Fragment
+    score: float
+    total: float
+    used: bool
+    effects: tuple[float, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the fragment."""
+        return self.fragment.name
+
+
+def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
+    """Sum scores up to chemically whole pieces.
+
+    A piece is in the explanation if its score is above the middle between the lowest and the
+    highest score of the molecule and, where the model has a prior, above r.
+
+    Args:
+        explanation: An explained molecule.
+        molecule: The RDKit ``Mol`` whose atoms are its nodes; see
+            :func:`gsat.molecules.molecule_of`.
+
+    Returns:
+        The pieces, the highest score first.
+    """
+    ends = explanation.edge_index.numpy(force=True)
+    own = explanation.get("node_mask")
+    scores = (explanation.edge_mask if own is None else own[:, 0]).numpy(force=True)
+    scores = scores.astype(np.float64)
+    once = 0.5 if own is None and explanation.undirected else 1.0
+    limit = _limit(explanation, scores)
+    out = []
+    for fragment in fragments(molecule):
+        member = np.zeros(molecule.GetNumAtoms(), dtype=bool)
+        member[list(fragment.atoms)] = True
+        if own is None:
+            inside, touching = member[ends].all(axis=0), member[ends].any(axis=0)
+            member = inside if inside.any() else touching
+        part = scores[member]
+        score = float(part.mean()) if len(part) else 0.0
+        out.append(Piece(fragment, score, float(part.sum()) * once, score > limit))
+    return sorted(out, key=lambda piece: -piece.score)
+
+
+def _limit(explanation: Explanation, scores: NDArray[np.float64]) -> float:
+    if not explanation.found:
+        return np.inf
+    middle = float(scores.min() + scores.max()) / 2
+    return middle if explanation.get("r") is None else max(middle, float(explanation.r))
+
+
+def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
+    """Turn logits into what effects are measured in.
+
+    Args:
+        task: What the model predicts.
+        logits: ``[G, num_logits]``.
+
+    Returns:
+        Probabilities of the classes or labels, or the predicted numbers, ``[G, C]``.
+    """
+    values = task.probabilities(logits)
+    if values.shape[1] == 0:
+        values = task.decide(logits).reshape(len(logits), -1)
+    return values.numpy(force=True).astype(np.float64)
+
+
+def measure_effects(
+    model: InterpretableModel,
+    graphs: GraphStore,
+    pieces: Sequence[Sequence[Piece]],
+    logits: Tensor,
+) -> list[list[Piece]]:
+    """Measure the effect of every piece: the answer with it minus the answer without it.
+
+    The atoms of the piece and their bonds are taken out of the graph; the other atoms keep their
+    features. All molecules without one of their pieces are one stream of batches.
+
+    Args:
+        model: The model.
+        graphs: The molecules, ``[G]``.
+        pieces: The pieces of each molecule.
+        logits: The model's outputs for the whole molecules, ``[G, num_logits]``.
+
+    Returns:
+        The pieces with their effects, in the same order.
+    """
+    sizes = graphs.node_counts.tolist()
+    places = [
+        (graph, place)
+        for graph, own in enumerate(pieces)
+        for place, piece in enumerate(own)
+        if len(piece.fragment.atoms) < sizes[graph]
+    ]
+    out = [list(own) for own in pieces]
+    if not places:
+        return out
+    without = []
+    kernels = exclusive_threads() if model.backbone.in_kernels else nullcontext()
+    with model.evaluating(), kernels:
+        device = next(model.parameters()).device
+        for first, last in _chunks([sizes[graph] for graph, _ in places]):
+            chunk = places[first:last]
+            batch = graphs.batch([graph for graph, _ in chunk])
+            keep = torch.ones(batch.num_nodes, dtype=torch.bool)
+            for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
+                keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
+            without.append(model(node_subgraph(batch, keep)[0].to(device)).logits.cpu())
+    before, after = outputs(model.task, logits), outputs(model.task, torch.cat(without))
+    for (graph, place), effects in zip(places, before[[g for g, _ in places]] - after, strict=True):
+        out[graph][place] = replace(out[graph][place], effects=tuple(effects.tolist()))
+    return out
+
+
+def _chunks(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut a list of graphs, given their sizes, into batches."""
+    ends = np.cumsum(sizes)
+    out, first = [], 0
+    while first < len(sizes):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + _MAX_NODES, side="right")))
+        out.append((first, last))
+        first = last
+    return out

@@ -1,0 +1,64 @@
+"""How far to trust a model on a molecule: plain warnings, each with its number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gsat.explanation import Explanation
+from gsat.molecules.fingerprints import Neighbour
+
+# Tanimoto similarity of Morgan fingerprints: two unrelated drugs seldom reach this.
+FAR: Final = 0.3
+# Validation metrics below which a model is weak; guessing has 0.5 and 0.
+WEAK: Final = {"roc_auc": (0.7, "ROC AUC"), "r2": (0.3, "R²")}
+
+
+def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None) -> list[str]:
+    """Say what speaks against the explanation of one molecule.
+
+    Args:
+        explanation: The explained molecule.
+        nearest: The most similar training molecules; None if these are not known.
+
+    Returns:
+        One warning a line; none if there is nothing to warn of.
+    """
+    notes = []
+    if nearest is not None:
+        similarity = nearest[0].similarity if nearest else 0.0
+        if similarity < FAR:
+            notes.append(
+                f"far from all training molecules: the most similar one has a Tanimoto similarity "
+                f"of {similarity:.2f}, below {FAR:g}"
+            )
+    if not explanation.found:
+        notes.append(explanation.message)
+    return notes
+
+
+def model_notes(valid: Mapping[str, Any], majority: float | None = None) -> list[str]:
+    """Say where a model is weak on its validation data.
+
+    Args:
+        valid: Its validation metrics by name.
+        majority: The share of the most frequent class in the validation data, where accuracy is
+            measured. (default: ``None``)
+
+    Returns:
+        One warning a line; none if there is nothing to warn of.
+    """
+    notes = []
+    for name, (least, title) in WEAK.items():
+        value = valid.get(name)
+        if value is not None and value < least:
+            notes.append(
+                f"the model is weak: its {title} on validation data is {value:.2f}, below {least:g}"
+            )
+    accuracy = valid.get("accuracy")
+    if accuracy is not None and majority is not None and accuracy <= majority:
+        notes.append(
+            f"the model is weak: its accuracy on validation data is {accuracy:.2f}, and always "
+            f"answering the most frequent class would have {majority:.2f}"
+        )
+    return notes

@@ -1,0 +1,89 @@
+"""How similar molecules are: Tanimoto similarity of Morgan fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gsat.molecules.smiles import import_rdkit
+
+RADIUS: Final = 2
+BITS: Final = 2048
+
+
+class Neighbour(NamedTuple):
+    """A molecule that is similar to another one.
+
+    Attributes:
+        position: Its position among the molecules that were searched.
+        smiles: Its canonical SMILES, without explicit hydrogens.
+        similarity: Tanimoto similarity, from 0 to 1 (the same fingerprint).
+    """
+
+    position: int
+    smiles: str
+    similarity: float
+
+
+class NearestMolecules:
+    """Molecules to search for those that are nearest to a new one.
+
+    Args:
+        smiles: SMILES of the molecules. Those that RDKit can't read are never found.
+
+    Raises:
+        MissingExtraError: If RDKit is not installed.
+
+    Example:
+        >>> near = NearestMolecules(["CCO", "c1ccccc1", "CCCO"])
+        >>> near.nearest("CCCCO", 1)
+        [Neighbour(position=2, smiles='CCCO', similarity=0.5833333333333334)]
+    """
+
+    def __init__(self, smiles: Sequence[str]) -> None:
+        self._chem = import_rdkit("the similarity of molecules")
+        from rdkit.Chem import rdFingerprintGenerator
+
+        self._generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+        read = [(place, self._read(text)) for place, text in enumerate(smiles)]
+        self._smiles = smiles
+        self._shown: dict[int, str] = {}
+        self._places = [place for place, molecule in read if molecule is not None]
+        molecules = [molecule for _, molecule in read if molecule is not None]
+        self._fingerprints = list(self._generator.GetFingerprints(molecules, numThreads=0))
+
+    def __len__(self) -> int:
+        return len(self._fingerprints)
+
+    def nearest(self, smiles: str, count: int = 3) -> list[Neighbour]:
+        """Find the most similar molecules.
+
+        Args:
+            smiles: SMILES of a molecule.
+            count: How many to find. (default: ``3``)
+
+        Returns:
+            The molecules, the most similar first; none if the SMILES can't be read.
+        """
+        from rdkit.DataStructs import BulkTanimotoSimilarity
+
+        molecule = self._read(smiles)
+        if molecule is None or not self._fingerprints:
+            return []
+        fingerprint = self._generator.GetFingerprint(molecule)
+        similarity = np.array(BulkTanimotoSimilarity(fingerprint, self._fingerprints))
+        found = []
+        for row in np.argsort(-similarity, kind="stable")[:count].tolist():
+            place = self._places[row]
+            if place not in self._shown:
+                self._shown[place] = self._chem.MolToSmiles(self._read(self._smiles[place]))
+            found.append(Neighbour(place, self._shown[place], float(similarity[row])))
+        return found
+
+    def _read(self, smiles: str) -> Any:
+        from rdkit import rdBase
+
+        with rdBase.BlockLogs():
+            return self._chem.MolFromSmiles(smiles) if smiles else None

@@ -1,0 +1,229 @@
+"""Chemically whole pieces of molecules: functional groups, ring systems and what is left.
+
+A ring system is a set of rings that share atoms, with the atoms that it has double bonds to. A
+functional group may hold atoms of a ring that is not aromatic (the nitrogen of an amide in a
+piperidine), so that both are whole; aromatic rings are never cut. Carbon chains between them are
+pieces of their own. Every atom is in one piece or more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Final, Literal
+
+from gsat.molecules.functional_groups import CHAINS, GROUPS, RINGS
+from gsat.molecules.smiles import import_rdkit
+
+Kind = Literal["group", "ring", "chain"]
+# Groups that say nothing beyond the ring they lie in.
+_PART_OF_RING: Final = frozenset({"alkene", "allene", "alkyne", "acetal", "imine"})
+
+# Elements that SMILES writes without brackets.
+_PLAIN: Final = frozenset(("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I", *"bcnops*"))
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A piece of a molecule.
+
+    Attributes:
+        name: Such as ``"nitro"`` or ``"pyridine"``; its SMILES where it has no common name.
+        kind: ``"group"``, ``"ring"`` or ``"chain"``.
+        atoms: Its atoms, ascending; explicit hydrogens among them.
+        smiles: Its SMILES; ``*`` is where the rest of the molecule is, but for rings.
+    """
+
+    name: str
+    kind: Kind
+    atoms: tuple[int, ...]
+    smiles: str
+
+
+def fragments(molecule: Any) -> list[Fragment]:
+    """Split a molecule into chemically whole pieces.
+
+    Args:
+        molecule: An RDKit ``Mol``. Its hydrogens may be atoms: they follow their neighbour.
+
+    Returns:
+        Functional groups, then ring systems, then chains, each by its first atom.
+
+    Example:
+        >>> from rdkit import Chem
+        >>> for piece in fragments(Chem.MolFromSmiles("Nc1ccc(C(=O)N2CCCCC2)cc1")):
+        ...     print(piece.name, piece.smiles, piece.atoms)
+        primary aromatic amine *N (0,)
+        amide *C(=O)N(*)* (5, 6, 7)
+        benzene c1ccccc1 (1, 2, 3, 4, 13, 14)
+        piperidine C1CCNCC1 (7, 8, 9, 10, 11, 12)
+    """
+    rings = _ring_systems(molecule)
+    groups = _groups(molecule, rings)
+    found: list[tuple[frozenset[int], str, Kind]] = [
+        (atoms, name, "group") for atoms, name in groups
+    ]
+    whole = {atoms for atoms, _ in groups}  # an epoxide is a group and no ring besides
+    found += [(atoms, "", "ring") for atoms in rings if atoms not in whole]
+    covered = frozenset[int]().union(*(atoms for atoms, _, _ in found))
+    rest = {
+        atom.GetIdx()
+        for atom in molecule.GetAtoms()
+        if atom.GetIdx() not in covered and not _follows(atom)
+    }
+    hetero = {i for i in rest if molecule.GetAtomWithIdx(i).GetAtomicNum() != 6}
+    found += [(part, "", "group") for part in _connected(molecule, hetero)]
+    found += [(part, "", "chain") for part in _connected(molecule, rest - hetero)]
+    order = {"group": 0, "ring": 1, "chain": 2}
+    found.sort(key=lambda piece: (order[piece[2]], min(piece[0])))
+    return [_fragment(molecule, *piece) for piece in found]
+
+
+def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fragment:
+    smiles = _smiles(molecule, atoms, ring=kind == "ring")
+    if kind == "ring":
+        name = RINGS.get(smiles, smiles)
+    elif kind == "chain":
+        name = CHAINS.get(smiles, f"alkyl C{len(atoms)}")
+    hydrogens = (
+        beside.GetIdx()
+        for i in atoms
+        for beside in molecule.GetAtomWithIdx(i).GetNeighbors()
+        if _follows(beside)
+    )
+    return Fragment(name or smiles, kind, tuple(sorted({*atoms, *hydrogens})), smiles)
+
+
+def _follows(atom: Any) -> bool:
+    """Whether an atom is a hydrogen that belongs to the piece of its only neighbour."""
+    if atom.GetAtomicNum() != 1 or atom.GetDegree() != 1:
+        return False
+    return atom.GetNeighbors()[0].GetAtomicNum() != 1
+
+
+def _ring_systems(molecule: Any) -> list[frozenset[int]]:
+    """Unite the rings that share atoms, and add the atoms that they have double bonds to."""
+    systems: list[set[int]] = []
+    for ring in molecule.GetRingInfo().AtomRings():
+        joined = set(ring)
+        apart = []
+        for system in systems:
+            if system & joined:
+                joined |= system
+            else:
+                apart.append(system)
+        systems = [*apart, joined]
+    out = []
+    for system in systems:
+        beside = {
+            other.GetIdx()
+            for i in system
+            for bond in molecule.GetAtomWithIdx(i).GetBonds()
+            for other in [bond.GetOtherAtom(molecule.GetAtomWithIdx(i))]
+            if other.GetIdx() not in system and other.GetDegree() == 1 and _belongs(bond, other)
+        }
+        out.append(frozenset(system | beside))
+    return out
+
+
+def _belongs(bond: Any, atom: Any) -> bool:
+    """Whether an atom at a ring is part of it: C=O, C=S, C=N, and the oxygen of an N-oxide."""
+    double = bond.GetBondTypeAsDouble() == 2 and atom.GetAtomicNum() != 6
+    other = bond.GetOtherAtom(atom)
+    return double or (
+        other.GetIsAromatic() and other.GetFormalCharge() > 0 and atom.GetFormalCharge() < 0
+    )
+
+
+def _groups(molecule: Any, rings: list[frozenset[int]]) -> list[tuple[frozenset[int], str]]:
+    """Find the functional groups; an atom belongs to the first of the table."""
+    out: list[tuple[frozenset[int], str]] = []
+    claimed: set[int] = set()
+    for name, query in _queries():
+        for match in molecule.GetSubstructMatches(query):
+            atoms = frozenset(match)
+            if claimed & atoms:
+                continue
+            inside = any(atoms <= ring for ring in rings)
+            if inside and atoms not in rings and (len(atoms) == 1 or name in _PART_OF_RING):
+                continue
+            claimed |= atoms
+            out.append((atoms, name))
+    return out
+
+
+@cache
+def _queries() -> tuple[tuple[str, Any], ...]:
+    chem = import_rdkit("a functional group")
+    return tuple((name, chem.MolFromSmarts(smarts)) for name, smarts in GROUPS)
+
+
+def _connected(molecule: Any, atoms: set[int]) -> list[frozenset[int]]:
+    """Split atoms into sets that are connected by bonds among them."""
+    left, out = set(atoms), []
+    while left:
+        part, waiting = set[int](), [min(left)]
+        while waiting:
+            i = waiting.pop()
+            if i in left:
+                left.discard(i)
+                part.add(i)
+                waiting += [n.GetIdx() for n in molecule.GetAtomWithIdx(i).GetNeighbors()]
+        out.append(frozenset(part))
+    return out
+
+
+Ends = tuple[tuple[int, int], ...]  # of an atom: its bonds, and the atoms at their other ends
+
+
+def _smiles(molecule: Any, atoms: frozenset[int], ring: bool) -> str:
+    """Write a piece: a ring with hydrogens where the rest of the molecule is, others with ``*``."""
+    place = {i: local for local, i in enumerate(sorted(atoms))}
+    symbols: list[str] = []
+    ends: list[Ends] = []
+    for i in place:
+        atom = molecule.GetAtomWithIdx(i)
+        bonds = [(int(bond.GetBondType()), bond.GetOtherAtom(atom)) for bond in atom.GetBonds()]
+        outside = [
+            kind for kind, other in bonds if other.GetIdx() not in place and not _follows(other)
+        ]
+        symbols.append(_symbol(atom, len(outside) if ring else None))
+        inside = [
+            (kind, place[o.GetIdx()]) for kind, o in bonds if place.get(o.GetIdx(), -1) > place[i]
+        ]
+        ends.append((*inside, *(() if ring else ((kind, -1) for kind in outside))))
+    return _written(tuple(symbols), tuple(ends))
+
+
+@lru_cache(maxsize=1 << 16)
+def _written(symbols: tuple[str, ...], ends: tuple[Ends, ...]) -> str:
+    """Write atoms and their bonds; the same few pieces come again and again."""
+    chem = import_rdkit("a SMILES")
+    from rdkit import rdBase
+
+    written = chem.RWMol()
+    for symbol in symbols:
+        written.AddAtom(chem.AtomFromSmiles(symbol))
+    for i, bonds in enumerate(ends):
+        for kind, other in bonds:
+            end = written.AddAtom(chem.AtomFromSmiles("*")) if other < 0 else other
+            written.AddBond(i, end, chem.BondType.values[kind])
+    with rdBase.BlockLogs():
+        smiles = chem.MolToSmiles(written)
+        molecule = chem.MolFromSmiles(smiles)
+    return smiles if molecule is None else chem.MolToSmiles(molecule)
+
+
+def _symbol(atom: Any, cut: int | None) -> str:
+    """Write one atom; where brackets are needed, hydrogens stand for ``cut`` bonds of a ring."""
+    symbol, charge = atom.GetSymbol(), atom.GetFormalCharge()
+    hydrogens = 0
+    if cut is not None and (charge or (atom.GetIsAromatic() and symbol != "C")):
+        hydrogens = atom.GetTotalNumHs(True) + cut
+    if atom.GetIsAromatic():
+        symbol = symbol.lower()
+    if not charge and not hydrogens and symbol in _PLAIN:
+        return symbol
+    count = "" if not hydrogens else "H" if hydrogens == 1 else f"H{hydrogens}"
+    sign = {0: "", 1: "+", -1: "-"}.get(charge, f"{charge:+d}")
+    return f"[{symbol}{count}{sign}]"

@@ -1,0 +1,200 @@
+"""Structural formulae: scores at the right bonds, well-formed files, one colour scale."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+from rdkit import Chem
+
+from explained_molecules import explanation_of
+from gsat.draw.molecule import ColourScale, Formula, formula, formula_png, formula_svg, hexadecimal
+from gsat.errors import GSATError
+from gsat.explanation import Explanation
+from gsat.molecules.smiles import write_smiles
+
+NITRO = "O=[N+]([O-])c1ccccc1C"
+HIGH = {(0, 1): 0.9, (1, 2): 0.7}
+
+
+def drawn_of(explanation: Explanation, **options: object) -> Formula:
+    found = formula(explanation, **options)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def colours_in(svg: str) -> set[str]:
+    """The colours of areas; RDKit fills highlights only, but for the glyphs of atoms."""
+    fills = re.findall(r"fill:(#[0-9A-F]{6});fill-rule", svg)
+    return {colour.lower() for colour in fills}
+
+
+def test_bonds_have_the_scores_of_their_edges() -> None:
+    found = drawn_of(explanation_of(NITRO, HIGH))
+    for bond in found.molecule.GetBonds():
+        ends = tuple(sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())))
+        assert found.bonds[bond.GetIdx()] == pytest.approx(HIGH.get(ends, 0.1))
+    assert found.atoms[:4] == pytest.approx([0.9, 0.9, 0.7, 0.1])
+    assert found.numbers == list(range(10))
+
+
+def test_atoms_have_their_own_scores_where_the_model_attends_to_nodes() -> None:
+    own = torch.linspace(0, 1, 10)
+    explanation = explanation_of(NITRO, HIGH, node_mask=own[:, None])
+    explanation.edge_mask = own[explanation.edge_index].prod(dim=0)
+    found = drawn_of(explanation)
+    assert found.atoms == pytest.approx(own.tolist())
+    for bond in found.molecule.GetBonds():
+        ends = own[bond.GetBeginAtomIdx()] * own[bond.GetEndAtomIdx()]
+        assert found.bonds[bond.GetIdx()] == pytest.approx(float(ends) ** 0.5)
+    best = drawn_of(explanation, top=1)
+    assert np.flatnonzero(best.atoms).tolist() == [8, 9], "the ends of the best bond"
+    part = drawn_of(explanation.top(1))
+    assert np.flatnonzero(part.atoms).tolist() == [8, 9]
+
+
+def test_hydrogens_are_left_out_and_pass_their_score_on() -> None:
+    # Methylamine with all hydrogens as nodes.
+    bonds = [(0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 4, 1), (1, 5, 1), (1, 6, 1)]
+    smiles = write_smiles(["N", "C", "H", "H", "H", "H", "H"], bonds)
+    index = torch.tensor([[a, b] for a, b, _ in bonds for a, b in ((a, b), (b, a))]).T
+    scores = {(0, 2): 0.9, (0, 3): 0.8}
+    out = Explanation(edge_index=index, num_nodes=7, smiles=smiles, undirected=True, r=0.5)
+    out.edge_mask = torch.tensor([scores.get((min(p), max(p)), 0.1) for p in index.T.tolist()])
+    found = drawn_of(out)
+    assert found.molecule.GetNumAtoms() == 2
+    assert found.atoms == pytest.approx([0.9, 0.1])
+    assert found.bonds == pytest.approx([0.1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"smiles": ""}, {"smiles": "C("}, {"smiles": "CC"}, {"smiles": "C" * 10}, {"node": 3}],
+)
+def test_what_is_no_molecule_has_no_formula(change: dict[str, object]) -> None:
+    # "CCCCCCCCCC" has as many atoms, and other bonds.
+    explanation = explanation_of(NITRO, HIGH)
+    for name, value in change.items():
+        explanation[name] = value
+    assert formula(explanation) is None
+
+
+def test_only_bonds_above_the_scale_are_coloured() -> None:
+    explanation = explanation_of(NITRO, HIGH)
+    scale = ColourScale(0.5, 0.9)
+    svg = formula_svg(drawn_of(explanation), scale)
+    ET.fromstring(svg)
+    # Colours go through RDKit as floats.
+    near = {hexadecimal(scale.colour(score)) for score in HIGH.values()}
+    found = colours_in(svg) - {"#000000"}
+    assert any(_close(colour, other) for colour in near for other in found)
+    highlights = re.findall(r"<path class='bond-(\d+)[^>]*fill-rule:evenodd;fill-opacity:1", svg)
+    coloured = {int(bond) for bond in highlights}
+    molecule = Chem.MolFromSmiles(NITRO)
+    assert coloured == {molecule.GetBondBetweenAtoms(*ends).GetIdx() for ends in HIGH}
+
+
+def _close(one: str, other: str) -> bool:
+    parts = zip(*(bytes.fromhex(text[1:]) for text in (one, other)), strict=True)
+    return all(abs(a - b) <= 1 for a, b in parts)
+
+
+def test_only_the_best_bonds_are_coloured_on_request() -> None:
+    found = drawn_of(explanation_of(NITRO, HIGH), top=1)
+    kept = np.flatnonzero(found.bonds > 0)
+    assert len(kept) == 1
+    assert found.bonds[kept[0]] == pytest.approx(0.9)
+
+
+def test_nothing_is_coloured_where_nothing_stands_out() -> None:
+    bonds = {
+        (b.GetBeginAtomIdx(), b.GetEndAtomIdx()): 0.5 for b in Chem.MolFromSmiles(NITRO).GetBonds()
+    }
+    explanation = explanation_of(NITRO, bonds)
+    assert not explanation.found
+    assert not drawn_of(explanation).bonds.any()
+
+
+def test_a_scale_is_shared_by_all_molecules() -> None:
+    low, high = explanation_of("CCO", {(0, 1): 0.6}), explanation_of("CCN", {(0, 1): 0.9})
+    scale = ColourScale.of([low, high])
+    assert scale == ColourScale(pytest.approx(0.5), pytest.approx(0.9))
+    assert (scale.share(0.5), scale.share(0.7), scale.share(0.95)) == (0, pytest.approx(0.5), 1)
+    assert scale.share(math.nan) == 0
+    assert scale.colour(0.2) == (1, 1, 1)
+    assert hexadecimal(scale.colour(1)) == "#ec791b"
+    assert ColourScale.of([]) == ColourScale(0, 1)
+
+
+def test_a_scale_has_a_width_even_if_all_scores_are_equal() -> None:
+    bonds = {(0, 1): 0.1}
+    scale = ColourScale.of([explanation_of("CC", bonds, r=None)])
+    assert scale.high > scale.low
+
+
+def test_numbers_and_dashed_bonds_are_drawn_on_request() -> None:
+    found, scale = drawn_of(explanation_of(NITRO, HIGH)), ColourScale(0.5, 1)
+    plain = formula_svg(found, scale)
+    assert "class='note'" not in plain
+    assert "class='note'" in formula_svg(found, scale, numbers=True)
+    assert "class='note'" not in formula_svg(found, scale), "the notes are gone again"
+    assert formula_svg(found, scale, aromatic=True) != plain
+
+
+def test_a_compact_picture_is_well_formed_and_smaller() -> None:
+    found, scale = drawn_of(explanation_of(NITRO, HIGH)), ColourScale(0.5, 1)
+    whole, compact = (formula_svg(found, scale, (300, 200), compact=c) for c in (False, True))
+    ET.fromstring(compact)
+    assert len(compact) < len(whole) / 2
+    assert "class=" not in compact
+    assert "style=" not in compact
+
+
+def test_a_bitmap_has_the_size_it_should_have(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(
+        formula_png(drawn_of(explanation_of(NITRO, HIGH)), ColourScale(0.5, 1), (120, 90))
+    )
+    assert imread(path).shape[:2] == (90, 120)
+
+
+def test_explanations_of_molecules_save_themselves_as_formulae(tmp_path: Path) -> None:
+    explanation = explanation_of(NITRO, HIGH, class_names=["safe", "<toxic> & more"])
+    text = explanation.save(tmp_path / "m.svg").read_text(encoding="utf-8")
+    root = ET.fromstring(text)
+    words = " ".join(element.text or "" for element in root.iter() if element.tag.endswith("text"))
+    assert "predicted <toxic> & more (0.80)" in words
+    assert "bond score" in words
+    assert "bond-0" in text, "RDKit's classes stay, for style sheets"
+    for suffix in (".png", ".pdf", ".html", ".json", ".csv"):
+        path = explanation.save(tmp_path / f"m{suffix}", numbers=True)
+        assert path.stat().st_size > 100
+    assert imread(tmp_path / "m.png").shape[0] > 200
+    assert "bond-0" in explanation._repr_svg_()
+
+
+def test_a_subgraph_is_drawn_within_the_whole_molecule(tmp_path: Path) -> None:
+    explanation = explanation_of(NITRO, HIGH)
+    part = explanation.top(1)
+    assert part.num_nodes == 2
+    found = drawn_of(part)
+    assert found.molecule.GetNumAtoms() == 10
+    assert np.nansum(found.bonds) == pytest.approx(0.9)
+    assert part.top(1).save(tmp_path / "part.svg").is_file()
+
+
+def test_a_budget_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GSATError, match="a budget is"):
+        explanation_of(NITRO, HIGH).save(tmp_path / "m.svg", top=0)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".json"])
+def test_a_mistyped_option_is_an_error(tmp_path: Path, suffix: str) -> None:
+    with pytest.raises(TypeError, match="arromatic"):
+        explanation_of(NITRO, HIGH).save(tmp_path / f"m{suffix}", arromatic=True)

@@ -1,0 +1,168 @@
+"""Pages and tables of molecules: whole, escaped, and in agreement with what they were made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from explained_molecules import explained
+from gsat.draw.molecule_page import PageInfo, effect_bar, report_page, signed
+from gsat.draw.molecule_tables import patterns_csv, scores_csv
+from gsat.draw.pattern_page import pattern_page
+from gsat.explain.molecules import ExplainedMolecule
+from gsat.explain.patterns import find_patterns
+from gsat.molecules.fingerprints import Neighbour
+from gsat.tasks import Task
+
+HOSTILE = '<script>alert("x")</script>'
+INFO = PageInfo("Explanations & more", ["safe", "toxic"], notes=["the model is weak: <b>"])
+VOID = {"meta", "input", "br", "path", "rect", "ellipse", "line", "circle", "polygon", "stop"}
+
+
+class Page(HTMLParser):
+    """What is on a page: ids, links, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.cards: list[dict[str, str | None]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"]] if given.get("id") else []
+        self.links += [given["href"]] if given.get("href") else []
+        if tag == "article":
+            self.cards.append(given)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def molecules() -> list[ExplainedMolecule]:
+    nitro = explained("O=[N+]([O-])c1ccccc1", {(0, 1): 0.9, (1, 2): 0.8}, name=HOSTILE, line=7)
+    nitro.explanation.y = torch.tensor([0])
+    pieces = tuple(replace(p, effects=(-0.25, 0.25)) for p in nitro.pieces)
+    near = (Neighbour(3, "CCO", 0.123),)
+    plain = explained("CCO", {(0, 1): 0.6}, number=1, line=9, nearest=near, notes=("far away",))
+    return [replace(nitro, pieces=pieces), plain, explained("C", {}, number=2, line=11)]
+
+
+def test_a_page_has_a_card_and_a_row_for_each_molecule(molecules: list[ExplainedMolecule]) -> None:
+    page = Page(report_page(molecules, INFO))
+    assert not page.open
+    assert len(page.cards) == 3
+    assert {f"#{name}" for name in page.ids} >= set(page.links), "links lead somewhere"
+    assert {"r0", "r1", "r2", "m0", "m1", "m2"} <= set(page.ids)
+    assert [card["data-order"] for card in page.cards] == ["0", "1", "2"]
+    assert all(float(card["data-confidence"] or "") == pytest.approx(0.8) for card in page.cards)
+    assert page.cards[1]["data-near"] == "0.1230"
+    assert "data-near" not in page.cards[0]
+
+
+def test_all_texts_from_outside_are_escaped(molecules: list[ExplainedMolecule]) -> None:
+    text = report_page(molecules, replace(INFO, rejected=[[3, HOSTILE, "C(", "not a SMILES"]]))
+    assert HOSTILE not in text
+    assert text.count("&lt;script&gt;") >= 3
+    assert "the model is weak: &lt;b&gt;" in text
+
+
+def test_a_page_says_what_is_predicted_true_near_and_doubtful(
+    molecules: list[ExplainedMolecule],
+) -> None:
+    text = Page(report_page(molecules, INFO)).text
+    for expected in ("predicted class 1 (0.80)", "true class 0", "similarity 0.12", "far away",
+                     "nitro", "+0.25", "raises p(toxic)"):  # fmt: skip
+        assert expected in text, expected
+
+
+def test_a_wrong_prediction_is_marked(molecules: list[ExplainedMolecule]) -> None:
+    assert report_page(molecules, INFO).count('class="wrong"') == 1
+    molecules[0].explanation.y = torch.tensor([1])
+    assert report_page(molecules, INFO).count('class="wrong"') == 0
+
+
+def test_rows_that_could_not_be_used_are_listed(molecules: list[ExplainedMolecule]) -> None:
+    info = replace(INFO, rejected=[[3, "acid", "C(", "not a SMILES"]])
+    assert "Rows that could not be used" in report_page(molecules, info)
+    assert "Rows that could not be used" not in report_page(molecules, INFO)
+
+
+def test_scores_have_a_row_per_atom_and_per_bond(molecules: list[ExplainedMolecule]) -> None:
+    rows = list(csv.DictReader(io.StringIO(scores_csv(molecules))))
+    assert len(rows) == (9 + 9) + (3 + 2) + 1
+    atoms = [row for row in rows if row["line"] == "7" and row["kind"] == "atom"]
+    assert [row["symbol"] for row in atoms[:3]] == ["O", "N", "O"]
+    bond = next(row for row in rows if row["kind"] == "bond" and row["atom"] == "0")
+    assert (bond["atom_2"], bond["symbol"], bond["score"]) == ("1", "=", "0.9")
+    assert (bond["piece"], bond["in_explanation"], bond["piece_effect"]) == ("nitro", "1", "0.25")
+    between = next(row for row in rows if (row["atom"], row["atom_2"]) == ("1", "3"))
+    assert between["piece"] == "", "the bond from the nitro group to the ring is in no piece"
+
+
+def test_spreadsheets_find_no_formula_in_the_scores() -> None:
+    text = scores_csv([explained("CO", {(0, 1): 0.9}, name="=1+1")])
+    assert "'=1+1" in text
+    assert ",=1+1" not in text
+
+
+def test_a_page_of_patterns_shows_statistics_and_examples() -> None:
+    molecules = []
+    for number in range(12):
+        one = explained(
+            "O=[N+]([O-])c1ccccc1", {(0, 1): 0.9, (1, 2): 0.8}, number=number, line=number
+        )
+        pieces = tuple(replace(p, effects=(-0.5, 0.5)) for p in one.pieces)
+        molecules.append(replace(one, pieces=pieces, name=HOSTILE if number == 0 else ""))
+        other = explained("CCO", {}, number=number)
+        other.explanation.prediction = torch.tensor(0)
+        molecules.append(other)
+    groups = find_patterns(molecules, Task("binary"), INFO.outputs)
+    text = pattern_page(groups, molecules, INFO)
+    page = Page(text)
+    assert not page.open
+    assert HOSTILE not in text
+    assert text.count("<figcaption") == 3
+    for expected in ("Predicted toxic", "12 of 24 molecules", "nitro", "+0.50 ± 0.00", "Fisher"):
+        assert expected in page.text, expected
+    assert "No piece is in the explanations of this group" in page.text
+    rows = list(csv.DictReader(io.StringIO(patterns_csv(groups, molecules))))
+    assert {(row["group"], row["pattern"]) for row in rows} == {
+        ("safe", "nitro"),
+        ("toxic", "nitro"),
+    }
+    toxic = next(row for row in rows if row["group"] == "toxic")
+    assert (toxic["rank"], toxic["in_explanation_of_group"], toxic["mean_effect"]) == (
+        "1",
+        "12",
+        "0.5",
+    )
+
+
+def test_bars_point_the_way_of_the_effect() -> None:
+    assert 'class="raise" style="left:50%;width:25.0%"' in effect_bar(0.5, 1.0)
+    assert 'class="lower" style="right:50%;width:50.0%"' in effect_bar(-2.0, 1.0)
+    assert effect_bar(None, 1.0) == ""
+    assert re.search("width:0.0%", effect_bar(0.0, 0.0))
+    assert (signed(0.126), signed(-0.5), signed(-0.001), signed(None)) == (
+        "+0.13",
+        "−0.50",
+        "0.00",
+        "",
+    )

@@ -1,0 +1,134 @@
+"""Pieces with scores and effects, against sums by hand and a model whose effects are known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from rdkit import Chem
+
+from explained_molecules import AtomCounter, explained, explanation_of
+from gsat.errors import DataError, GSATError
+from gsat.explain import pieces as module
+from gsat.explain.molecules import explain_molecules, find_target, output_names
+from gsat.explain.pieces import measure_effects, score_pieces
+from gsat.graphs import GraphStore
+from gsat.molecules import featurise
+from gsat.tasks import Task
+
+NITRO = "O=[N+]([O-])c1ccccc1C"
+MOLECULES = [NITRO, "CC(=O)N1CCCCC1", "c1ccccc1", "Nc1ccncc1", "C", "[Na+].[Cl-]"]
+
+
+def test_the_score_of_a_piece_is_the_mean_of_its_bonds() -> None:
+    found = explained(NITRO, {(0, 1): 0.9, (1, 2): 0.7, (1, 3): 0.5}).pieces
+    nitro = found[0]
+    assert (nitro.name, nitro.used) == ("nitro", True)
+    assert nitro.score == pytest.approx((0.9 + 0.7) / 2)
+    assert nitro.total == pytest.approx(0.9 + 0.7)
+    assert [piece.used for piece in found[1:]] == [False, False]
+    assert [piece.score for piece in found] == sorted((p.score for p in found), reverse=True)
+
+
+def test_a_piece_of_one_atom_has_the_score_of_the_bonds_around_it() -> None:
+    methyl = next(
+        piece for piece in explained(NITRO, {(8, 9): 0.8}).pieces if piece.name == "methyl"
+    )
+    assert (methyl.score, methyl.total) == (pytest.approx(0.8), pytest.approx(0.8))
+
+
+def test_where_the_model_attends_to_nodes_atoms_have_the_scores() -> None:
+    own = torch.full((10, 1), 0.1)
+    own[:3, 0] = torch.tensor([0.9, 0.8, 0.7])
+    explanation = explanation_of(NITRO, {(8, 9): 1.0}, node_mask=own)
+    nitro, *others = score_pieces(explanation, Chem.MolFromSmiles(NITRO))
+    assert (nitro.name, nitro.used) == ("nitro", True)
+    assert (nitro.score, nitro.total) == (pytest.approx(0.8), pytest.approx(2.4))
+    assert not any(piece.used for piece in others)
+
+
+def test_an_atom_without_bonds_has_no_score() -> None:
+    found = explained("[Na+].CCO", {(1, 2): 0.9}).pieces
+    assert next(piece for piece in found if piece.name == "[Na+]").score == 0
+
+
+def test_a_piece_is_used_only_above_r_and_above_the_middle() -> None:
+    below_r = explained(NITRO, {(0, 1): 0.45, (1, 2): 0.45})
+    assert not below_r.top_pieces()
+    # Everything is above r = 0.5; the piece that stands out is above the middle, 0.8, too.
+    scores = {tuple(sorted(bond)): 0.7 for bond in _bonds(NITRO)} | {(0, 1): 0.9, (1, 2): 0.9}
+    assert [piece.name for piece in explained(NITRO, scores).top_pieces()] == ["nitro"]
+
+
+def test_nothing_is_used_where_nothing_stands_out() -> None:
+    scores = {tuple(sorted(bond)): 0.51 for bond in _bonds(NITRO)}
+    assert not explained(NITRO, scores).top_pieces()
+
+
+def _bonds(smiles: str) -> list[tuple[int, int]]:
+    molecule = Chem.MolFromSmiles(smiles)
+    return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+
+
+@pytest.mark.parametrize("batch", [1, 20, 1 << 13])
+def test_effects_are_those_of_the_atoms_taken_out(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_NODES", batch)
+    weights = {6: 1.0, 7: -10.0, 8: 100.0}
+    model, store = AtomCounter(weights), featurise(MOLECULES)
+    for molecule in _explained(model, store):
+        for piece in molecule.pieces:
+            atoms = [molecule.molecule.GetAtomWithIdx(i) for i in piece.fragment.atoms]
+            expected = sum(weights.get(atom.GetAtomicNum(), 0) for atom in atoms)
+            if len(atoms) == molecule.molecule.GetNumAtoms():
+                assert piece.effects is None
+            else:
+                assert piece.effects == (pytest.approx(expected),)
+                assert molecule.effect(piece) == pytest.approx(expected)
+
+
+def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
+    model, store = AtomCounter({7: 2.0}, "binary"), featurise(["Nc1ccccc1"])
+    (molecule,) = _explained(model, store)
+    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    change = float(torch.sigmoid(torch.tensor(2.0))) - 0.5
+    assert amine.effects == (pytest.approx(-change), pytest.approx(change))
+    assert molecule.target == 1
+
+
+def _explained(model: AtomCounter, store: GraphStore) -> list[module.Piece]:
+    return explain_molecules(model, store, model.explain(store))
+
+
+def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:
+    store = featurise(["C"])
+    own = [score_pieces(explanation_of("C"), Chem.MolFromSmiles("C"))]
+    assert measure_effects(AtomCounter({}), store, own, torch.zeros(1, 1)) == own
+
+
+def test_graphs_without_smiles_are_refused() -> None:
+    store = featurise(["CC"])
+    del store.arrays["graph.smiles"]
+    with pytest.raises(DataError, match="no molecules"):
+        explain_molecules(AtomCounter({}), store, [])
+
+
+def test_outputs_have_names_and_are_found_by_them() -> None:
+    binary, numbers = Task("binary"), Task("regression", 1, "r2")
+    assert output_names(binary, ["no", "yes"]) == ["no", "yes"]
+    assert output_names(binary, None) == ["class 0", "class 1"]
+    assert output_names(numbers, None) == ["prediction"]
+    assert find_target("yes", ["no", "yes"]) == 1
+    assert find_target(None, ["no", "yes"]) is None
+    with pytest.raises(GSATError, match="there is no class or label 'maybe': there are no, yes"):
+        find_target("maybe", ["no", "yes"])
+
+
+def test_all_that_is_known_is_in_the_dictionary() -> None:
+    model, store = AtomCounter({7: 2.0}), featurise([NITRO])
+    values = _explained(model, store)[0].as_dict()
+    nitro = next(piece for piece in values["pieces"] if piece["name"] == "nitro")
+    assert nitro["atoms"] == [0, 1, 2]
+    assert nitro["effects"] == [pytest.approx(2.0)]
+    assert values["smiles"] == NITRO
+    assert len(values["edges"]) == 2 * len(_bonds(NITRO))
