@@ -12,7 +12,11 @@ from gsat.explain import pieces as module
 from gsat.explain.molecules import explain_molecules, find_target, output_names
 from gsat.explain.pieces import measure_effects, score_pieces
 from gsat.graphs import GraphStore
+from gsat.graphs.subgraph import node_subgraph
+from gsat.methods.gnnexplainer import GNNExplainer
+from gsat.models import GIN
 from gsat.molecules import featurise
+from gsat.molecules.featuriser import ATOM_FEATURES
 from gsat.tasks import Task
 
 NITRO = "O=[N+]([O-])c1ccccc1C"
@@ -98,6 +102,25 @@ def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
 
 def _explained(model: AtomCounter, store: GraphStore) -> list[module.Piece]:
     return explain_molecules(model, store, model.explain(store))
+
+
+def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = featurise(["Nc1ccccc1"])
+    network = GIN(
+        10, task=Task("binary"), edge_features=8, categories=list(ATOM_FEATURES.values()), hidden=8
+    ).eval()
+    model = GNNExplainer(network, iterations=2)
+    explanations = model.explain(store)
+    monkeypatch.setattr(model, "forward", None)  # it would search for an explanation
+    (molecule,) = explain_molecules(model, store, explanations)
+    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    with torch.no_grad():
+        ring, _ = node_subgraph(store.batch(), torch.tensor([False] + [True] * 6))
+        whole, without = network(store.batch()).sigmoid(), network(ring).sigmoid()
+    assert amine.effects is not None
+    assert amine.effects[1] == pytest.approx(float(whole - without), abs=1e-6)
 
 
 def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:

@@ -33,9 +33,8 @@ def names(smiles: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def molecules(request: pytest.FixtureRequest) -> list[Chem.Mol]:
-    raw: Path = request.getfixturevalue("raw_data")
-    with (raw / "molecules_csv" / "bbbp.csv").open() as file, rdBase.BlockLogs():
+def molecules(raw_data: Path) -> list[Chem.Mol]:
+    with (raw_data / "molecules_csv" / "bbbp.csv").open() as file, rdBase.BlockLogs():
         read = [Chem.MolFromSmiles(row["smiles"]) for row in csv.DictReader(file)]
     return [molecule for molecule in read if molecule is not None]
 

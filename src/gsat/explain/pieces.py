@@ -19,6 +19,7 @@ from torch import Tensor
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
+from gsat.methods.post_hoc import PostHocModel
 from gsat.models import InterpretableModel
 from gsat.molecules.fragments import Fragment, fragments
 from gsat.ops import exclusive_threads
@@ -150,7 +151,10 @@ def measure_effects(
             keep = torch.ones(batch.num_nodes, dtype=torch.bool)
             for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
                 keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
-            without.append(model(node_subgraph(batch, keep)[0].to(device)).logits.cpu())
+            part = node_subgraph(batch, keep)[0].to(device)
+            # The answer of a network that is explained afterwards needs no explanation.
+            plain = isinstance(model, PostHocModel)
+            without.append((model.backbone(part) if plain else model(part).logits).cpu())
     before, after = outputs(model.task, logits), outputs(model.task, torch.cat(without))
     for (graph, place), effects in zip(places, before[[g for g, _ in places]] - after, strict=True):
         out[graph][place] = replace(out[graph][place], effects=tuple(effects.tolist()))
