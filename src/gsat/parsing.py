@@ -93,9 +93,8 @@ def check_plain(value: Any, *, infinite: bool = False, any_text: bool = False) -
         if isinstance(one, str) and any_text:
             continue
         if isinstance(one, str):
-            if escape_controls(one) != one and escape_controls(
-                one.translate(_LINES)
-            ) != one.translate(_LINES):
+            plain = one.translate(_LINES)
+            if escape_controls(plain) != plain:
                 raise ParseError(f"a text contains control characters: {shown(one, 40)}")
         elif isinstance(one, float):
             if not infinite and not math.isfinite(one):

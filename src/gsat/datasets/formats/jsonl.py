@@ -46,8 +46,8 @@ KEYS: Final = (
 )  # fmt: skip
 MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
 MOST_EMPTY_LINES: Final = 1 << 20
-MOST_PACKED: Final = 100  # bytes of text for one of a gzipped file, beyond the first few megabytes
-MOST_FREE: Final = 4 << 20
+MOST_PACKED: Final = 50  # bytes of text for one of a gzipped file, beyond the first
+MOST_FREE: Final = 1 << 20
 # About the memory of a node and an edge while a store is made of them.
 _NODE_BYTES: Final = 40
 _EDGE_BYTES: Final = 100
