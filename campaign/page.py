@@ -41,4 +41,6 @@ def campaign_section(record: dict[str, Any]) -> str:
         f"{part['slowest_seconds']:.2f} | {len(part['findings'])} |"
         for part in fuzzing
     ]
+    if record.get("note"):
+        lines += ["", record["note"]]
     return "\n".join([*lines, ""])

@@ -29,6 +29,17 @@ def printable(text: str) -> str:
         >>> printable("red: \\x1b[31m")
         'red: \\\\x1b[31m'
     """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def escape_controls(text: str) -> str:
+    """Escape control characters alone; other spaces and joiners, say, stay what they are.
+
+    Args:
+        text: Any text, such as the name of a class.
+    """
     return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 

@@ -13,7 +13,7 @@ import re
 import tomllib
 from typing import Any, Final
 
-from gsat.errors import printable, shown
+from gsat.errors import escape_controls, shown
 
 DEPTH: Final = 32
 # A key such as a.b.c; tomllib takes the square of the number of its parts.
@@ -25,12 +25,13 @@ class ParseError(ValueError):
     """A text is not JSON or TOML, or holds what no file of ours does."""
 
 
-def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
+def parse_json(text: str | bytes, *, infinite: bool = False, any_text: bool = False) -> Any:
     """Parse a JSON document.
 
     Args:
         text: The document; bytes are UTF-8.
         infinite: Whether numbers may be infinite or NaN. (default: ``False``)
+        any_text: Whether texts may contain control characters. (default: ``False``)
 
     Raises:
         ParseError: If it is not JSON, or holds what no file of ours does.
@@ -45,7 +46,7 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
         raise _too_deep() from None
     except ValueError as error:
         raise ParseError(f"it is not JSON: {shown(str(error))}") from None
-    check_plain(found, infinite=infinite)
+    check_plain(found, infinite=infinite, any_text=any_text)
     return found
 
 
@@ -75,12 +76,13 @@ def parse_toml(text: str | bytes) -> dict[str, Any]:
     return found
 
 
-def check_plain(value: Any, *, infinite: bool = False) -> None:
+def check_plain(value: Any, *, infinite: bool = False, any_text: bool = False) -> None:
     """Raise unless plain values are harmless; see the head of this module.
 
     Args:
         value: What a parser returned.
         infinite: Whether numbers may be infinite or NaN. (default: ``False``)
+        any_text: Whether texts may contain control characters. (default: ``False``)
 
     Raises:
         ParseError: If they are not.
@@ -88,8 +90,11 @@ def check_plain(value: Any, *, infinite: bool = False) -> None:
     left: list[tuple[Any, int]] = [(value, 0)]  # not by recursion, which deep values would break
     while left:
         one, depth = left.pop()
+        if isinstance(one, str) and any_text:
+            continue
         if isinstance(one, str):
-            if printable(one) != one and printable(one.translate(_LINES)) != one.translate(_LINES):
+            plain = one.translate(_LINES)
+            if escape_controls(plain) != plain:
                 raise ParseError(f"a text contains control characters: {shown(one, 40)}")
         elif isinstance(one, float):
             if not infinite and not math.isfinite(one):

@@ -97,6 +97,12 @@ def test_gzip_bombs(unit: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     refused(jsonl.read, path)
 
 
+def test_a_file_that_is_packed_too_well_is_not_unpacked_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.jsonl.gz"
+    path.write_bytes(gzip.compress((json.dumps(GOOD).encode() + b"\n") * 200_000))
+    assert "unpacks to more than 50 times its size" in refused(jsonl.read, path)
+
+
 def test_one_long_text_is_not_padded_to_all_graphs(tmp_path: Path) -> None:
     path = lines(tmp_path, {**GOOD, "id": "a" * (1 << 20)}, *[{**GOOD, "id": "b"}] * 1000)
     assert "1048576 bytes, as one of many" in refused(jsonl.read, path)
@@ -212,7 +218,8 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
 # -- pickles --------------------------------------------------------------------------------------
 
 
-SHARED = b"]" + b"2\x86" * 60  # a tuple of a tuple twice of a tuple twice of …
+# A list of a list twice of a list twice of …
+SHARED = b"]" + b"".join(b"q%c0](h%ch%ce" % (i, i, i) for i in range(60))
 
 
 def crafted(name: str) -> bytes:

@@ -32,6 +32,11 @@ def finished(path: Path, lines: list[dict[str, Any]], method: str = "gsat", seed
     for line in lines:
         run.log(line)
     result = {
+        "best_epoch": 0,
+        "selected": "best",
+        "valid": {},
+        "test": {},
+        "seconds": 1.0,
         "dataset": "ba2motifs",
         "method": method,
         "backbone": "gin",

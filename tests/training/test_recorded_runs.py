@@ -87,7 +87,7 @@ def test_blank_lines_are_none_and_a_folder_is_no_file(tmp_path: Path) -> None:
     record_once(file, record())
     file.write_bytes(b"\n  \r\n" + file.read_bytes())
     assert read_records(file) == [record()]
-    with pytest.raises(RunError, match="it must be a file"):
+    with pytest.raises(RunError, match="not a regular file"):
         read_records(tmp_path)
 
 

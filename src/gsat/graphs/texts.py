@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, printable
+from gsat.errors import DataError, escape_controls
 from gsat.io.limits import check_size
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
 def _decoded(text: bytes) -> str:
     try:
         # A zero byte separates words.
-        return "\0".join(map(printable, text.decode().split("\0")))
+        return "\0".join(map(escape_controls, text.decode().split("\0")))
     except UnicodeDecodeError:
         raise DataError("a text of a graph is not UTF-8; save the graphs again") from None
 

@@ -59,7 +59,7 @@ def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict
         if not line.strip():
             continue
         try:
-            record = parse_json(line)
+            record = parse_json(line, any_text=True)
         except ParseError as error:
             raise RunError(
                 f"{path}, line {number}, is not JSON ({error}); correct or remove it"

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, printable, shown
+from gsat.errors import DataError, escape_controls, shown
 from gsat.graphs.build import to_float32
 from gsat.io.limits import check_size
 
@@ -27,14 +27,14 @@ class Wrong(Exception):
 
 def class_name(value: str, name: str) -> str:
     """Return a text that can be the name of a class, or raise."""
-    if len(value) > LONGEST_NAME or printable(value) != value:
+    if len(value) > LONGEST_NAME or escape_controls(value) != value:
         raise Wrong(f"'{name}' is a text that can't be the name of a class: {shown(value, 40)}")
     return value
 
 
 def identifier(value: Any, name: str) -> str | None:
     """Return a text or a number as a text, None as it is; anything else is wrong."""
-    if value is None or (isinstance(value, str) and printable(value) == value):
+    if value is None or (isinstance(value, str) and escape_controls(value) == value):
         return value
     if isinstance(value, (int, float)):
         return shown(str(value)) if abs(value) < 2**64 or value != value else shown(value)

@@ -46,6 +46,8 @@ KEYS: Final = (
 )  # fmt: skip
 MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
 MOST_EMPTY_LINES: Final = 1 << 20
+MOST_PACKED: Final = 50  # bytes of text for one of a gzipped file, beyond the first
+MOST_FREE: Final = 1 << 20
 # About the memory of a node and an edge while a store is made of them.
 _NODE_BYTES: Final = 40
 _EDGE_BYTES: Final = 100
@@ -277,6 +279,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 line = line.removeprefix(codecs.BOM_UTF8)
             check_size(json_bytes(line), f"{path}, line {number},", DataError)
             check_size(read, f"{path}, unpacked,", DataError)
+            if file is not opened and read > MOST_FREE + MOST_PACKED * opened.tell():
+                raise DataError(
+                    f"{path} unpacks to more than {MOST_PACKED} times its size; if you trust it, "
+                    "unpack it first"
+                )
             if line.strip():
                 yield number, line.decode("utf-8")
             elif (empty := empty + 1) > MOST_EMPTY_LINES:
