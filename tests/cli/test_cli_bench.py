@@ -258,7 +258,7 @@ def test_wrong_wishes_are_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize(
     "wish",
-    [("verify", "table1"), ("verify", "--dry-run"), ("show", "table1", "--dry-run"), ("run",)],
+    [("verify", "table1"), ("verify", "--dry-run"), ("show", "table1", "--dry-run"), ("show",)],
 )
 def test_what_a_subcommand_does_not_take_is_wrong_usage(wish: tuple[str, ...]) -> None:
     outcome = gsat("bench", *wish)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gsat.models import GIN
+from gsat.models import BACKBONES
 from gsat.studies.pages import write_between_marks
 from gsat.studies.study import Experiment
 
@@ -29,7 +29,7 @@ def line(experiment: Experiment, seed: int = 0, **changed: Any) -> dict[str, Any
         "recipe_hash": recipe.hash(),
         "data_hash": "graphs",
         "recipe": recipe.tables(),
-        "results_version": GIN.results_version,
+        "results_version": BACKBONES[experiment.backbone].results_version,
         **changed,
     }
 

@@ -19,8 +19,7 @@ def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
 
     Args:
         store: The graphs.
-        leave_out: Arrays that do not count, as SMILES of published molecules: they describe the
-            graphs a second time, and recorded hashes are from before. (default: none)
+        leave_out: Arrays that do not count. (default: none)
 
     Returns:
         The first 16 hex digits of a SHA-256.
@@ -28,17 +27,21 @@ def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
     return content_digest({k: v for k, v in store.arrays.items() if k not in leave_out})
 
 
-def load_cached(folder: Path) -> GraphStore | None:
+def load_cached(folder: Path, leave_out: Sequence[str] = ()) -> GraphStore | None:
     """Load the graphs of a folder of the cache; None where they are missing, damaged or changed.
 
     The hash that a run records as that of its data is computed from the arrays themselves, once per
     process and version of the files; it is not taken from the files.
+
+    Args:
+        folder: The folder.
+        leave_out: Arrays that its hash leaves out, see :func:`content_hash`. (default: none)
     """
     try:
         store = GraphStore.load(folder)
         version = file_versions(folder)
         if version not in _verified:
-            if store.meta.get("content") != content_hash(store):
+            if store.meta.get("content") != content_hash(store, leave_out):
                 return None
             _verified.add(version)
         return store

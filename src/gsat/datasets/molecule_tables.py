@@ -19,6 +19,9 @@ from gsat.io.hashes import checksum
 from gsat.molecules import featuriser, reader
 from gsat.molecules.reader import TableSettings, read_table
 
+# Scaffolds follow from the molecules, and RDKit may come to write them differently.
+_UNCOUNTED = ("graph.scaffold",)
+
 
 def settings_of(options: MoleculeOptions) -> TableSettings:
     """How the options of a data set say that its table is read.
@@ -93,11 +96,10 @@ def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphSt
         means = found.read_text(encoding="utf-8")
     except OSError:
         means = ""
-    store = load_cached(_folder(means)) if means else None
+    store = load_cached(_folder(means), _UNCOUNTED) if means else None
     if store is None:
         store = read_table(path, settings, quiet=quiet)
-        # Scaffolds follow from the molecules, and RDKit may come to write them differently.
-        store.meta["content"] = content_hash(store, leave_out=("graph.scaffold",))
+        store.meta["content"] = content_hash(store, _UNCOUNTED)
         means = _key(path, content, _meant(settings, store))
         store = save_cached(store, _folder(means))
         with contextlib.suppress(OSError, GSATError):

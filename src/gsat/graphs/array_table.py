@@ -49,6 +49,7 @@ RULES: Final[Mapping[str, ArrayRule]] = {
     "edge_weight": ArrayRule("edge", ("float32",), (1,)),
     "edge_truth": ArrayRule("edge", _VALUES, (1,)),
     "node_truth": ArrayRule("node", _VALUES, (1,)),
+    "node_sign": ArrayRule("node", _VALUES, (1,)),
     "node_y": ArrayRule("node", _VALUES, (1, 2)),
     "node_split": ArrayRule("node", ("int64",), (1,)),
     "targets": ArrayRule("node", ("bool",), (1,)),

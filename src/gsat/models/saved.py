@@ -37,10 +37,11 @@ class TaskFields(FileModel):
 
     kind: Literal["binary", "multiclass", "multilabel", "regression"]
     classes: int = Field(ge=1)
-    metric: Literal["accuracy", "roc_auc", "r2", "mae"]
+    metric: Literal["accuracy", "roc_auc", "r2", "mae", "rmse"]
     level: Literal["graph", "node"]
-    centre: float = 0.0
-    scale: float = 1.0
+    centre: float | list[float] = 0.0
+    scale: float | list[float] = 1.0
+    weights: list[float] | None = None
 
 
 class BackboneFields(FileModel):
