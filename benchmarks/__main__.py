@@ -259,8 +259,9 @@ def keep(path: Path, figures: dict[str, Any], before: dict[str, float]) -> None:
         before: The machine's load before each part.
     """
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    loads = {**known.get("load_before", {}), **before}
-    described = {**known, "load_before": loads, "environment": environment(), **figures}
+    loads, here = {**known.get("load_before", {}), **before}, environment()
+    cpus = {**known.get("cpu", {}), **dict.fromkeys(before, here["cpu"])}
+    described = {**known, "load_before": loads, "cpu": cpus, "environment": here, **figures}
     path.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
 
 

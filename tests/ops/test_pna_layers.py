@@ -180,7 +180,6 @@ def test_threads_do_not_matter(
 ) -> None:
     batch = from_pyg(random_graphs(5, 300)).batch()
     given = inputs(batch, True, edges, normal)
-    given = [t for i, t in enumerate(given)]
     found = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(parallel, "_kernel_threads", [threads])
