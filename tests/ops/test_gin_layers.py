@@ -88,7 +88,7 @@ def test_many_rows_in_blocks_and_chunks(
     """More rows than go through the steps together, in several blocks."""
     store = from_pyg(random_graphs(11, 30, awkward=False))
     batch = store.batch([i % 30 for i in range(900)])
-    assert batch.num_nodes > 8 * gin_layers_numba._CHUNK
+    assert batch.num_nodes > 8 * gin_layers_numba.CHUNK
     agree(layer(batch, kind, DRAWS), *inputs(batch, kind, normal))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import types
+from numba.extending import intrinsic
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -59,13 +61,28 @@ class _ScalarTerm(torch.autograd.Function):
         return tuple(torch.from_numpy(g) for g in grads)
 
 
+@intrinsic
+def _fma(typing_context, a, b, c):  # type: ignore[no-untyped-def]
+    """a * b + c, rounded once.
+
+    Kernels may reorder sums, and how they do depends on what is around them. Written with this, a
+    message has the same bits in every kernel that it becomes a part of.
+    """
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    number = types.float32
+    return number(number, number, number), generate
+
+
 # Forward walks over the edges into each node, backward over the edges out of each node, so that
 # each row is written by one thread. Both are split by graph. Three pairs of kernels: without an
 # edge term ("plain"), with a ScalarTerm ("scalar") and with a term [E, h] ("dense").
 
 
 @kernel
-def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, out):  # type: ignore[no-untyped-def]
+def plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self, out):  # type: ignore[no-untyped-def]
     """out[v] = sum over edges u -> v of w * x[u], plus x[v] if include_self."""
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
@@ -78,7 +95,7 @@ def _plain_forward(first, last, node_ptr, dst_ptr, src, weight, x, include_self,
 
 
 @kernel
-def _plain_backward(  # type: ignore[no-untyped-def]
+def plain_backward(  # type: ignore[no-untyped-def]
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, include_self, grad, grad_x, grad_weight
 ):
     """grad_x[u] = sum over edges u -> v of w * grad[v]; grad_weight[e] = grad[v] . x[u]."""
@@ -100,7 +117,7 @@ def _plain_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _scalar_forward(  # type: ignore[no-untyped-def]
+def scalar_forward(  # type: ignore[no-untyped-def]
     first, last, node_ptr, dst_ptr, src, weight, x, attribute, slope, offset, include_self, out
 ):
     """As the plain one, with messages w * ReLU(x[u] + a * slope + offset)."""
@@ -111,11 +128,12 @@ def _scalar_forward(  # type: ignore[no-untyped-def]
         for e in range(dst_ptr[v], dst_ptr[v + 1]):
             u, w, a = src[e], weight[e], attribute[e]
             for j in range(h):
-                out[v, j] += w * max(x[u, j] + (a * slope[j] + offset[j]), np.float32(0.0))
+                message = max(_fma(a, slope[j], x[u, j] + offset[j]), np.float32(0.0))
+                out[v, j] = _fma(w, message, out[v, j])
 
 
 @kernel
-def _scalar_backward(  # type: ignore[no-untyped-def]
+def scalar_backward(  # type: ignore[no-untyped-def]
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, attribute, slope, offset, include_self,
     grad, grad_x, grad_weight, grad_attribute, grad_slope, grad_offset,
 ):  # fmt: skip
@@ -136,21 +154,21 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
                 e = by_src[k]
                 v, w, a = dst[e], weight[e], attribute[e]
                 for j in range(h):
-                    m = x[u, j] + (a * slope[j] + offset[j])
+                    m = _fma(a, slope[j], x[u, j] + offset[j])
                     row[j] = w * grad[v, j] if m > zero else zero
                 for j in range(h):
                     grad_x[u, j] += row[j]
                 for j in range(h):
-                    grad_slope[graph, j] += a * row[j]
+                    grad_slope[graph, j] = _fma(a, row[j], grad_slope[graph, j])
                 if weighted:
                     dot = zero
                     for j in range(h):
-                        dot += grad[v, j] * max(x[u, j] + (a * slope[j] + offset[j]), zero)
+                        dot += grad[v, j] * max(_fma(a, slope[j], x[u, j] + offset[j]), zero)
                     grad_weight[e] = dot
                 if attributed:
                     dot_slope = zero
                     for j in range(h):
-                        m = x[u, j] + (a * slope[j] + offset[j])
+                        m = _fma(a, slope[j], x[u, j] + offset[j])
                         dot_slope += grad[v, j] * slope[j] if m > zero else zero
                     grad_attribute[e] = w * dot_slope
             for j in range(h):
@@ -159,7 +177,7 @@ def _scalar_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_self, out):  # type: ignore[no-untyped-def]
+def dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include_self, out):  # type: ignore[no-untyped-def]
     """As the plain one, with messages w * ReLU(x[u] + term[e])."""
     h = x.shape[1]
     for v in range(node_ptr[first], node_ptr[last]):
@@ -172,7 +190,7 @@ def _dense_forward(first, last, node_ptr, dst_ptr, src, weight, x, term, include
 
 
 @kernel
-def _dense_backward(  # type: ignore[no-untyped-def]
+def dense_backward(  # type: ignore[no-untyped-def]
     first, last, node_ptr, src_ptr, by_src, dst, weight, x, term, include_self, grad,
     grad_x, grad_weight, grad_term,
 ):  # fmt: skip
@@ -214,7 +232,7 @@ def aggregate_rows(batch: GraphBatch, include_self: bool, weight: Any, x: Any, *
     edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
     if weight is None:
         weight = np.ones(batch.num_edges, np.float32)
-    kernels = {0: _plain_forward, 1: _dense_forward, 3: _scalar_forward}
+    kernels = {0: plain_forward, 1: dense_forward, 3: scalar_forward}
     run_over_segments(kernels[len(terms)], *edges, weight, x, *terms, include_self, out)
     return out
 
@@ -250,18 +268,16 @@ def aggregate_rows_backward(
     grad_weight = aligned_empty(*weight.shape) if needs[0] else unneeded
     arguments = [*(index.numpy() for index in edges), weight, x, *terms, include_self, grad, grad_x]
     if not terms:
-        run_over_segments(_plain_backward, *arguments, grad_weight)
+        run_over_segments(plain_backward, *arguments, grad_weight)
         grad_terms: tuple[Any, ...] = ()
     elif len(terms) == 1:
         grad_term = aligned_empty(*terms[0].shape)
-        run_over_segments(_dense_backward, *arguments, grad_weight, grad_term)
+        run_over_segments(dense_backward, *arguments, grad_weight, grad_term)
         grad_terms = (grad_term,)
     else:
         grad_attribute = aligned_empty(*terms[0].shape) if needs[2] else unneeded
         slopes, offsets = aligned_empty(2, batch.num_graphs, x.shape[1])
-        run_over_segments(
-            _scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets
-        )
+        run_over_segments(scalar_backward, *arguments, grad_weight, grad_attribute, slopes, offsets)
         grad_terms = (grad_attribute if needs[2] else None, slopes.sum(0), offsets.sum(0))
     return (grad_weight if needs[0] else None, grad_x, *grad_terms)
 

@@ -8,6 +8,7 @@ the running mean has to include it. ``z`` then comes from a bare matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,30 +28,37 @@ def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
     For training mode, with two rows or more.
     """
     y, mean, variance = _BatchNormReLU.apply(z, norm.weight, norm.bias, norm.eps)
-    update_running_statistics(norm, mean + bias.detach(), variance, len(z))
+    update_running_statistics([norm], [mean + bias.detach()], [variance], len(z))
     return y
 
 
 def update_running_statistics(
-    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, count: int
+    norms: Sequence[nn.BatchNorm1d],
+    means: Sequence[Tensor],
+    variances: Sequence[Tensor],
+    count: int,
 ) -> None:
-    """Update a norm's running mean and variance as ``nn.BatchNorm1d`` does in a training step.
+    """Update norms' running means and variances as ``nn.BatchNorm1d`` does in a training step.
 
     Args:
-        norm: The module whose buffers are updated.
-        mean: Mean of the batch, ``[h]``.
-        variance: Biased variance of the batch, ``[h]``.
+        norms: The modules whose buffers are updated, all with running statistics or all without.
+        means: Mean of the batch, ``[h]`` for each norm.
+        variances: Biased variance of the batch, ``[h]`` for each norm.
         count: Number of rows of the batch.
     """
-    if norm.running_mean is None or norm.running_var is None:
+    running_means = [norm.running_mean for norm in norms if norm.running_mean is not None]
+    running_vars = [norm.running_var for norm in norms if norm.running_var is not None]
+    counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+    if not running_means:
         return
-    assert norm.num_batches_tracked is not None
-    norm.num_batches_tracked.add_(1)
-    momentum = norm.momentum
-    if momentum is None:
-        momentum = 1.0 / float(norm.num_batches_tracked)
-    norm.running_mean.lerp_(mean, momentum)
-    norm.running_var.lerp_(variance * (count / (count - 1)), momentum)
+    torch._foreach_add_(counts, 1)
+    momenta = [
+        1.0 / float(seen) if norm.momentum is None else norm.momentum
+        for norm, seen in zip(norms, counts, strict=True)
+    ]
+    torch._foreach_lerp_(running_means, list(means), momenta)
+    unbiased = torch._foreach_mul(list(variances), count / (count - 1))
+    torch._foreach_lerp_(running_vars, list(unbiased), momenta)
 
 
 # What a batch norm does to a channel, as rows of an array ``norm`` [4, h]:

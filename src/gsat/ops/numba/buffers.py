@@ -7,8 +7,12 @@ import ctypes
 import math
 from typing import Any
 
+import numba
 import numpy as np
 import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from torch import Tensor
 
 from gsat.ops.numba.compile import inlined
@@ -73,6 +77,32 @@ def empty_tensor(*shape: int) -> Tensor:
 def local_array(size):  # type: ignore[no-untyped-def]
     """Allocate a float32 array of ``size`` numbers inside a kernel."""
     return np.empty(size + GUARD, np.float32)[GUARD:]
+
+
+@intrinsic
+def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+    """The float32 numbers at an address."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.FloatType().as_pointer())
+
+    return types.CPointer(types.float32)(types.int64), generate
+
+
+@inlined
+def matrix_at(address, rows, columns):  # type: ignore[no-untyped-def]
+    """View the float32 numbers at an address as a matrix, inside a kernel.
+
+    A kernel that takes a table of addresses does for any number of layers; a call with an array for
+    each weight of each layer would take as long as the layers themselves.
+    """
+    return numba.carray(_pointer(address), (rows, columns))
+
+
+@inlined
+def vector_at(address, size):  # type: ignore[no-untyped-def]
+    """View the float32 numbers at an address as a vector, inside a kernel."""
+    return numba.carray(_pointer(address), (size,))
 
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # options of glibc's mallopt

@@ -12,42 +12,55 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gsat.graphs.batch import GraphBatch
-from gsat.ops.numba.aggregate import aggregate_rows, aggregate_rows_backward
-from gsat.ops.numba.batch_norm import (
-    INVERSE_STD,
-    MEAN,
-    SCALE,
-    SHIFT,
-    add_moments,
-    gradient_sums,
-    input_gradient,
-    norm_of_blocks,
-    normalise_rows,
-    update_running_statistics,
-)
-from gsat.ops.numba.buffers import aligned_empties, aligned_empty, as_array, local_array
+from gsat.ops.numba.aggregate import aggregate_rows
+from gsat.ops.numba.batch_norm import normalise_rows, update_running_statistics
+from gsat.ops.numba.buffers import GUARD, aligned_empties, aligned_empty, as_array
 from gsat.ops.numba.compile import kernel
+from gsat.ops.numba.gin_kernels import (
+    BATCH_MEAN,
+    CHUNK,
+    COLUMNS,
+    DENSE,
+    GRAD_OFFSET,
+    GRAD_SLOPE,
+    GRAD_TERM,
+    GRADS,
+    IN,
+    KEY,
+    MEANS,
+    MIDDLE,
+    NORM,
+    OUT,
+    OUTER_BIAS,
+    SCALAR,
+    SQUARES,
+    TERM,
+    VARIANCE,
+    S,
+    X,
+    Y,
+    Z,
+    backward_pass,
+    forward_pass,
+)
 from gsat.ops.numba.matmul import (
-    add_matmul_tn,
-    add_to,
     block_ptr,
-    fill_zero,
-    matmul_nn,
     matmul_nt,
     run_over_blocks,
+    run_stages,
     sgemm_address,
 )
-from gsat.ops.numba.normalise import relu_backward, relu_forward
+from gsat.ops.numba.parallel import num_threads
 from gsat.ops.numba.random import dropout_arguments
 from gsat.ops.random import Draws
 from gsat.ops.reference import EdgeTerm, ScalarTerm
 
 _WEIGHTS = 6  # tensors of a layer
-_CHUNK = 512  # rows that go through all steps together: at h = 64 they fit into the cache
 
 
 def gin_layers(
@@ -107,99 +120,11 @@ def gin_layers_inference(
 
 
 def _scratch(ptr: Any, *widths: int) -> list[Any]:
-    """Allocate scratch memory for a chunk of rows, [blocks, _CHUNK, width] for each width.
+    """Allocate scratch memory for a chunk of rows, [blocks, CHUNK, width] for each width.
 
     A thread uses that of the first block of its range.
     """
-    return aligned_empties(*((len(ptr) - 1, _CHUNK, width) for width in widths))
-
-
-@kernel
-def _inner_forward(first, last, ptr, sgemm, s, w, z, mean, squares):  # type: ignore[no-untyped-def]
-    """z = s wᵀ, and per block the mean of z and the sum of squared distances from it."""
-    h = w.shape[0]
-    part, part_squares = local_array(h), local_array(h)
-    for b in range(first, last):
-        for j in range(h):
-            mean[b, j] = 0.0
-            squares[b, j] = 0.0
-        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
-            hi = min(lo + _CHUNK, ptr[b + 1])
-            matmul_nt(sgemm, s[lo:hi], w, z[lo:hi])
-            add_moments(z[lo:hi], lo - ptr[b], part, part_squares, mean[b], squares[b])
-
-
-@kernel
-def _outer_forward(  # type: ignore[no-untyped-def]
-    first, last, ptr, sgemm, z, norm, w, bias, row_id, key, threshold, keep_scale, out,
-    scratch, wide_scratch,
-):  # fmt: skip
-    """out = dropout(ReLU(ReLU(BatchNorm(z)) wᵀ + bias))."""
-    y, product = scratch[first], wide_scratch[first]
-    span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
-    for b in range(first, last):
-        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
-            hi = min(lo + _CHUNK, ptr[b + 1])
-            n = hi - lo
-            span[1] = n
-            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
-            matmul_nt(sgemm, y[:n], w, product[:n])
-            relu_forward(
-                0, 1, span, product, bias, row_id[lo:hi], key, threshold, keep_scale, out[lo:hi]
-            )
-
-
-@kernel
-def _outer_backward(  # type: ignore[no-untyped-def]
-    first, last, ptr, sgemm, z, norm, w, out, keep_scale, grad, grad_y, grad_w, grad_sums,
-    grad_bias, scratch, wide_scratch,
-):  # fmt: skip
-    """Gradient of y = ReLU(BatchNorm(z)), and per block those of w and bias and the sums that the
-    batch norm's backward needs (see ``gradient_sums``): grad_sums[b] = total, dot."""
-    h, d = z.shape[1], w.shape[0]
-    y, gated = scratch[first], wide_scratch[first]
-    part, part_sums = local_array(d).reshape(1, d), local_array(2 * h).reshape(2, h)
-    span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
-    for b in range(first, last):
-        fill_zero(grad_w[b])
-        fill_zero(grad_bias[b : b + 1])
-        fill_zero(grad_sums[b])
-        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
-            hi = min(lo + _CHUNK, ptr[b + 1])
-            n = hi - lo
-            span[1] = n
-            relu_backward(0, 1, span, out[lo:hi], keep_scale, grad[lo:hi], gated, part)
-            add_to(part, grad_bias[b : b + 1])
-            matmul_nn(sgemm, gated[:n], w, False, grad_y[lo:hi])
-            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
-            add_matmul_tn(sgemm, gated[:n], y[:n], grad_w[b])
-            gradient_sums(
-                0, 1, span, z[lo:hi], y, norm[MEAN], norm[INVERSE_STD], grad_y[lo:hi],
-                part_sums[:1], part_sums[1:],
-            )  # fmt: skip
-            add_to(part_sums, grad_sums[b])
-
-
-@kernel
-def _inner_backward(  # type: ignore[no-untyped-def]
-    first, last, ptr, sgemm, z, norm, means, grad_y, s, w, grad_s, grad_w, scratch, more_scratch
-):
-    """Gradients of s, and of w per block; means = grad_sums over all rows, / N."""
-    y, grad_z = scratch[first], more_scratch[first]
-    span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
-    for b in range(first, last):
-        fill_zero(grad_w[b])
-        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
-            hi = min(lo + _CHUNK, ptr[b + 1])
-            n = hi - lo
-            span[1] = n
-            normalise_rows(0, 1, span, z[lo:hi], norm[MEAN], norm[SCALE], norm[SHIFT], y)
-            input_gradient(
-                0, 1, span, z[lo:hi], y, norm[MEAN], norm[INVERSE_STD], norm[SCALE], means[0],
-                means[1], grad_y[lo:hi], grad_z,
-            )  # fmt: skip
-            add_matmul_tn(sgemm, grad_z[:n], s[lo:hi], grad_w[b])
-            matmul_nn(sgemm, grad_z[:n], w, False, grad_s[lo:hi])
+    return aligned_empties(*((len(ptr) - 1, CHUNK, width) for width in widths))
 
 
 @kernel
@@ -211,8 +136,8 @@ def _inference(  # type: ignore[no-untyped-def]
     z, y, product = scratch[first], more_scratch[first], wide_scratch[first]
     span = np.zeros(2, np.int64)  # a ptr with one segment: the chunk at hand
     for b in range(first, last):
-        for lo in range(ptr[b], ptr[b + 1], _CHUNK):
-            hi = min(lo + _CHUNK, ptr[b + 1])
+        for lo in range(ptr[b], ptr[b + 1], CHUNK):
+            hi = min(lo + CHUNK, ptr[b + 1])
             n = hi - lo
             span[1] = n
             matmul_nt(sgemm, s[lo:hi], w, z[:n])
@@ -230,66 +155,156 @@ class _GINLayers(torch.autograd.Function):
         ctx: Any, batch: GraphBatch, norms: Sequence[nn.BatchNorm1d],
         dropout: Sequence[tuple[Any, ...]], x: Tensor, weight: Tensor | None, *tensors: Tensor,
     ) -> Tensor:  # fmt: skip
-        arrays = [as_array(tensor) for tensor in tensors]
-        flat = arrays[_WEIGHTS * len(norms) :]
-        count = len(flat) // len(norms)  # arrays of an edge term, the same for all layers
-        edges, values = None if weight is None else as_array(weight), as_array(x)
-        n, ptr = len(values), block_ptr(len(values))
         ctx.save_for_backward(x, weight, *tensors)  # they may not be changed until backward
-        ctx.batch, ctx.dropout, ctx.ptr, ctx.edges, ctx.layers = batch, dropout, ptr, edges, []
-        for number, norm in enumerate(norms):
-            inner, bias, scale, shift, outer, outer_bias = arrays[_WEIGHTS * number :][:_WEIGHTS]
-            terms = flat[count * number :][:count]
-            s = aggregate_rows(batch, True, edges, values, *terms)
-            h, d = len(inner), len(outer)
-            z, y, moments, mean, variance, lines = aligned_empties(
-                (n, h), (n, d), (2, len(ptr) - 1, h), (h,), (h,), (4, h)
-            )
-            run_over_blocks(_inner_forward, ptr, sgemm_address(), s, inner, z, *moments)
-            norm_of_blocks(ptr, *moments, scale, shift, np.float32(norm.eps), mean, variance, lines)
-            outers = outer, outer_bias, batch.node_id.numpy()
-            run_over_blocks(
-                _outer_forward, ptr, sgemm_address(), z, lines, *outers, *dropout[number], y,
-                *_scratch(ptr, h, d),
-            )  # fmt: skip
-            total = torch.from_numpy(mean + bias)
-            update_running_statistics(norm, total, torch.from_numpy(variance), n)
-            ctx.layers.append((values, inner, outer, terms, s, z, y, lines))
-            values = y
-        return torch.from_numpy(values)
+        tensors = tuple(tensor.contiguous() for tensor in tensors)
+        given, layers, ptr = x.contiguous(), len(norms), block_ptr(len(x))
+        weights, terms = tensors[: _WEIGHTS * layers], tensors[_WEIGHTS * layers :]
+        edges = np.ones(batch.num_edges, np.float32) if weight is None else as_array(weight)
+        table = _weights_table(weights, terms, layers)
+        memory = _lay_out_memory(table, len(x), len(ptr) - 1)
+        out = aligned_empty(len(x), int(table[-1, OUT]))
+        table[-1, Y] = out.ctypes.data
+        table[:, X] = [given.data_ptr(), *table[:-1, Y]]
+        keys, thresholds, keep_scales = zip(*dropout, strict=True)
+        table[:, KEY] = np.array(keys, np.uint64).view(np.int64)
+        threads, widest = num_threads(), int(table[:, IN : OUT + 1].max())
+        index = (batch.node_ptr, batch.dst_ptr, batch.src)
+        ctx.shared = ptr, edges, keep_scales[0]
+        run_stages(
+            forward_pass, ptr, *(tensor.numpy() for tensor in index), edges,
+            batch.node_id.numpy(), len(terms) // layers, sgemm_address(), table,
+            np.array([norm.eps for norm in norms], np.float32), thresholds[0], keep_scales[0],
+            aligned_empty(threads, 2 * CHUNK * widest),
+        )  # fmt: skip
+        means, variances = _moments(table, memory)
+        biases = [weights[_WEIGHTS * number + 1].detach() for number in range(layers)]
+        update_running_statistics(norms, torch._foreach_add(means, biases), variances, len(x))
+        ctx.batch, ctx.table, ctx.kind, ctx.widest = batch, table, len(terms) // layers, widest
+        ctx.kept = given, tensors, memory, out  # what the addresses point to
+        return torch.from_numpy(out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         ctx.saved_tensors  # noqa: B018  checks that nothing was changed in place
-        ptr, needs = ctx.ptr, ctx.needs_input_grad[3:]
-        count, layers = len(ptr) - 1, len(ctx.layers)
-        needs_terms = needs[2 + _WEIGHTS * layers :]
-        grads: list[Any] = []
-        grads_of_terms: list[Any] = []
-        above, grad_weight = as_array(grad), None
-        for number in reversed(range(layers)):
-            x, inner, outer, terms, s, z, y, norm = ctx.layers[number]
-            (n, h), d = z.shape, y.shape[1]
-            grad_y, grad_s, inners, outers, biases, block_sums = aligned_empties(
-                (n, h), s.shape, (count, *inner.shape), (count, d, h), (count, d), (count, 2, h)
-            )
-            run_over_blocks(
-                _outer_backward, ptr, sgemm_address(), z, norm, outer, y, ctx.dropout[number][-1],
-                above, grad_y, outers, block_sums, biases, *_scratch(ptr, h, d),
-            )  # fmt: skip
-            sums = block_sums.sum(0)
-            run_over_blocks(
-                _inner_backward, ptr, sgemm_address(), z, norm, sums / np.float32(n), grad_y, s,
-                inner, grad_s, inners, *_scratch(ptr, h, h),
-            )  # fmt: skip
-            of_terms = needs_terms[len(terms) * number :][: len(terms)]
-            of_weight, above, *more = aggregate_rows_backward(
-                ctx.batch, True, (needs[1], True, *of_terms), grad_s, ctx.edges, x, *terms
-            )
-            if of_weight is not None:
-                grad_weight = of_weight if grad_weight is None else grad_weight + of_weight
-            own = inners.sum(0), None, sums[1], sums[0], outers.sum(0), biases.sum(0)
-            grads, grads_of_terms = [*own, *grads], [*more, *grads_of_terms]
-        every = above, grad_weight, *grads, *grads_of_terms
-        return None, None, None, *(None if g is None else torch.from_numpy(g) for g in every)
+        batch, table, needs = ctx.batch, ctx.table, ctx.needs_input_grad[3:]
+        ptr, edges, keep_scale = ctx.shared
+        n, layers = int(ptr[-1]), len(table)
+        starts, total = _grads_layout(table)
+        table[:, GRADS] = 4 * starts[:, 0]
+        grads = aligned_empty(len(ptr) - 1, total)
+        of_terms = _term_gradients(table, ctx.kind, batch, needs[2 + _WEIGHTS * layers :])
+        of_weight = aligned_empty(len(edges) if needs[1] else 0)
+        rows = [aligned_empty(n * ctx.widest) for _ in range(2 + min(layers, 2))]
+        index = (batch.node_ptr, batch.dst_ptr, batch.src_ptr, batch.by_src, batch.dst)
+        run_stages(
+            backward_pass, ptr, *(tensor.numpy() for tensor in index), edges, ctx.kind,
+            sgemm_address(), table, keep_scale, as_array(grad), grads, of_weight,
+            aligned_empty(*of_weight.shape), np.array([row.ctypes.data for row in rows]),
+            aligned_empty(num_threads(), 4 * CHUNK * ctx.widest),
+        )  # fmt: skip
+        width = int(table[0, IN])
+        of_x = rows[2][: n * width].reshape(n, width)
+        of_weights = _split_gradients(table, starts, torch.from_numpy(grads.sum(0)))
+        first = torch.from_numpy(of_x), torch.from_numpy(of_weight) if needs[1] else None
+        return None, None, None, *first, *of_weights, *_tensors_of(of_terms, ctx.kind)
+
+
+def _weights_table(
+    weights: Sequence[Tensor], terms: Sequence[Tensor], layers: int
+) -> NDArray[np.int64]:
+    """Make the table of ``gin_kernels`` with the addresses and sizes of weights and edge terms."""
+    table = np.zeros((layers, COLUMNS), np.int64)
+    kind = len(terms) // layers
+    for number in range(layers):
+        inner, _, scale, shift, outer, bias = weights[_WEIGHTS * number :][:_WEIGHTS]
+        of_term = [term.data_ptr() for term in terms[kind * number :][:kind]]
+        table[number, : OUTER_BIAS + 1] = [
+            inner.shape[1], *outer.shape[::-1],
+            *(tensor.data_ptr() for tensor in (inner, scale, shift, outer, bias)),
+        ]  # fmt: skip
+        table[number, TERM : TERM + kind] = of_term
+    return table
+
+
+def _padded(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return (sizes + 15) // 16 * 16
+
+
+def _lay_out_memory(table: NDArray[np.int64], n: int, blocks: int) -> Any:
+    """Allocate what a pass keeps, except its result, in one piece; write where it is."""
+    rows = np.array([n, n, blocks, blocks, 1, 1, 4, n])
+    sizes = rows * table[:, [IN, *[MIDDLE] * 6, OUT]]
+    sizes[-1, -1] = 0  # the result
+    steps = GUARD + _padded(sizes)
+    starts = np.cumsum(steps).reshape(steps.shape) - _padded(sizes)
+    memory = aligned_empty(int(steps.sum()))
+    columns = [S, Z, MEANS, SQUARES, BATCH_MEAN, VARIANCE, NORM, Y]
+    table[:, columns] = memory.ctypes.data + 4 * starts
+    return memory
+
+
+def _moments(table: NDArray[np.int64], memory: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Mean and variance of z of each layer, as the forward pass wrote them."""
+    numbers, base = torch.from_numpy(memory), memory.ctypes.data
+    found: list[list[Tensor]] = []
+    for column in (BATCH_MEAN, VARIANCE):
+        starts = (table[:, column] - base) // 4
+        ends = (starts + table[:, MIDDLE]).tolist()
+        found.append([numbers[a:b] for a, b in zip(starts.tolist(), ends, strict=True)])
+    return found[0], found[1]
+
+
+def _grads_layout(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Where the gradients of each layer's weights begin in those of a block, and how many they are.
+
+    ``[layers, 4]``: of inner, of outer, the batch norm's sums, of outer's bias.
+    """
+    width, h, d = table[:, IN : OUT + 1].T
+    steps = _padded(np.stack([h * width, d * h, 2 * h, d], axis=1))
+    return np.cumsum(steps).reshape(steps.shape) - steps, int(steps.sum())
+
+
+def _split_gradients(
+    table: NDArray[np.int64], starts: NDArray[np.int64], total: Tensor
+) -> list[Tensor | None]:
+    """Gradients of the weights of all layers; the first bias of a layer has none."""
+    found: list[Tensor | None] = []
+    for (width, h, d), at in zip(table[:, IN : OUT + 1].tolist(), starts.tolist(), strict=True):
+        inner = total[at[0] : at[0] + h * width].view(h, width)
+        outer = total[at[1] : at[1] + d * h].view(d, h)
+        shift, scale = total[at[2] : at[2] + 2 * h].view(2, h)
+        found += [inner, None, scale, shift, outer, total[at[3] : at[3] + d]]
+    return found
+
+
+def _term_gradients(
+    table: NDArray[np.int64], kind: int, batch: GraphBatch, needs: Sequence[bool]
+) -> list[Any]:
+    """Allocate the gradients of the edge terms and write where they are; None where not needed."""
+    found: list[Any] = []
+    for number, row in enumerate(table):
+        if kind == DENSE:
+            found.append(aligned_empty(batch.num_edges, int(row[IN])))
+            row[GRAD_TERM] = found[-1].ctypes.data
+        elif kind == SCALAR:
+            needed = needs[kind * number]
+            attribute = aligned_empty(batch.num_edges) if needed else None
+            # One row of partial sums per graph, of slope and of offset.
+            sums = aligned_empty(2, batch.num_graphs, int(row[IN]))
+            row[GRAD_TERM] = attribute.ctypes.data if attribute is not None else 0
+            row[GRAD_SLOPE], row[GRAD_OFFSET] = sums[0].ctypes.data, sums[1].ctypes.data
+            found += [attribute, sums]
+    return found
+
+
+def _tensors_of(found: list[Any], kind: int) -> list[Tensor | None]:
+    """The gradients of the edge terms from what :func:`_term_gradients` allocated."""
+    if kind != SCALAR:
+        return [torch.from_numpy(array) for array in found]
+    tensors: list[Tensor | None] = []
+    for attribute, sums in zip(found[::2], found[1::2], strict=True):
+        slope, offset = torch.from_numpy(sums.sum(1))
+        of_attribute = None if attribute is None else torch.from_numpy(attribute)
+        tensors += [of_attribute, slope, offset]
+    return tensors

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gsat.ops.numba.compile import inlined
-from gsat.ops.numba.parallel import num_threads, run_ranges
+from gsat.ops.numba.parallel import num_threads, run_ranges, run_together
 from gsat.ops.numba.thread_pool import on_thread_start
 
 _TRANSPOSED, _AS_IS = np.uint8(ord("T")), np.uint8(ord("N"))
@@ -109,6 +109,18 @@ def run_over_blocks(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
         count = len(ptr) - 1
         threads = min(num_threads(), count)
         run_ranges(run, [count * i // threads for i in range(threads + 1)], ptr, *args)
+
+
+def run_stages(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
+    """Run a kernel of several stages with matrix products inside; see ``run_together``.
+
+    Args:
+        run: The kernel, called as ``run(thread, end, threads, meeting, ptr, *args)``.
+        ptr: Block boundaries from :func:`block_ptr`.
+        *args: The kernel's other arguments.
+    """
+    with _one_thread_per_product():
+        run_together(run, len(ptr) - 1, ptr, *args)
 
 
 @intrinsic

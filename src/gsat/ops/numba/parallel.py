@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gsat.ops.numba.compile import ensure_compiled
-from gsat.ops.numba.thread_pool import thread_pool
+from gsat.ops.numba.compile import ensure_compiled, inlined
+from gsat.ops.numba.thread_pool import new_meeting, thread_pool
 
 CHUNK = 256  # rows that are summed in one go
 _MIN_ROWS = 1024  # rows per thread below which a second thread costs more than it gains
@@ -90,6 +90,21 @@ def run_over_segments(run: Any, ptr: Any, *args: Any) -> None:
     run_ranges(run, [0, *(min(b, segments) for b in bounds), segments], ptr, *args)
 
 
+@inlined
+def share_of(ptr, thread, threads):  # type: ignore[no-untyped-def]
+    """First segment of a thread inside a kernel, of shares with about the same number of rows."""
+    if thread == threads:
+        return len(ptr) - 1
+    row, low, high = ptr[-1] * thread // threads, 0, len(ptr) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if ptr[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
     """Run a kernel on ranges of segments at the same time, one thread per range.
 
@@ -104,3 +119,22 @@ def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
         run(bounds[0], bounds[1], *args)
         return
     thread_pool(threads).run(run, bounds, args)
+
+
+def run_together(run: Any, most: int, *args: Any) -> None:
+    """Run a kernel of several stages, between which its threads meet.
+
+    Args:
+        run: The kernel, called as ``run(thread, end, threads, meeting, *args)`` on each thread;
+            ``end`` is 0 where it shall do nothing, and ``meeting`` is for
+            :func:`~gsat.ops.numba.thread_pool.meet`.
+        most: How many threads are of use.
+        *args: The kernel's other arguments.
+    """
+    threads = max(1, min(num_threads(), most))
+    ensure_compiled(run, threads, new_meeting(), *args)
+    if threads > 1:
+        bounds = range(threads + 1)
+        if thread_pool(threads).try_run(run, bounds, (threads, new_meeting(), *args)):
+            return
+    run(0, 1, 1, new_meeting(), *args)

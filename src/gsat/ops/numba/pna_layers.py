@@ -159,6 +159,7 @@ class _PNALayers(torch.autograd.Function):
         ctx.run, ctx.dropout, ctx.training, ctx.layers = run, dropout, training, []
         scratch = aligned_empty(count, plan.scratch_size)
         line_scratch = _line_scratch(count, h)
+        moments: list[tuple[Tensor, Tensor]] = []
         for number, norm in enumerate(norms):
             linear, bias, scale, shift = (as_array(t) for t in weights[4 * number :][:4])
             merged, z, out = run.merged(linear), aligned_empty(n, h), aligned_empty(n, h)
@@ -174,8 +175,7 @@ class _PNALayers(torch.autograd.Function):
                     plan.ptr, means, squares, scale, shift, np.float32(norm.eps), mean, variance,
                     lines,
                 )  # fmt: skip
-                moments = torch.from_numpy(mean + bias), torch.from_numpy(variance)
-                update_running_statistics(norm, *moments, n)
+                moments.append((torch.from_numpy(mean + bias), torch.from_numpy(variance)))
             else:
                 norm_of_running_statistics(norm, bias, lines)
             finish = plan.ptr, plan.order
@@ -184,6 +184,9 @@ class _PNALayers(torch.autograd.Function):
             )
             ctx.layers.append((values, merged, z, lines))
             values = out
+        if training:
+            means_of, variances = zip(*moments, strict=True)
+            update_running_statistics(norms, means_of, variances, n)
         return torch.from_numpy(values)
 
     @staticmethod

@@ -1,12 +1,14 @@
 """A pool of threads for kernels that last a fraction of a millisecond.
 
-A training step starts some thirty kernels. To wake a sleeping thread takes a good part of a
-kernel's time, so the pool's threads spin (check for work in a loop, without Python's lock) for
-about a millisecond before they sleep.
+To wake a sleeping thread takes a good part of a kernel's time, so the pool's threads spin (check
+for work in a loop, without Python's lock) for about a millisecond before they sleep. A kernel of
+several stages waits between them by :func:`meet`, without leaving machine code.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 import os
 import threading
@@ -18,10 +20,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from gsat.ops.numba.compile import compile_once
+from gsat.ops.numba.compile import compile_once, inlined
 
 _SPINS = 1_000_000  # about a millisecond
 _PAUSE = 15_000  # spins; time for the caller to enter its own kernel and release Python's lock
+_MEETING_SPINS = 20_000  # before a thread that waits for others offers its core to them
 _STRIDE = 8  # numbers between two threads' counters: a cache line, so that they do not share one
 
 
@@ -37,6 +40,59 @@ def _load(typing_context, address):  # type: ignore[no-untyped-def]
         return builder.load_atomic(pointer, "acquire", 8)
 
     return types.int64(types.intp), generate
+
+
+@intrinsic
+def _increment(typing_context, address):  # type: ignore[no-untyped-def]
+    """Add 1 to the int64 at an address, atomically; what was written before is seen by others."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", pointer, ir.Constant(ir.IntType(64), 1), "acq_rel")
+
+    return types.int64(types.intp), generate
+
+
+@intrinsic
+def _call(typing_context, address):  # type: ignore[no-untyped-def]
+    """Call the C function ``int f(void)`` at an address."""
+
+    def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
+
+    return types.int32(types.intp), generate
+
+
+@functools.cache
+def _yield_address() -> int:
+    """Return the address of the C library's ``sched_yield``; 0 where it has none."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+    except (OSError, AttributeError, TypeError):
+        return 0
+
+
+def new_meeting() -> Any:
+    """Return the memory of :func:`meet` for one call of a kernel: arrivals, and sched_yield."""
+    return np.array([0, _yield_address()], np.int64)
+
+
+@inlined
+def meet(meeting, threads, count):  # type: ignore[no-untyped-def]
+    """Wait inside a kernel until all its threads have come here.
+
+    What a thread wrote before is then visible to all. ``meeting`` is from :func:`new_meeting`;
+    ``count`` says how many times the threads have met, this time included.
+    """
+    if threads > 1:
+        address = meeting.ctypes.data
+        _increment(address)
+        spins = 0
+        while _load(address) < threads * count:
+            spins += 1
+            if spins > _MEETING_SPINS and meeting[1] != 0:
+                _call(meeting[1])
 
 
 def _reached(counts, index, value, spins, pause):  # type: ignore[no-untyped-def]
@@ -90,10 +146,26 @@ class ThreadPool:
         Raises:
             BaseException: Whatever the kernel raised in one of the ranges.
         """
-        if not self._free.acquire(blocking=False):
+        if not self.try_run(kernel, bounds, args):
             for first, last in itertools.pairwise(bounds):
                 kernel(first, last, *args)
-            return
+
+    def try_run(self, kernel: Any, bounds: Sequence[int], args: Sequence[Any]) -> bool:
+        """As :meth:`run`, unless another Python thread uses the pool: then nothing is run.
+
+        Args:
+            kernel: Called as ``kernel(first, last, *args)``.
+            bounds: Boundaries of the ranges, at most ``size + 1``.
+            args: The kernel's other arguments.
+
+        Returns:
+            Whether the kernel was run.
+
+        Raises:
+            BaseException: Whatever the kernel raised in one of the ranges.
+        """
+        if not self._free.acquire(blocking=False):
+            return False
         try:
             self._rounds += 1
             workers = range(1, len(bounds) - 1)
@@ -114,6 +186,7 @@ class ThreadPool:
         for error in errors:
             if error is not None:
                 raise error
+        return True
 
     def _serve(self, number: int) -> None:
         """The loop of one thread."""
