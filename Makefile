@@ -67,6 +67,8 @@ results: $(DEV)
 	$(BIN)/gsat results --page headlines --write README.md
 	$(BIN)/gsat results --page claims --write docs/claims.md
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
+	$(BIN)/gsat results --page runs --write docs/runs.md
+	$(BIN)/gsat results --page overview --write docs/images/overview.svg
 	$(BIN)/gsat results --page settings --write docs/settings.md
 
 clean:

@@ -34,7 +34,7 @@ def test_a_cell_is_judged_by_welchs_test() -> None:
     assert verdicts({0: 0.99}) == "in range"
     assert verdicts({0: 0.90}) == "below"
     page = reproduction_page(Records(lines(GSAT, {0: 0.90})))
-    assert "| mutag | GIN + GSAT | explanation auc | 90.0 (1) | 99.6 | -9.6 | below |" in page
+    assert f"| explanation auc | [90.0 (1)](runs.md#{GSAT.hash}) | 99.6 | -9.6 | below |" in page
 
 
 def test_of_several_comparisons_of_seeds_the_largest_is_shown() -> None:
@@ -74,7 +74,7 @@ def test_a_reason_is_not_given_for_an_ablation_or_where_nothing_is_compared() ->
 
 def test_failures_and_gaps_are_shown() -> None:
     page = reproduction_page(Records([line(GSAT, 0), line(GSAT, 2), failure(GSAT, 3)]))
-    assert "| 70.0 (only seeds 0, 2, 1 failed) |" in page
+    assert "| [70.0 (only seeds 0, 2, 1 failed)](runs.md#" in page
 
 
 def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:

@@ -26,12 +26,16 @@ def results(
     page: Annotated[
         str,
         typer.Option(
-            help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims: "
-            "in prose; settings: every key."
+            help="results: tables; headlines: eight numbers; reproduction: cell by cell; runs: "
+            "every run; claims: in prose; settings: every key; overview: a picture, for --write."
         ),
     ] = "results",
     write: Annotated[
-        Path | None, typer.Option(help="Replace what is between the result marks of this file.")
+        Path | None,
+        typer.Option(
+            help="Replace what is between the result marks of this file; the overview is written "
+            "to it, as .svg, .png or .pdf."
+        ),
     ] = None,
 ) -> None:
     """Print all recorded runs beside the paper's numbers, in Markdown."""
@@ -41,9 +45,11 @@ def results(
             "gsat train --record"
         )
     from gsat.studies.claims import claims_page
+    from gsat.studies.overview import draw_overview
     from gsat.studies.pages import headline_numbers, results_page, write_between_marks
     from gsat.studies.records import Records
     from gsat.studies.reproduction import reproduction_page
+    from gsat.studies.runs_page import runs_page
     from gsat.training.results import read_records
     from gsat.training.settings_reference import settings_page
 
@@ -54,11 +60,17 @@ def results(
         "reproduction": lambda: reproduction_page(
             records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
         ),
+        "runs": lambda: runs_page(records),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
         "settings": settings_page,
     }
+    if page == "overview":
+        if write is None:
+            raise GSATError("the overview is a picture: give the file to write, --write FILE.svg")
+        draw_overview(records, write)
+        return
     if page not in pages:
-        raise GSATError(f"--page is one of {', '.join(pages)}, not '{page}'")
+        raise GSATError(f"--page is one of {', '.join([*pages, 'overview'])}, not '{page}'")
     if write is None:
         typer.echo(pages[page](), nl=False)
     else:

@@ -113,7 +113,8 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
                 judged = verdict(cell)
                 total[judged] += 1
                 if cell.ours is not None:
-                    rows.append(_line(measured.part.rows[number], dataset, metric, cell, judged))
+                    row = measured.part.rows[number]
+                    rows.append(_line(row, dataset, metric, cell, judged))
         if rows:
             lines += [f"### {study.name}: {study.title}", "", *_HEAD, *rows, ""]
     counts = ", ".join(f"{count} {judged}" for judged, count in total.most_common())
@@ -129,7 +130,8 @@ def _line(row: TableRow, dataset: str, metric: str, cell: MeasuredCell, judged: 
     reason = find_reason(row, dataset, metric) if differs else ""
     return (
         f"| {dataset} | {row_name(row)} | {metric.replace('_', ' ')} | "
-        f"{cell.ours[0]:.1f} ({format_seeds(cell.runs)}) | {cell.paper[0]:.1f} | "
+        f"[{cell.ours[0]:.1f} ({format_seeds(cell.runs)})](runs.md#{row.experiment(dataset).hash}) "
+        f"| {cell.paper[0]:.1f} | "
         f"{cell.ours[0] - cell.paper[0]:+.1f} | {judged} | {reason} |"
     )
 
