@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gsat.errors import DataError, DataNotFoundError, MissingExtraError
+from gsat.errors import DataError, DataNotFoundError, MissingExtraError, shown
+from gsat.io.files import read_file
+from gsat.io.limits import check_size, memory_limit
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
+MOST_COLUMNS: Final = 10_000
 _DELIMITERS: Final = (",", ";", "\t", "|")
+_CELL_BYTES: Final = 70  # memory of a short text in a list
 
 
 @dataclass
@@ -76,7 +80,7 @@ def open_table(path: Path) -> Table:
         DataError: If it can't be read, or has no rows.
         MissingExtraError: If a Parquet file needs a package that is not installed.
     """
-    if not path.is_file():
+    if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
@@ -97,12 +101,11 @@ def open_table(path: Path) -> Table:
 
 def _text(path: Path) -> tuple[str, list[str]]:
     """The text of a file, and a note if its encoding had to be guessed."""
-    try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error})") from error
+    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
+    if content[:2] == b"\x1f\x8b":
+        content = _unpacked(path, content)
+    cells = sum(map(content.count, (b"\n", b"\r", b",", b";", b"\t", b"|")))
+    check_size(4 * len(content) + _CELL_BYTES * cells, f"{path}, as a table,", DataError)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", errors="replace"), []
     try:
@@ -110,6 +113,26 @@ def _text(path: Path) -> tuple[str, list[str]]:
     except UnicodeDecodeError:
         text = content.decode("cp1252", errors="replace")
         return text, ["it is not in UTF-8; read as Windows-1252"]
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """What a gzipped file holds, as far as it may."""
+    limit, out = memory_limit(), bytearray()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while block := file.read(1 << 20):
+                out += block
+                check_size(4 * len(out), f"{path}, unpacked,", DataError, limit)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} can't be read ({error})") from error
+    return bytes(out)
+
+
+def _check_shape(rows: int, columns: int) -> None:
+    """Refuse a table that would be far larger than its file, or has no end of columns."""
+    if columns > MOST_COLUMNS:
+        raise DataError(f"the table has {columns} columns; at most {MOST_COLUMNS} are read")
+    check_size(8 * rows * columns, f"a table of {rows} rows and {columns} columns", DataError)
 
 
 # -- CSV and TSV ----------------------------------------------------------------------------------
@@ -129,6 +152,7 @@ def _separated(text: str, delimiter: str | None) -> Table:
     if not records:
         raise DataError("the table is empty; a header and a molecule in each row were needed")
     header = [name.strip() for name in records[0][1]]
+    _check_shape(len(records), len(header))
     columns = [name or f"column_{number}" for number, name in enumerate(header, start=1)]
     table = Table(columns, notes=notes, decimal_comma=delimiter != ",")
     for line, cells in records[1:]:
@@ -192,10 +216,11 @@ def _smi(text: str) -> Table:
     split = [(n, re.split(r"\t" if "\t" in line else r"\s+", line.strip())) for n, line in lines]
     if not split:
         raise DataError("the file is empty; a SMILES in each line was needed")
+    width = max(len(cells) for _, cells in split)
+    _check_shape(len(split), width)
     if "smiles" in split[0][1][0].lower():
         columns, split = split[0][1], split[1:]
     else:
-        width = max(len(cells) for _, cells in split)
         more = [f"column_{number}" for number in range(3, width + 1)]
         columns = ["smiles", "name", *more][:width]
     table = Table(columns)
@@ -242,18 +267,20 @@ def sdf_records(text: str) -> Iterator[SDFRecord]:
 
 def _record(begun: int, lines: list[str]) -> SDFRecord:
     end = next((n for n, line in enumerate(lines) if line.startswith("M  END")), len(lines) - 1)
-    fields: dict[str, str] = {}
+    fields: dict[str, list[str]] = {}
     name = None
     for line in lines[end + 1 :]:
-        found = re.match(r">.*<([^>]+)>", line)
-        if found:
-            name = found[1].strip()
-            fields[name] = ""
+        opened = line.find("<") if line.startswith(">") else -1
+        closed = line.find(">", opened + 2) if opened > 0 else -1
+        if closed > 0:
+            name = line[opened + 1 : closed].strip()
+            fields[name] = []
         elif name is not None and line.strip():
-            fields[name] += f"\n{line}" if fields[name] else line
+            fields[name].append(line)
         else:
             name = None
-    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", fields)
+    texts = {name: "\n".join(values) for name, values in fields.items()}
+    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", texts)
 
 
 def _sdf(text: str) -> Table:
@@ -261,6 +288,7 @@ def _sdf(text: str) -> Table:
     records = list(sdf_records(text))
     names = list(dict.fromkeys(name for record in records for name in record.fields))
     titles = ["title"] if any(record.title for record in records) else []
+    _check_shape(len(records), 1 + len(titles) + len(names))
     table = Table(["smiles", *titles, *names], blocks=[record.block for record in records])
     for record in records:
         cells = [record.fields.get(name, "") for name in names]
@@ -277,13 +305,21 @@ def _parquet(path: Path) -> Table:
         import polars
     except ImportError:
         raise MissingExtraError("polars", "parquet", "a Parquet file") from None
+    # A panic is what polars calls an error that it did not expect; it is no Exception.
+    panic = polars.exceptions.PanicException
+    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
     try:
-        found = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} can't be read as Parquet ({reason})") from error
-    table = Table(list(found.columns))
-    table.rows = [[_cell(value) for value in row] for row in found.iter_rows()]
+        lazy = polars.scan_parquet(io.BytesIO(content))
+        columns = lazy.collect_schema().names()
+        _check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
+        found = lazy.collect()
+    except (OSError, ValueError, polars.exceptions.PolarsError, panic) as error:
+        raise DataError(f"{path} can't be read as Parquet ({shown(str(error))})") from None
+    table, size = Table(columns), 0
+    for row in found.iter_rows():
+        table.rows.append([_cell(value) for value in row])
+        size += sum(_CELL_BYTES + len(cell) for cell in table.rows[-1])
+        check_size(size, f"{path}, as a table,", DataError)
     table.lines = list(range(1, len(table.rows) + 1))
     return table
 
