@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 from pathlib import Path
@@ -109,6 +110,20 @@ def test_parquet(tmp_path: Path) -> None:
     assert table.rows == [["CC", "1", "0.5"], ["CO", "", "1e-09"]]
     with pytest.raises(DataError, match="can't be read as Parquet"):
         open_table(write(tmp_path, "broken.parquet", b"PAR1nonsense"))
+
+
+def test_a_damaged_parquet_file_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"smiles": ["CC", "CO"], "y": [1.5, None]}).write_parquet(path)
+    whole = path.read_bytes()
+    for place in range(4, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with contextlib.suppress(DataError):
+            open_table(path)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -305,14 +306,15 @@ def _parquet(path: Path) -> Table:
         import polars
     except ImportError:
         raise MissingExtraError("polars", "parquet", "a Parquet file") from None
-    # A panic is what polars calls an error that it did not expect; it is no Exception.
+    # What polars did not expect is a panic: no Exception, and written to stderr at length.
     panic = polars.exceptions.PanicException
     content = read_file(path, error=DataError, limit=memory_limit(), links=True)
     try:
-        lazy = polars.scan_parquet(io.BytesIO(content))
-        columns = lazy.collect_schema().names()
-        _check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
-        found = lazy.collect()
+        with _without_stderr():
+            lazy = polars.scan_parquet(io.BytesIO(content))
+            columns = lazy.collect_schema().names()
+            _check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
+            found = lazy.collect()
     except (OSError, ValueError, polars.exceptions.PolarsError, panic) as error:
         raise DataError(f"{path} can't be read as Parquet ({shown(str(error))})") from None
     table, size = Table(columns), 0
@@ -322,6 +324,20 @@ def _parquet(path: Path) -> Table:
         check_size(size, f"{path}, as a table,", DataError)
     table.lines = list(range(1, len(table.rows) + 1))
     return table
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Let compiled code write nothing to stderr: the reason is in the error."""
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(nothing)
+        os.close(kept)
 
 
 def _cell(value: Any) -> str:
