@@ -84,7 +84,10 @@ def find_columns(
                 f"the labels {shown(', '.join(label))} must be different columns, not SMILES"
             )
         return Columns(at, labels, chosen_id if chosen_id not in labels else None)
-    return Columns(at, _find_labels(table, at, chosen_id) if labelled else (), chosen_id)
+    labels = _find_labels(table, at, chosen_id) if labelled else ()
+    # A run remembers them by name.
+    labels = tuple(column_named(table, table.columns[number]) for number in labels)
+    return Columns(at, labels, chosen_id)
 
 
 def column_named(table: Table, name: str) -> int:

@@ -258,7 +258,7 @@ def _merge(
     if disagreeing:
         done = "averaged" if kind == "regression" else "left out"
         conflict = f"; {disagreeing} molecules have different labels, which are {done}"
-    return [f"{repeated} rows repeat a molecule{conflict}"]
+    return [f"{repeated} row{' repeats' if repeated == 1 else 's repeat'} a molecule{conflict}"]
 
 
 def _joined(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
