@@ -9,24 +9,22 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from gsat.errors import DataError, DataNotFoundError, MissingExtraError, shown
+from gsat.errors import DataError, DataNotFoundError
 from gsat.io.files import read_file
 from gsat.io.limits import check_size, memory_limit
+from gsat.molecules.parquet import CELL_BYTES, check_shape, read_parquet
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
-MOST_COLUMNS: Final = 10_000
 _DELIMITERS: Final = (",", ";", "\t", "|")
-_CELL_BYTES: Final = 70  # memory of a short text in a list
 
 
 @dataclass
@@ -85,7 +83,8 @@ def open_table(path: Path) -> Table:
         raise DataNotFoundError(f"there is no file {path}")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
-        table = _parquet(path)
+        columns, rows = read_parquet(path)
+        table = Table(columns, rows, list(range(1, len(rows) + 1)))
     else:
         text, notes = _text(path)
         if name.endswith(".sdf"):
@@ -106,7 +105,7 @@ def _text(path: Path) -> tuple[str, list[str]]:
     if content[:2] == b"\x1f\x8b":
         content = _unpacked(path, content)
     cells = sum(map(content.count, (b"\n", b"\r", b",", b";", b"\t", b"|")))
-    check_size(4 * len(content) + _CELL_BYTES * cells, f"{path}, as a table,", DataError)
+    check_size(4 * len(content) + CELL_BYTES * cells, f"{path}, as a table,", DataError)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", errors="replace"), []
     try:
@@ -129,13 +128,6 @@ def _unpacked(path: Path, content: bytes) -> bytes:
     return bytes(out)
 
 
-def _check_shape(rows: int, columns: int) -> None:
-    """Refuse a table that would be far larger than its file, or has no end of columns."""
-    if columns > MOST_COLUMNS:
-        raise DataError(f"the table has {columns} columns; at most {MOST_COLUMNS} are read")
-    check_size(8 * rows * columns, f"a table of {rows} rows and {columns} columns", DataError)
-
-
 # -- CSV and TSV ----------------------------------------------------------------------------------
 
 
@@ -153,7 +145,7 @@ def _separated(text: str, delimiter: str | None) -> Table:
     if not records:
         raise DataError("the table is empty; a header and a molecule in each row were needed")
     header = [name.strip() for name in records[0][1]]
-    _check_shape(len(records), len(header))
+    check_shape(len(records), len(header))
     columns = [name or f"column_{number}" for number, name in enumerate(header, start=1)]
     table = Table(columns, notes=notes, decimal_comma=delimiter != ",")
     for line, cells in records[1:]:
@@ -218,7 +210,7 @@ def _smi(text: str) -> Table:
     if not split:
         raise DataError("the file is empty; a SMILES in each line was needed")
     width = max(len(cells) for _, cells in split)
-    _check_shape(len(split), width)
+    check_shape(len(split), width)
     if "smiles" in split[0][1][0].lower():
         columns, split = split[0][1], split[1:]
     else:
@@ -289,56 +281,10 @@ def _sdf(text: str) -> Table:
     records = list(sdf_records(text))
     names = list(dict.fromkeys(name for record in records for name in record.fields))
     titles = ["title"] if any(record.title for record in records) else []
-    _check_shape(len(records), 1 + len(titles) + len(names))
+    check_shape(len(records), 1 + len(titles) + len(names))
     table = Table(["smiles", *titles, *names], blocks=[record.block for record in records])
     for record in records:
         cells = [record.fields.get(name, "") for name in names]
         table.rows.append(["", *([record.title] if titles else []), *cells])
         table.lines.append(record.line)
     return table
-
-
-# -- Parquet --------------------------------------------------------------------------------------
-
-
-def _parquet(path: Path) -> Table:
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtraError("polars", "parquet", "a Parquet file") from None
-    # What polars did not expect is a panic: no Exception, and written to stderr at length.
-    panic = polars.exceptions.PanicException
-    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
-    try:
-        with _without_stderr():
-            lazy = polars.scan_parquet(io.BytesIO(content))
-            columns = lazy.collect_schema().names()
-            _check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
-            found = lazy.collect()
-    except (OSError, ValueError, polars.exceptions.PolarsError, panic) as error:
-        raise DataError(f"{path} can't be read as Parquet ({shown(str(error))})") from None
-    table, size = Table(columns), 0
-    for row in found.iter_rows():
-        table.rows.append([_cell(value) for value in row])
-        size += sum(_CELL_BYTES + len(cell) for cell in table.rows[-1])
-        check_size(size, f"{path}, as a table,", DataError)
-    table.lines = list(range(1, len(table.rows) + 1))
-    return table
-
-
-@contextmanager
-def _without_stderr() -> Iterator[None]:
-    """Let compiled code write nothing to stderr: the reason is in the error."""
-    kept = os.dup(2)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nothing, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(nothing)
-        os.close(kept)
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None or value != value else str(value)
