@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.chemprop TABLES --chemprop PATH --write results/chemprop.jsonl``: TABLES is a
 folder with bbbp.csv and the others, PATH the command in an environment of its own. Runs that the
-file has are not repeated. One thread each; the time is that of the whole training.
+file has are not repeated, unless the recipe or the molecules have changed. One thread each; the
+time is that of the whole training.
 """
 
 from __future__ import annotations
@@ -23,26 +24,38 @@ import torch
 
 import gsat
 from gsat.datasets.load import Dataset
+from gsat.io.hashes import checksum
 from gsat.training.run_directory import environment
 
 TABLES = ("bbbp", "bace", "clintox", "delaney", "freesolv")
 
 
-def ours(table: Path, data: Dataset, seed: int) -> dict[str, Any]:
+def ours(recipe: gsat.Recipe, data: Dataset, out: Path | None) -> dict[str, Any]:
     """Train with the shipped recipe.
 
     Args:
-        table: The table.
-        data: What was read from it.
-        seed: Of the training; the split does not depend on it.
+        recipe: The recipe.
+        data: The molecules.
+        out: A folder to keep the run in, if any.
     """
-    settings = {"data.split": "scaffold", "data.split_seed": 0}
-    run = gsat.train(gsat.make_recipe(str(table), seed=seed, settings=settings))
+    run = gsat.train(recipe, out=out)
     return {
         "version": gsat.__version__,
         "value": run.test[metric(data)],
         "valid": run.valid[metric(data)],
     }
+
+
+def recipe_of(table: Path, seed: int) -> gsat.Recipe:
+    """The shipped recipe, with the split that all seeds share."""
+    settings = {"data.split": "scaffold", "data.split_seed": 0}
+    return gsat.make_recipe(str(table), seed=seed, settings=settings)
+
+
+def method_of(recipe: gsat.Recipe) -> str:
+    """A hash of what a recipe says of network and training; the table is named by its path."""
+    tables = recipe.tables()
+    return checksum([tables["backbone"], tables["training"], tables["method"]])[:16]
 
 
 def theirs(command: Path, data: Dataset, seed: int) -> dict[str, Any]:
@@ -112,65 +125,47 @@ def timed(work: Any) -> dict[str, Any]:
     return {**found, **{name: round(value, 1) for name, value in spent.items()}}
 
 
-def show(rows: list[dict[str, Any]]) -> str:
-    """Write means and standard deviations over seeds as a Markdown table.
-
-    Args:
-        rows: The lines of the file.
-    """
-    lines = ["| table | metric | tool | test | CPU s | seeds |", "|---|---|---|---|---|---|"]
-    for name in TABLES:
-        for tool in ("gsat", "chemprop"):
-            own = [row for row in rows if (row["table"], row["tool"]) == (name, tool)]
-            if not own:
-                continue
-            values = np.array([row["value"] for row in own])
-            spread = f" ± {values.std(ddof=1):.3f}" if len(own) > 1 else ""
-            cpu = np.mean([row["cpu_seconds"] for row in own])
-            cells = (name, own[0]["metric"], f"{tool} {own[0]['version']}")
-            shown = (f"{values.mean():.3f}{spread}", f"{cpu:.0f}", str(len(own)))
-            lines.append(f"| {' | '.join((*cells, *shown))} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is missing, seed by seed, and print what there is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", type=Path, help="folder with bbbp.csv and the others")
     parser.add_argument("--chemprop", type=Path, help="the command; without it, only ours is run")
-    parser.add_argument("--seeds", type=int, default=3, help="how many; 0 only prints the table")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--only", default=",".join(TABLES), help="names of tables")
-    parser.add_argument("--write", type=Path, required=True, help="a JSON-lines file to append to")
+    parser.add_argument("--runs", type=Path, help="a folder to keep our runs in")
+    parser.add_argument("--write", type=Path, required=True, help="a JSON-lines file to add to")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     file: Path = arguments.write
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    done = {(r["tool"], r["table"], r["seed"]) for r in map(json.loads, lines)}
+    rows = read(file)
     for seed in range(arguments.seeds):
         for name in arguments.only.split(","):
             table = arguments.tables / f"{name}.csv"
             data = gsat.read_molecules(table, split="scaffold")
-            tools = {"gsat": lambda t=table, d=data, s=seed: ours(t, d, s)}
+            recipe = recipe_of(table, seed)
+            runs = arguments.runs and arguments.runs / f"{name}-{seed}"
+            tools = {"gsat": lambda r=recipe, d=data, out=runs: ours(r, d, out)}
             if arguments.chemprop:
                 tools["chemprop"] = lambda d=data, s=seed: theirs(arguments.chemprop, d, s)
             for tool, work in tools.items():
-                if (tool, name, seed) in done:
+                key = {"tool": tool, "table": name, "seed": seed}
+                now = {"data_hash": data.hash}
+                now |= {"recipe": method_of(recipe)} if tool == "gsat" else {}
+                if any({**key, **now}.items() <= row.items() for row in rows):
                     continue
-                row = {
-                    "tool": tool,
-                    "table": name,
-                    "seed": seed,
-                    "metric": metric(data),
-                    **timed(work),
-                    "test": len(data.test),
-                    "data_hash": data.hash,
-                    "cpu": environment()["cpu"],
-                }
-                with file.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(row) + "\n")
+                found = timed(work)
+                more = {"test": len(data.test), **now, "cpu": environment()["cpu"]}
+                row = {**key, "metric": metric(data), **found, **more}
+                # One of another recipe, or of other molecules, is replaced.
+                rows = [r for r in read(file) if not key.items() <= r.items()] + [row]
+                file.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
                 print(json.dumps(row), flush=True)
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    print(show([json.loads(line) for line in text.splitlines()]))
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The lines of a file; none where there is no file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return [json.loads(line) for line in lines]
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ def make_parsers(folder: Path) -> list[Parser]:
     gsat.train(recipe, run, checkpoint_seconds=0)
     return [
         *_data_parsers(folder),
+        *_molecule_parsers(folder),
         *_run_parsers(folder, run),
         *_settings_parsers(folder, recipe),
     ]
@@ -145,6 +146,42 @@ def _data_parsers(folder: Path) -> list[Parser]:
         ),
         Parser("graph store", stored, ((folder / "saved" / "graphs.safetensors").read_bytes(),)),
         Parser("index of shards", indexed, ((shards / "index.json").read_bytes(),)),
+    ]
+
+
+def _molecule_parsers(folder: Path) -> list[Parser]:
+    import gzip
+
+    import polars
+    from rdkit import Chem
+
+    from gsat.molecules.reader import TableSettings, read_table
+
+    def reader(name: str) -> Callable[[bytes], object]:
+        def read(content: bytes) -> object:
+            store = read_table(_file(folder / name, content), TableSettings(), quiet=True)
+            assert all(text.isprintable() for text in store.meta["notes"]), store.meta["notes"]
+            return _checked(store)
+
+        return read
+
+    rows = [("CCO", "a", "1.5"), ("c1ccccc1O", "=b", "-2,0"), ("[Na+].[Cl-]", "", "NA")]
+    comma = "smiles,id,logS (mol/L)\r\n" + "".join(f'{s},{n},"{y}"\r\n' for s, n, y in rows)
+    words = "mol;active;split\nCC;yes;train\nCO;no;test\nC(;no;\n"
+    sdf = ""
+    for smiles, name, value in rows:
+        molecule = Chem.MolFromSmiles(smiles)
+        sdf += f"{name}\n{Chem.MolToMolBlock(molecule).partition(chr(10))[2]}"
+        sdf += f"> <activity>\n{value}\n\n$$$$\n"
+    parquet = io.BytesIO()
+    polars.DataFrame({"smiles": ["CC", "CO"], "y": [0.5, None]}).write_parquet(parquet)
+    both = (comma.encode(), words.encode(), words.encode("utf-16"), comma.encode("cp1252"))
+    return [
+        Parser("molecules, CSV", reader("table.csv"), both),
+        Parser("molecules, CSV gzipped", reader("table.csv.gz"), (gzip.compress(both[0]),)),
+        Parser("molecules, SMILES file", reader("table.smi"), (b"smiles y\nCC 1\nCO 2\nN\n",)),
+        Parser("molecules, SDF", reader("table.sdf"), (sdf.encode(),)),
+        Parser("molecules, Parquet", reader("table.parquet"), (parquet.getvalue(),)),
     ]
 
 

@@ -116,3 +116,11 @@ def test_several_numbers() -> None:
     assert task.score(logits, y) == pytest.approx(np.mean(expected), rel=1e-5)
     with pytest.raises(DataError, match="as many centres and scales"):
         Task("regression", 3, "r2", centre=(1.0, 2.0))
+
+
+def test_a_regression_is_of_one_number_unless_said_otherwise() -> None:
+    assert Task("regression", metric="r2") == PLAIN
+    assert PLAIN.as_dict()["classes"] == PLAIN.num_logits == 1
+    assert Task("binary").classes == Task("multilabel", metric="roc_auc").classes == 2
+    with pytest.raises(DataError, match="1 number or more, not 0"):
+        Task("regression", 0, "r2")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
     from gsat.graphs import GraphBatch, GraphStore
     from gsat.gsat import GSAT
-    from gsat.models import GIN, PNA, LEConvNet
+    from gsat.models import DMPNN, GIN, PNA, LEConvNet
     from gsat.models.wrapping.wrap import wrap
     from gsat.registry import Registry, register_backbone, register_dataset, register_method
     from gsat.runs import Run, evaluate, fit, open_run, resume, train
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
+    "DMPNN": "gsat.models",
     "Dataset": "gsat.datasets.load",
     "Explanation": "gsat.explanation",
     "GIN": "gsat.models",
@@ -70,6 +71,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "DMPNN",
     "GIN",
     "GSAT",
     "PNA",

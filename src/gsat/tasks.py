@@ -29,7 +29,7 @@ class Task:
             ``[G]``), ``"multilabel"`` (one logit per label, ``y`` float ``[G, T]``, NaN where
             missing) or ``"regression"`` (numbers, ``y`` float ``[G, T]``, NaN where missing).
         classes: Number of classes, of labels if multi-label, or of numbers in a regression.
-            (default: 2)
+            (default: 2, in a regression 1)
         metric: What selects the best epoch and is reported: ``"accuracy"`` or ``"roc_auc"``;
             ``"r2"``, ``"mae"`` or ``"rmse"`` in a regression, where all are reported; of several
             numbers, the mean of each. (default: ``"accuracy"``)
@@ -53,7 +53,7 @@ class Task:
     """
 
     kind: Kind
-    classes: int = 2
+    classes: int = None  # type: ignore[assignment]  # known once the kind is
     metric: Metric = "accuracy"
     level: Level = "graph"
     centre: float | tuple[float, ...] = 0.0
@@ -61,6 +61,8 @@ class Task:
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.classes is None:
+            object.__setattr__(self, "classes", 1 if self.kind == "regression" else 2)
         for name in ("centre", "scale", "weights"):  # lists where it was read from JSON
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))

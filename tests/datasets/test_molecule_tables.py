@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gsat
-from gsat.datasets import molecule_tables, splits
+from gsat.datasets import molecule_tables, own_splits, splits
 from gsat.errors import DataError, DataNotFoundError
 from gsat.molecules import parallel
 from gsat.molecules.rejected import RejectedRow, RejectedRows
@@ -185,6 +185,14 @@ def test_splits(tmp_path: Path) -> None:
         gsat.read_molecules(path, split="column:y", label="y")
     with pytest.raises(DataError, match="'split' must be"):
         gsat.read_molecules(path, split="alphabetical")
+
+
+def test_scaffolds_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, read = [], own_splits._scaffolds
+    monkeypatch.setattr(own_splits, "_scaffolds", lambda store: calls.append(1) or read(store))
+    cycles = [f"C1{'C' * (n + 1)}C1,{n % 2}" for n in range(40)]
+    gsat.read_molecules(write(tmp_path / "t.csv", "smiles,y", *cycles), split="scaffold")
+    assert len(calls) == 1
 
 
 def test_splits_chosen_by_themselves(tmp_path: Path) -> None:

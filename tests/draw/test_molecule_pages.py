@@ -76,6 +76,30 @@ def test_a_page_has_a_card_and_a_row_for_each_molecule(molecules: list[Explained
     assert "data-near" not in page.cards[0]
 
 
+def test_effects_are_shown_as_probabilities_and_odds(molecules: list[ExplainedMolecule]) -> None:
+    sure = replace(
+        molecules[0],
+        pieces=tuple(
+            replace(p, effects=(-0.001, 0.001), log_odds=(-3.0, 3.0)) for p in molecules[0].pieces
+        ),
+    )
+    text = report_page([sure], INFO)
+    assert "×20" in text
+    assert "width:50.0%" in text, "the bar shows the odds"
+    assert "×" not in Page(report_page(molecules, INFO)).text.partition("Its effect")[0]
+    rows = list(csv.DictReader(io.StringIO(scores_csv([sure]))))
+    assert {row["piece_log_odds"] for row in rows if row["piece"]} == {"3"}
+    many = [replace(sure, number=n) for n in range(4)]
+    groups = find_patterns(many, Task("binary"), ["safe", "toxic"])
+    (pattern, *_) = groups[1].patterns
+    assert pattern.log_odds == pytest.approx(3.0)
+    assert "odds ×20" in pattern_page(
+        [replace(groups[1], patterns=(replace(pattern, odds_ratio=2),))], many, INFO
+    )
+    row = next(csv.DictReader(io.StringIO(patterns_csv(groups, many))))
+    assert row["mean_log_odds"] == "-3"
+
+
 def test_all_texts_from_outside_are_escaped(molecules: list[ExplainedMolecule]) -> None:
     text = report_page(molecules, replace(INFO, rejected=[[3, HOSTILE, "C(", "not a SMILES"]]))
     assert HOSTILE not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from rdkit import Chem
@@ -10,7 +11,7 @@ from explained_molecules import AtomCounter, explained, explanation_of
 from gsat.errors import DataError, GSATError
 from gsat.explain import pieces as module
 from gsat.explain.molecules import explain_molecules, find_target, output_names
-from gsat.explain.pieces import measure_effects, score_pieces
+from gsat.explain.pieces import log_odds, measure_effects, score_pieces
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
 from gsat.methods.gnnexplainer import GNNExplainer
@@ -98,6 +99,24 @@ def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
     change = float(torch.sigmoid(torch.tensor(2.0))) - 0.5
     assert amine.effects == (pytest.approx(-change), pytest.approx(change))
     assert molecule.target == 1
+
+
+def test_effects_on_log_odds_do_not_vanish_where_the_model_is_sure() -> None:
+    model, store = AtomCounter({7: 2.0, 6: 10.0}, "binary"), featurise(["Nc1ccccc1"])
+    (molecule,) = _explained(model, store)
+    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    assert molecule.effect(amine) == pytest.approx(0.0, abs=1e-6)
+    assert molecule.log_odds(amine) == pytest.approx(2.0)
+    assert amine.log_odds == (pytest.approx(-2.0), pytest.approx(2.0))
+    (number,) = _explained(AtomCounter({7: 2.0}), store)
+    assert all(number.log_odds(piece) is None for piece in number.pieces)
+
+
+@pytest.mark.parametrize("task", [Task("multiclass", 3), Task("multilabel", 3, "roc_auc")])
+def test_log_odds_are_those_of_the_probabilities(task: Task) -> None:
+    logits = torch.tensor([[0.5, -1.0, 2.0], [3.0, 0.1, 0.0]])
+    p = task.probabilities(logits.double()).numpy()
+    np.testing.assert_allclose(log_odds(task, logits), np.log(p / (1 - p)), rtol=1e-12)
 
 
 def _explained(model: AtomCounter, store: GraphStore) -> list[module.Piece]:

@@ -89,6 +89,11 @@ def test_a_name_that_two_columns_have() -> None:
         find_columns(data, label=["y"])
 
 
+def test_labels_that_are_found_have_names_of_their_own() -> None:
+    with pytest.raises(DataError, match="the columns 2 and 3 are both called 'y'"):
+        find_columns(Table(["smiles", "y", "y"], [["CC", "1", "0"], ["CO", "0", "1"]]))
+
+
 def test_a_table_without_a_header_is_refused() -> None:
     data = Table(["CC(=O)O", "1"], [[s, "0"] for s in MOLS], list(range(2, 26)))
     with pytest.raises(DataError, match=r"the first line must name the columns; 'CC\(=O\)O'"):

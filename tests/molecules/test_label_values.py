@@ -95,3 +95,15 @@ def test_labels_that_fit_no_task() -> None:
         read_labels([["0", "1"], ["0.5", "2"]], ["a", "b"])
     with pytest.raises(DataError, match="one column of labels, not 2"):
         read_labels([["0", "1"], ["1", "2"]], ["a", "b"], "multiclass")
+
+
+def test_a_very_long_cell_is_read_in_one_pass() -> None:
+    assert to_number("1" * 300_000 + "x") is None
+    assert to_number("0." + "1" * 300_000) == pytest.approx(1 / 9)
+
+
+def test_names_in_messages_are_short_and_printable() -> None:
+    with pytest.raises(DataError) as caught:
+        read_labels([["a", "a"]], ["\x1b[31m" + "n" * 1000])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,39 @@ def test_parquet(tmp_path: Path) -> None:
         open_table(write(tmp_path, "broken.parquet", b"PAR1nonsense"))
 
 
+def test_a_damaged_parquet_file_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"smiles": ["CC", "CO"], "y": [1.5, None]}).write_parquet(path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(4, len(whole), 60):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        try:
+            open_table(path)
+        except DataError:
+            refused += 1
+    assert refused
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
+    """A length in a page's header, changed, makes polars ask for 2 EiB and abort."""
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    ending = "import os; os.abort()"
+    (tmp_path / "polars").mkdir()
+    (tmp_path / "polars" / "__init__.py").write_text(ending)
+    polars.DataFrame({"smiles": ["CC", "CO"]}).write_parquet(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)  # the worker finds that one
+        with pytest.raises(DataError, match=r"can't be read as Parquet .*its process died"):
+            open_table(path)
+    assert open_table(path).rows == [["CC"], ["CO"]]
+
+
 @pytest.mark.parametrize(
     ("name", "content"), [("t.csv", ""), ("t.smi", "\n\n"), ("t.sdf", ""), ("t.csv", "smiles,y\n")]
 )
@@ -125,3 +159,64 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         open_table(write(tmp_path, "t.csv.gz", gzip.compress(b"smiles\nCC\n")[:-6]))
     assert is_table("a/b.SDF.gz")
     assert not is_table("a.zip")
+
+
+# -- what a stranger could have made --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["csv", "smi", "sdf.gz", "parquet"])
+def test_only_regular_files_are_read(tmp_path: Path, suffix: str) -> None:
+    if suffix == "parquet":
+        pytest.importorskip("polars")
+    fifo, device, folder = (tmp_path / f"{name}.{suffix}" for name in ("fifo", "zero", "folder"))
+    os.mkfifo(fifo)
+    device.symlink_to("/dev/zero")
+    folder.mkdir()
+    for path in (fifo, device, folder):
+        with pytest.raises(DataError, match="not a regular file"):
+            open_table(path)
+
+
+def test_a_link_that_the_user_has_named_is_followed(tmp_path: Path) -> None:
+    link = tmp_path / "link.csv"
+    link.symlink_to(write(tmp_path, "t.csv", "smiles,y\nCC,1\n"))
+    assert open_table(link).rows == [["CC", "1"]]
+
+
+def test_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = write(tmp_path, "t.csv.gz", gzip.compress(b"smiles\n" + b"C" * 10_000_000))
+    plain = write(tmp_path, "t.csv", "smiles,y\n" + "C,1\n" * 20_000)
+    wide = write(tmp_path, "wide.csv", "smiles" + ",x" * 4000 + "\nC" * 4000)
+    fields = "".join(f"\n\n\nM  END\n> <f{n}>\n1\n\n$$$$\n" for n in range(2000))
+    many = write(tmp_path, "many.sdf", fields)
+    one = write(tmp_path, "one.smi", "C " * 3000 + "\nC" * 3000)
+    assert len(open_table(plain).rows) == 20_000
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "1M")
+    for path in (packed, plain, wide, many, one):
+        with pytest.raises(DataError, match=r"GSAT_MEMORY_LIMIT|too large"):
+            open_table(path)
+
+
+def test_memory_of_a_parquet_file_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    # Compressed, both are a few hundred bytes.
+    for frame in ({"smiles": ["C"] * 300_000}, {"smiles": ["C" * 10_000] * 300}):
+        polars.DataFrame(frame).write_parquet(path)
+        monkeypatch.setenv("GSAT_MEMORY_LIMIT", "2M")
+        with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"):
+            open_table(path)
+
+
+def test_columns_without_end(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="has 20001 columns; at most 10000"):
+        open_table(write(tmp_path, "t.csv", "smiles" + ",x" * 20_000 + "\nC\n"))
+
+
+def test_long_fields_and_odd_names_of_an_sdf_file(tmp_path: Path) -> None:
+    text = "a\n\n\nM  END\n>  25 <x> (7)\n" + "1\n" * 5000 + f"\n> {'<' * 50_000}\n$$$$\n"
+    table = open_table(write(tmp_path, "t.sdf", text))
+    assert table.columns == ["smiles", "title", "x"]
+    assert table.rows[0][2] == "\n".join("1" * 5000)

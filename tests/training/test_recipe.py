@@ -243,7 +243,7 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
         ({"method": "gsatt"}, "there is no method 'gsatt': did you mean 'gsat'? available: "),
         (
             {"backbone": "gcn"},
-            "no backbone 'gcn': did you mean 'gin'? available: gin, leconv, pna",
+            "no backbone 'gcn': did you mean 'gin'? available: dmpnn, gin, leconv, pna",
         ),
         ({"dataset": "ba2motif"}, "did you mean 'ba2motifs'?"),
         ({"seed": -1}, "'seed': input should be greater than or equal to 0, not -1"),

@@ -184,16 +184,21 @@ def _show_molecule(
 
 def _print_pieces(report: MoleculeReport) -> None:
     """Print the pieces of the one molecule of a report, best first, with their effects."""
+    from gsat.draw.molecule_page import odds_factor
+
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)
     wide = max(5, *(len(piece.name) for piece in molecule.pieces))
-    typer.echo(f"\n{'piece':{wide}}  score  effect on {effect_of}")
+    odds = " and its odds" if any(piece.log_odds for piece in molecule.pieces) else ""
+    typer.echo(f"\n{'piece':{wide}}  score  effect on {effect_of}{odds}")
     for piece in molecule.pieces:
         effect = molecule.effect(piece)
         shown = "" if effect is None else f"{effect:+.3f}"
+        factor = f"{odds_factor(molecule.log_odds(piece)):>6}" if odds else ""
         mark = "*" if piece.used else " "
         typer.echo(
-            f"{piece.name:{wide}}  {piece.score:.3f}{mark} {shown:>7}  {piece.fragment.smiles}"
+            f"{piece.name:{wide}}  {piece.score:.3f}{mark} {shown:>7}{factor}  "
+            f"{piece.fragment.smiles}"
         )
     typer.echo("* in the explanation")
     for neighbour in (molecule.nearest or ())[:1]:

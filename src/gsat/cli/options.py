@@ -72,8 +72,10 @@ BackboneOption = Annotated[
     str,
     typer.Option(
         "--backbone",
-        callback=names.check_backbone,
-        help="The network: gin, pna, leconv, or your own: file.py:Class.",
+        callback=lambda name: name and names.check_backbone(name),
+        show_default=False,
+        help="The network: gin, pna, leconv, dmpnn, or your own: file.py:Class. [default: dmpnn "
+        "for tables of molecules, else gin]",
     ),
 ]
 RecipeFile = Annotated[

@@ -38,6 +38,7 @@ def patterns(
     more often than chance would have it, its mean effect, and three examples.
     """
     from gsat.draw.files import check_suffix
+    from gsat.draw.molecule_page import odds_factor
     from gsat.runs import open_run
     from gsat.runs.molecule_reports import PATTERN_FILES
 
@@ -52,6 +53,8 @@ def patterns(
         wide = max((len(pattern.name) for pattern in found), default=0)
         for rank, pattern in enumerate(found, 1):
             effect = "" if pattern.effect is None else f", effect {pattern.effect:+.2f}"
+            factor = odds_factor(pattern.log_odds)
+            effect += f" (odds {factor})" if factor else ""
             typer.echo(
                 f"  {rank}. {pattern.name:{wide}}  in {pattern.used} of {pattern.occurs} "
                 f"explanations, {pattern.used_in_group} of them here, "

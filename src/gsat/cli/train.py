@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 def train(
     dataset: DatasetArgument,
-    backbone: BackboneOption = "gin",
+    backbone: BackboneOption = "",
     method: MethodOption = "gsat",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Decides the split and the training. [default: 0]")

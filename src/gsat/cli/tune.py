@@ -53,7 +53,7 @@ def tune(
         str | None,
         typer.Option(help="Validation metric to choose by. [default: that of the task]"),
     ] = None,
-    backbone: BackboneOption = "gin",
+    backbone: BackboneOption = "",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Tune with this seed. [default: 0]")
     ] = None,
@@ -108,7 +108,7 @@ def tune(
         return
     _print_points(tuned)
     if write is not None:
-        how = f"--backbone {backbone} --method {method} --recipe {write}"
+        how = f"--backbone {tuned.record['backbone']} --method {method} --recipe {write}"
         typer.echo(f"written to {write}; use it with: gsat train {dataset} {how}")
 
 

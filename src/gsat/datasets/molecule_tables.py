@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Any
 
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.own_options import MoleculeOptions
-from gsat.errors import DataNotFoundError, GSATError
+from gsat.errors import DataError, DataNotFoundError, GSATError
 from gsat.graphs import GraphStore
 from gsat.io.atomic import write_text
+from gsat.io.files import read_file
 from gsat.io.folders import cache_folder
-from gsat.io.hashes import checksum
+from gsat.io.hashes import checksum, sha256
+from gsat.io.limits import memory_limit
 from gsat.molecules import featuriser, reader
 from gsat.molecules.reader import TableSettings, read_table
 
@@ -87,10 +88,9 @@ def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphSt
         DataError: If it can't be read, or no row can be used.
         MissingExtraError: If RDKit is not installed.
     """
-    if not path.is_file():
+    if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
+    content = sha256(read_file(path, error=DataError, limit=memory_limit(), links=True))
     found = _pointer(path, content, settings)
     try:  # what these settings were found to mean, when the file was read before
         means = found.read_text(encoding="utf-8")

@@ -74,7 +74,8 @@ def split(
     elif how == "scaffold":
         if not store.has("smiles") or (task.level == "node" and not together):
             raise DataError("split is 'scaffold', but the graphs have no 'smiles'; choose another")
-        parts = splits.by_scaffold([_scaffolds(store)[unit] for unit in units], shares)
+        scaffolds = _scaffolds(store)  # once: it reads the texts of all graphs
+        parts = splits.by_scaffold([scaffolds[unit] for unit in units], shares)
     else:
         parts = splits.shuffled(len(units), seed, shares)
     parts = {name: units[part] for name, part in parts.items()}

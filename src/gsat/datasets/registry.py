@@ -154,6 +154,21 @@ def recipe_family(name: str) -> str:
     return find_source(name).recipe or name
 
 
+def default_backbone(name: str) -> str:
+    """Return the name of the network that data is trained with where none is asked for.
+
+    Args:
+        name: Of a data set, or a path.
+
+    Example:
+        >>> default_backbone("ba2motifs"), default_backbone("my.csv")
+        ('gin', 'dmpnn')
+    """
+    if is_own_data(name):
+        return "dmpnn" if is_table(name) else DatasetSource.backbone
+    return find_source(name).backbone
+
+
 def paper_match(name: str, matches_paper: str) -> str | None:
     """Say how data relates to the paper's, for people to read.
 

@@ -78,6 +78,8 @@ class DatasetSource(ABC):
         recipe: whose shipped recipes it is trained with, such as ``spmotif`` for
             ``recipes/spmotif-gin.toml``; where there is no such file, the default recipe is used.
             (default: its own name)
+        backbone: the name of the network it is trained with where none is asked for.
+            (default: ``"gin"``)
         in_paper: whether the paper reports on this data set. (default: ``False``)
     """
 
@@ -87,6 +89,7 @@ class DatasetSource(ABC):
     split_options: ClassVar[frozenset[str]] = frozenset()
     pattern: ClassVar[str] = ""
     recipe: ClassVar[str] = ""
+    backbone: ClassVar[str] = "gin"
     in_paper: ClassVar[bool] = False
 
     # `options: Any` below, so that subclasses can name the type of their own options.

@@ -22,8 +22,10 @@ SIZE: Final = (320, 220)  # of a formula, in pixels
 PIECES: Final = 4  # shown for a molecule
 FOOT: Final = (
     "A score is the probability with which the model keeps a bond, or an atom. The number of a "
-    "piece is its mean score, bold if it stands out in the molecule. Its bar is its effect: the "
-    "model's answer for the whole molecule minus its answer without the piece. Made with gsat."
+    "piece is its mean score, bold if it stands out in the molecule. Its effect is the model's "
+    "answer for the whole molecule minus its answer without the piece; of a probability, also as "
+    "the factor by which the piece multiplies (×) or divides (÷) the odds p / (1 − p), which the "
+    "bar shows: where the model is sure, the probability itself hardly changes. Made with gsat."
 )
 
 
@@ -64,7 +66,7 @@ def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
     """
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
-        [molecule.effect(piece) for molecule in molecules for piece in molecule.pieces[:PIECES]]
+        [_length(molecule, piece) for molecule in molecules for piece in molecule.pieces[:PIECES]]
     )
     targets = {molecule.target for molecule in molecules}
     one = info.effect_of(next(iter(targets))) if len(targets) == 1 else "the answer"
@@ -125,15 +127,21 @@ def _card(
 
 
 def _piece(molecule: ExplainedMolecule, piece: Piece, largest: float) -> dict[str, Any]:
-    effect = molecule.effect(piece)
     return {
         "name": piece.name,
         "smiles": piece.fragment.smiles,
         "used": piece.used,
         "score": f"{piece.score:.2f}",
-        "bar": effect_bar(effect, largest),
-        "effect": signed(effect),
+        "bar": effect_bar(_length(molecule, piece), largest),
+        "effect": signed(molecule.effect(piece)),
+        "odds": odds_factor(molecule.log_odds(piece)),
     }
+
+
+def _length(molecule: ExplainedMolecule, piece: Piece) -> float | None:
+    """What the bar of a piece shows: its effect on log-odds, or on a number."""
+    change = molecule.log_odds(piece)
+    return molecule.effect(piece) if change is None else change
 
 
 def _nearest(molecule: ExplainedMolecule) -> str:
@@ -164,6 +172,23 @@ def signed(effect: float | None) -> str:
         return ""
     digits = f"{effect:+.2f}" if abs(effect) < 100 else f"{effect:+.3g}"
     return digits.replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
+
+
+def odds_factor(log_odds: float | None) -> str:
+    """Write a change of log-odds as what the odds are multiplied with or divided by.
+
+    Args:
+        log_odds: The change, or None if there is none.
+
+    Example:
+        >>> odds_factor(3.0), odds_factor(-0.7), odds_factor(9.9), odds_factor(None)
+        ('×20', '÷2.0', '×>1000', '')
+    """
+    if log_odds is None:
+        return ""
+    factor = math.exp(min(abs(log_odds), 50))
+    digits = ">1000" if factor > 1000 else f"{factor:.{1 if factor < 9.95 else 0}f}"
+    return f"{'÷' if log_odds < 0 else '×'}{digits}"
 
 
 def effect_bar(effect: float | None, largest: float) -> str:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 SCORES: Final = (
     "molecule", "line", "id", "kind", "atom", "atom_2", "symbol", "score", "piece", "piece_smiles",
-    "piece_score", "in_explanation", "piece_effect",
+    "piece_score", "in_explanation", "piece_effect", "piece_log_odds",
 )  # fmt: skip
 PATTERNS: Final = (
     "group", "rank", "pattern", "kind", "smiles", "molecules", "group_size", "occurs",
     "in_explanation", "in_explanation_of_group", "odds_ratio", "p_value", "q_value", "mean_effect",
-    "effect_deviation", "examples",
+    "effect_deviation", "mean_log_odds", "examples",
 )  # fmt: skip
 
 
@@ -74,15 +74,15 @@ def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[st
     """Name the piece with the highest score that holds these atoms; empty if there is none."""
     for piece in molecule.pieces:
         if set(atoms) <= set(piece.fragment.atoms):
-            effect = molecule.effect(piece)
             return [
                 piece.name,
                 piece.fragment.smiles,
                 f"{piece.score:.6g}",
                 str(int(piece.used)),
-                "" if effect is None else f"{effect:.6g}",
+                _number(molecule.effect(piece)),
+                _number(molecule.log_odds(piece)),
             ]
-    return [""] * 5
+    return [""] * 6
 
 
 def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMolecule]) -> str:
@@ -110,14 +110,19 @@ def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMo
             "" if math.isnan(pattern.odds_ratio) else f"{pattern.odds_ratio:.6g}",
             f"{pattern.p_value:.6g}",
             f"{pattern.q_value:.6g}",
-            "" if pattern.effect is None else f"{pattern.effect:.6g}",
-            "" if pattern.deviation is None else f"{pattern.deviation:.6g}",
+            _number(pattern.effect),
+            _number(pattern.deviation),
+            _number(pattern.log_odds),
             " ".join(_named(molecules[i]) for i in pattern.examples),
         ]
         for group in groups
         for rank, pattern in enumerate(group.patterns, 1)
     )
     return write_csv(PATTERNS, ([str(cell) for cell in row] for row in rows))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _named(molecule: ExplainedMolecule) -> str:

@@ -13,6 +13,7 @@ from gsat.draw.molecule_page import (
     PageInfo,
     effect_bar,
     largest_effect,
+    odds_factor,
     render_page,
     scale_values,
     signed,
@@ -44,7 +45,7 @@ def pattern_page(
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
     examples = {i for patterns in shown for pattern in patterns for i in pattern.examples}
     scale = ColourScale.of([molecules[i].explanation for i in sorted(examples)])
-    largest = largest_effect([p.effect for patterns in shown for p in patterns])
+    largest = largest_effect([_length(p) for patterns in shown for p in patterns])
     listed = [
         {
             "heading": group.name if info.regression else f"Predicted {group.name}",
@@ -82,10 +83,16 @@ def _row(
         "odds": f"{pattern.odds_ratio:.1f}" if pattern.odds_ratio < 1000 else "> 1000",
         "q": f"{pattern.q_value:.2g}",
         "significant": pattern.q_value <= SIGNIFICANT,
-        "bar": effect_bar(pattern.effect, largest),
+        "bar": effect_bar(_length(pattern), largest),
         "effect": _effect(pattern),
+        "factor": odds_factor(pattern.log_odds),
         "examples": [_example(molecules[i], scale) for i in pattern.examples],
     }
+
+
+def _length(pattern: Pattern) -> float | None:
+    """What the bar shows: the effect on log-odds, or on a number."""
+    return pattern.effect if pattern.log_odds is None else pattern.log_odds
 
 
 def _effect(pattern: Pattern) -> str:

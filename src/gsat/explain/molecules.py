@@ -59,6 +59,14 @@ class ExplainedMolecule:
         """
         return None if piece.effects is None else piece.effects[self.target]
 
+    def log_odds(self, piece: Piece) -> float | None:
+        """Return the effect of a piece on the log-odds of the target; None in a regression.
+
+        Args:
+            piece: One of :attr:`pieces`.
+        """
+        return None if piece.log_odds is None else piece.log_odds[self.target]
+
     def top_pieces(self, count: int | None = None) -> list[Piece]:
         """Return the pieces in the explanation.
 
@@ -81,6 +89,7 @@ class ExplainedMolecule:
                 "total": piece.total,
                 "in_explanation": piece.used,
                 "effects": None if piece.effects is None else list(piece.effects),
+                "log_odds": None if piece.log_odds is None else list(piece.log_odds),
             }
             for piece in self.pieces
         ]

@@ -38,7 +38,9 @@ class Pattern:
         effect: Mean effect on the output of the group, over all its occurrences in explanations;
             None if none was measured.
         deviation: Standard deviation of these effects.
-        examples: Positions of molecules with it: those of the group with the largest effect first.
+        log_odds: Mean effect on the log-odds of the output; None in a regression, too.
+        examples: Positions of molecules with it: those of the group with the largest effect first,
+            in log-odds where there are some.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Pattern:
     q_value: float
     effect: float | None
     deviation: float | None
+    log_odds: float | None
     examples: tuple[int, ...]
 
 
@@ -76,11 +79,11 @@ class PatternGroup:
 
 @dataclass
 class _Found:
-    """Where a piece was found: molecules, and effects ``[K, C]`` by molecule."""
+    """Where a piece was found: molecules, and effects (also in log-odds) of each output."""
 
     occurs: set[int]
     used: set[int]
-    effects: list[tuple[int, tuple[float, ...]]]
+    effects: list[tuple[int, tuple[float, ...], tuple[float, ...] | None]]
     smiles: dict[str, int]
     kind: str
 
@@ -134,7 +137,7 @@ def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
             if piece.used:
                 one.used.add(place)
                 if piece.effects is not None:
-                    one.effects.append((place, piece.effects))
+                    one.effects.append((place, piece.effects, piece.log_odds))
     return found
 
 
@@ -170,11 +173,12 @@ def _pattern(
         [[(used & member).sum(), (~used & member).sum()],
          [(used & ~member).sum(), (~used & ~member).sum()]]
     )  # fmt: skip
-    effects = np.array([effect[target] for _, effect in found.effects])
+    effects = np.array([effect[target] for _, effect, _ in found.effects])
+    changes = np.array([change[target] for *_, change in found.effects if change is not None])
     largest: dict[int, float] = {}
-    for place, effect in found.effects:
-        towards = -effect[target] if fewer else effect[target]
-        largest[place] = max(largest.get(place, -np.inf), towards)
+    for place, effect, change in found.effects:
+        towards = (effect if change is None else change)[target]
+        largest[place] = max(largest.get(place, -np.inf), -towards if fewer else towards)
     order = sorted(found.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
     return Pattern(
         name=name,
@@ -188,6 +192,7 @@ def _pattern(
         q_value=1.0,
         effect=float(effects.mean()) if len(effects) else None,
         deviation=float(effects.std()) if len(effects) else None,
+        log_odds=float(changes.mean()) if len(changes) else None,
         examples=tuple(order[:EXAMPLES]),
     )
 

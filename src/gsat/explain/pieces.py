@@ -41,6 +41,8 @@ class Piece:
         effects: The change of each output of the model when the piece is there: of the
             probability of each class or label, ``C`` of them, or of the predicted number. None if
             it is the whole molecule, or not measured.
+        log_odds: The same change in natural log-odds, which does not vanish where the model is
+            sure. None where ``effects`` are None, and in a regression.
     """
 
     fragment: Fragment
@@ -48,6 +50,7 @@ class Piece:
     total: float
     used: bool
     effects: tuple[float, ...] | None = None
+    log_odds: tuple[float, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -111,6 +114,28 @@ def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
     return values.numpy(force=True).astype(np.float64)
 
 
+def log_odds(task: Task, logits: Tensor) -> NDArray[np.float64] | None:
+    """Turn logits into log-odds: log p / (1 − p) of every class or label.
+
+    Args:
+        task: What the model predicts.
+        logits: ``[G, num_logits]``.
+
+    Returns:
+        ``[G, C]``, as :func:`outputs`; None in a regression.
+    """
+    if task.kind == "regression":
+        return None
+    values = logits.double()
+    if task.kind == "binary":
+        values = torch.cat([-values, values], dim=1)
+    elif task.kind == "multiclass":  # against all other classes together
+        of_own = torch.eye(values.shape[1], dtype=torch.bool, device=values.device)
+        others = values[:, None, :].masked_fill(of_own, -torch.inf).logsumexp(dim=2)
+        values = values - others
+    return values.numpy(force=True)
+
+
 def measure_effects(
     model: InterpretableModel,
     graphs: GraphStore,
@@ -155,9 +180,16 @@ def measure_effects(
             # The answer of a network that is explained afterwards needs no explanation.
             plain = isinstance(model, PostHocModel)
             without.append((model.backbone(part) if plain else model(part).logits).cpu())
-    before, after = outputs(model.task, logits), outputs(model.task, torch.cat(without))
-    for (graph, place), effects in zip(places, before[[g for g, _ in places]] - after, strict=True):
-        out[graph][place] = replace(out[graph][place], effects=tuple(effects.tolist()))
+    whole, rest = logits.cpu()[[graph for graph, _ in places]], torch.cat(without)
+    effects = (outputs(model.task, whole) - outputs(model.task, rest)).tolist()
+    before, after = log_odds(model.task, whole), log_odds(model.task, rest)
+    changes = None if before is None or after is None else (before - after).tolist()
+    for number, (graph, place) in enumerate(places):
+        out[graph][place] = replace(
+            out[graph][place],
+            effects=tuple(effects[number]),
+            log_odds=None if changes is None else tuple(changes[number]),
+        )
     return out
 
 

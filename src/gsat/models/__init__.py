@@ -1,6 +1,7 @@
 """Backbones, and what every interpretable model can do: predict and explain."""
 
 from gsat.models.backbone import Backbone, BackboneSettings, GatedBackbone, backbone_from
+from gsat.models.dmpnn import DMPNN
 from gsat.models.gin import GIN
 from gsat.models.interpretable import InterpretableModel, ModelOutput, Predictions
 from gsat.models.leconv import LEConvNet
@@ -10,6 +11,7 @@ from gsat.registry import BACKBONES
 
 __all__ = [
     "BACKBONES",
+    "DMPNN",
     "GIN",
     "PNA",
     "Backbone",

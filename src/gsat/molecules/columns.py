@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from gsat.errors import DataError
+from gsat.errors import DataError, shown
 from gsat.molecules.label_values import is_missing, to_number
 from gsat.molecules.smiles import import_rdkit
 from gsat.molecules.table import Table
@@ -73,15 +73,21 @@ def find_columns(
     at = 0 if table.blocks is not None else _find_smiles(table, smiles)
     if table.blocks is None and not smiles and _is_molecule(table.columns[at]):
         raise DataError(
-            f"the first line must name the columns; '{table.columns[at][:40]}' in it is a molecule"
+            f"the first line must name the columns; '{shown(table.columns[at], 40)}' in it is a "
+            "molecule"
         )
     chosen_id = column_named(table, id) if id else _find_id(table, at)
     if label:
         labels = tuple(column_named(table, name) for name in label)
         if len(set(labels)) < len(labels) or at in labels:
-            raise DataError(f"the labels {', '.join(label)} must be different columns, not SMILES")
+            raise DataError(
+                f"the labels {shown(', '.join(label))} must be different columns, not SMILES"
+            )
         return Columns(at, labels, chosen_id if chosen_id not in labels else None)
-    return Columns(at, _find_labels(table, at, chosen_id) if labelled else (), chosen_id)
+    labels = _find_labels(table, at, chosen_id) if labelled else ()
+    # A run remembers them by name.
+    labels = tuple(column_named(table, table.columns[number]) for number in labels)
+    return Columns(at, labels, chosen_id)
 
 
 def column_named(table: Table, name: str) -> int:
@@ -97,10 +103,13 @@ def column_named(table: Table, name: str) -> int:
     found = [n for n, column in enumerate(table.columns) if column == name]
     found = found or [n for n, c in enumerate(table.columns) if _plain(c) == _plain(name)]
     if not found:
-        raise DataError(f"there is no column '{name}'; the columns are {_listed(table)}")
+        raise DataError(f"there is no column '{shown(name, 60)}'; the columns are {_listed(table)}")
     if len(found) > 1:
         places = " and ".join(str(n + 1) for n in found)
-        raise DataError(f"the columns {places} are both called '{name}'; rename one of them")
+        raise DataError(
+            f"the columns {shown(places, 40)} are both called '{shown(name, 60)}'; rename one of "
+            "them"
+        )
     return found[0]
 
 
@@ -181,7 +190,7 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
         return tuple(named)
     if all(_is_yes_or_no(table, n) for n in candidates):  # several questions, as in Tox21
         return tuple(candidates)
-    names = ", ".join(f"'{table.columns[n]}'" for n in candidates[:8])
+    names = ", ".join(f"'{shown(table.columns[n], 30)}'" for n in candidates[:8])
     more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
     raise DataError(
         f"several columns could be the label: {names}{more}; choose with label='NAME', or with a "
@@ -229,5 +238,5 @@ def _plain(name: str) -> str:
 
 
 def _listed(table: Table) -> str:
-    shown = ", ".join(f"'{name[:40]}'" for name in table.columns[:12])
-    return f"{shown} and {len(table.columns) - 12} more" if len(table.columns) > 12 else shown
+    names = ", ".join(f"'{shown(name, 30)}'" for name in table.columns[:8])
+    return f"{names} and {len(table.columns) - 8} more" if len(table.columns) > 8 else names

@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.errors import DataError, shown
 
 MOST_CLASSES: Final = 100
 _MISSING: Final = frozenset(
     ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "nd", "n.d.", "missing")
 )
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 # Whole numbers with at most so many different values are classes.
 _FEW: Final = 10
 # Words for "no": such a class comes first, so that the other is the positive one.
@@ -105,8 +105,9 @@ def read_labels(
     if task == "auto" and len(set(kinds)) > 1:
         answers = names[kinds.index("multilabel")], names[kinds.index("regression")]
         raise DataError(
-            f"several labels are all yes or no, or all numbers: '{answers[0]}' is the first and "
-            f"'{answers[1]}' is not; choose some of them with label, or say task"
+            f"several labels are all yes or no, or all numbers: '{shown(answers[0], 60)}' is the "
+            f"first and '{shown(answers[1], 60)}' is not; choose some of them with label, or say "
+            "task"
         )
     each = "regression" if kind == "regression" else "binary"
     read = [
@@ -116,7 +117,9 @@ def read_labels(
         for column, name in zip(columns, names, strict=True)
     ]
     if kind == "multilabel" and (more := [n for n, f in enumerate(read) if len(f.classes) > 2]):
-        raise DataError(f"a label of several has two answers; '{names[more[0]]}' has more")
+        raise DataError(
+            f"a label of several has two answers; '{shown(names[more[0]], 60)}' has more"
+        )
     values = np.concatenate([found.values for found in read], axis=1)
     problems = {
         row: next((found.problems[row] for found in read if row in found.problems), "no label")
@@ -131,7 +134,7 @@ def _one(
     """The labels of one column."""
     known = [row for row, cell in enumerate(cells) if not is_missing(cell)]
     if not known:
-        raise DataError(f"the column '{name}' has no labels: all its cells are missing")
+        raise DataError(f"the column '{shown(name, 60)}' has no labels: all its cells are missing")
     numbers = {row: to_number(cells[row], decimal_comma) for row in known}
     problems = {row: "no label" for row, cell in enumerate(cells) if is_missing(cell)}
     are_numbers = sum(number is not None for number in numbers.values()) / len(known)
@@ -143,7 +146,9 @@ def _one(
     values = np.full((len(cells), 1), np.nan)
     if task == "regression":
         if not distinct:
-            raise DataError(f"the column '{name}' holds no numbers; say another task or column")
+            raise DataError(
+                f"the column '{shown(name, 60)}' holds no numbers; say another task or column"
+            )
         for row, number in numbers.items():
             if number is None:
                 problems[row] = f"the label {cells[row].strip()[:40]!r} is not a number"
@@ -155,17 +160,19 @@ def _one(
     found = [str(name) for name in classes] or in_order(set(words.values()))
     if not classes and len(found) > max(2, min(MOST_CLASSES, len(known) // 2)):
         raise DataError(
-            f"the column '{name}' has {len(found)} different values in {len(known)} rows, too many "
-            "for classes; is it the label?"
+            f"the column '{shown(name, 60)}' has {len(found)} different values in {len(known)} "
+            "rows, too many for classes; is it the label?"
         )
     for row, word in words.items():
         if word in found:
             values[row] = found.index(word)
         else:
-            problems[row] = f"the class {word[:40]!r} is not one of {', '.join(found)}"
+            known_as = shown(", ".join(found), 60)
+            problems[row] = f"the class {word[:40]!r} is not one of {known_as}"
     if len(found) < 2:
         raise DataError(
-            f"the column '{name}' has one class only, '{found[0]}'; two are needed to learn from"
+            f"the column '{shown(name, 60)}' has one class only, '{shown(found[0], 40)}'; two are "
+            "needed to learn from"
         )
     return Labels(values, tuple(found), "binary" if len(found) == 2 else "multiclass", problems)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.errors import DataError, shown
 from gsat.graphs import GraphStore
 from gsat.molecules.columns import Columns, column_named, find_columns
 from gsat.molecules.featuriser import Arrays, Molecules, to_store
@@ -213,7 +213,7 @@ def _mark(table: Table, row: int, number: int) -> int:
     except KeyError:
         raise DataError(
             f"line {table.lines[row]}: the split {text[:40]!r} in the column "
-            f"'{table.columns[number]}' is not train, valid or test"
+            f"'{shown(table.columns[number], 60)}' is not train, valid or test"
         ) from None
 
 
@@ -258,7 +258,7 @@ def _merge(
     if disagreeing:
         done = "averaged" if kind == "regression" else "left out"
         conflict = f"; {disagreeing} molecules have different labels, which are {done}"
-    return [f"{repeated} rows repeat a molecule{conflict}"]
+    return [f"{repeated} row{' repeats' if repeated == 1 else 's repeat'} a molecule{conflict}"]
 
 
 def _joined(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -273,14 +273,15 @@ def _joined(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 
 def _in_words(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
     """What was found in the columns, in words."""
-    names = table.columns
+    names = [shown(name, 60) for name in table.columns]
     parts = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
     if labels is not None:
         listed = ", ".join(f"'{names[n]}'" for n in columns.labels[:6])
         more = f" and {len(columns.labels) - 6} more" if len(columns.labels) > 6 else ""
-        shown = f" ({', '.join(labels.classes[:6])})" if labels.classes else ""
+        classes = [shown(name, 40) for name in labels.classes[:6]]
+        named = f" ({', '.join(classes)})" if classes else ""
         parts.append(
-            f"{labels.kind} label{'s' * (len(columns.labels) > 1)} in {listed}{more}{shown}"
+            f"{labels.kind} label{'s' * (len(columns.labels) > 1)} in {listed}{more}{named}"
         )
     if columns.id is not None:
         parts.append(f"identifiers in '{names[columns.id]}'")

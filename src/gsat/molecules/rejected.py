@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gsat.errors import shown
 from gsat.molecules.label_values import to_number
 
 _LONGEST = 200
@@ -30,9 +31,8 @@ class RejectedRow(NamedTuple):
     reason: str
 
     def short(self) -> RejectedRow:
-        """The row with its texts cut to a readable length."""
-        cut = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in self[1:])
-        return RejectedRow(self.line, *cut)
+        """The row with its texts cut to a readable length, control characters escaped."""
+        return RejectedRow(self.line, *(shown(text, _LONGEST) for text in self[1:]))
 
 
 class RejectedRows(tuple[RejectedRow, ...]):

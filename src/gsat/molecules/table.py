@@ -15,9 +15,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from gsat.errors import DataError, DataNotFoundError, MissingExtraError
+from gsat.errors import DataError, DataNotFoundError
+from gsat.io.files import read_file
+from gsat.io.limits import check_size, memory_limit
+from gsat.molecules.parquet import CELL_BYTES, check_shape, read_parquet
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
@@ -76,11 +79,12 @@ def open_table(path: Path) -> Table:
         DataError: If it can't be read, or has no rows.
         MissingExtraError: If a Parquet file needs a package that is not installed.
     """
-    if not path.is_file():
+    if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
-        table = _parquet(path)
+        columns, rows = read_parquet(path)
+        table = Table(columns, rows, list(range(1, len(rows) + 1)))
     else:
         text, notes = _text(path)
         if name.endswith(".sdf"):
@@ -97,12 +101,11 @@ def open_table(path: Path) -> Table:
 
 def _text(path: Path) -> tuple[str, list[str]]:
     """The text of a file, and a note if its encoding had to be guessed."""
-    try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} can't be read ({error})") from error
+    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
+    if content[:2] == b"\x1f\x8b":
+        content = _unpacked(path, content)
+    cells = sum(map(content.count, (b"\n", b"\r", b",", b";", b"\t", b"|")))
+    check_size(4 * len(content) + CELL_BYTES * cells, f"{path}, as a table,", DataError)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", errors="replace"), []
     try:
@@ -110,6 +113,19 @@ def _text(path: Path) -> tuple[str, list[str]]:
     except UnicodeDecodeError:
         text = content.decode("cp1252", errors="replace")
         return text, ["it is not in UTF-8; read as Windows-1252"]
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    """What a gzipped file holds, as far as it may."""
+    limit, out = memory_limit(), bytearray()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            while block := file.read(1 << 20):
+                out += block
+                check_size(4 * len(out), f"{path}, unpacked,", DataError, limit)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} can't be read ({error})") from error
+    return bytes(out)
 
 
 # -- CSV and TSV ----------------------------------------------------------------------------------
@@ -129,6 +145,7 @@ def _separated(text: str, delimiter: str | None) -> Table:
     if not records:
         raise DataError("the table is empty; a header and a molecule in each row were needed")
     header = [name.strip() for name in records[0][1]]
+    check_shape(len(records), len(header))
     columns = [name or f"column_{number}" for number, name in enumerate(header, start=1)]
     table = Table(columns, notes=notes, decimal_comma=delimiter != ",")
     for line, cells in records[1:]:
@@ -192,10 +209,11 @@ def _smi(text: str) -> Table:
     split = [(n, re.split(r"\t" if "\t" in line else r"\s+", line.strip())) for n, line in lines]
     if not split:
         raise DataError("the file is empty; a SMILES in each line was needed")
+    width = max(len(cells) for _, cells in split)
+    check_shape(len(split), width)
     if "smiles" in split[0][1][0].lower():
         columns, split = split[0][1], split[1:]
     else:
-        width = max(len(cells) for _, cells in split)
         more = [f"column_{number}" for number in range(3, width + 1)]
         columns = ["smiles", "name", *more][:width]
     table = Table(columns)
@@ -242,18 +260,20 @@ def sdf_records(text: str) -> Iterator[SDFRecord]:
 
 def _record(begun: int, lines: list[str]) -> SDFRecord:
     end = next((n for n, line in enumerate(lines) if line.startswith("M  END")), len(lines) - 1)
-    fields: dict[str, str] = {}
+    fields: dict[str, list[str]] = {}
     name = None
     for line in lines[end + 1 :]:
-        found = re.match(r">.*<([^>]+)>", line)
-        if found:
-            name = found[1].strip()
-            fields[name] = ""
+        opened = line.find("<") if line.startswith(">") else -1
+        closed = line.find(">", opened + 2) if opened > 0 else -1
+        if closed > 0:
+            name = line[opened + 1 : closed].strip()
+            fields[name] = []
         elif name is not None and line.strip():
-            fields[name] += f"\n{line}" if fields[name] else line
+            fields[name].append(line)
         else:
             name = None
-    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", fields)
+    texts = {name: "\n".join(values) for name, values in fields.items()}
+    return SDFRecord(begun, lines[0].strip(), "\n".join(lines[: end + 1]) + "\n", texts)
 
 
 def _sdf(text: str) -> Table:
@@ -261,32 +281,10 @@ def _sdf(text: str) -> Table:
     records = list(sdf_records(text))
     names = list(dict.fromkeys(name for record in records for name in record.fields))
     titles = ["title"] if any(record.title for record in records) else []
+    check_shape(len(records), 1 + len(titles) + len(names))
     table = Table(["smiles", *titles, *names], blocks=[record.block for record in records])
     for record in records:
         cells = [record.fields.get(name, "") for name in names]
         table.rows.append(["", *([record.title] if titles else []), *cells])
         table.lines.append(record.line)
     return table
-
-
-# -- Parquet --------------------------------------------------------------------------------------
-
-
-def _parquet(path: Path) -> Table:
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtraError("polars", "parquet", "a Parquet file") from None
-    try:
-        found = polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} can't be read as Parquet ({reason})") from error
-    table = Table(list(found.columns))
-    table.rows = [[_cell(value) for value in row] for row in found.iter_rows()]
-    table.lines = list(range(1, len(table.rows) + 1))
-    return table
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None or value != value else str(value)

@@ -18,7 +18,7 @@ _NODES = {
     "tree-cycles": 4, "motif-count": 50,
 }  # fmt: skip
 # Seconds of one core for GSAT, per epoch and thousand nodes, by backbone.
-_SECONDS = {"gin": 0.013, "pna": 0.08, "leconv": 0.009}
+_SECONDS = {"gin": 0.013, "pna": 0.08, "leconv": 0.009, "dmpnn": 0.04}
 # Time of the methods relative to GSAT.
 _RELATIVE = {
     "erm": 0.5, "irm": 0.6, "vrex": 0.6, "gsat": 1.0, "gsat-star": 1.7, "dir": 2.0,

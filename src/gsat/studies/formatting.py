@@ -6,7 +6,7 @@ from gsat.methods import METHODS
 from gsat.studies.records import RecordedRuns
 from gsat.studies.study import MeanStd
 
-BACKBONE_TITLES = {"gin": "GIN", "pna": "PNA", "leconv": "LEConv"}
+BACKBONE_TITLES = {"gin": "GIN", "pna": "PNA", "leconv": "LEConv", "dmpnn": "D-MPNN"}
 
 
 def format_method(method: str, backbone: str) -> str:

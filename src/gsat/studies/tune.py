@@ -89,7 +89,7 @@ def tune(
     dataset: str,
     method: str = "gsat",
     *,
-    backbone: str = "gin",
+    backbone: str = "",
     seeds: Sequence[int] = (0,),
     grid: Mapping[str, Sequence[Any]] | None = None,
     metric: str | None = None,
@@ -108,7 +108,7 @@ def tune(
     Args:
         dataset: Name of the data set, or the path of your own.
         method: Name of the method. (default: ``"gsat"``)
-        backbone: Name of the backbone. (default: ``"gin"``)
+        backbone: Name of the backbone. (default: as in :func:`gsat.make_recipe`)
         seeds: Each point is trained with all of them and judged by the mean. (default: ``(0,)``)
         grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``)
         metric: Metric of the validation data to choose by. (default: the grid's, else the task's)

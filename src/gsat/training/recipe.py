@@ -20,7 +20,7 @@ from typing import Any
 import tomlkit
 from pydantic import SerializeAsAny
 
-from gsat.datasets.registry import full_name, make_options, recipe_family
+from gsat.datasets.registry import default_backbone, full_name, make_options, recipe_family
 from gsat.errors import RecipeError, shown
 from gsat.io.files import read_toml
 from gsat.methods.base import TrainingSettings
@@ -98,7 +98,7 @@ class Recipe(RunSettings):
 def make_recipe(
     dataset: str,
     *,
-    backbone: str = "gin",
+    backbone: str = "",
     method: str = "gsat",
     seed: int | None = None,
     file: str | Path | None = None,
@@ -108,7 +108,8 @@ def make_recipe(
 
     Args:
         dataset: Its name, or the path of your own.
-        backbone: The name of the backbone. (default: ``"gin"``)
+        backbone: The name of the backbone. (default: ``"dmpnn"`` for tables of molecules and
+            ``ibench-*``, else ``"gin"``)
         method: The name of the method. (default: ``"gsat"``)
         seed: Decides the split and the training. (default: that of ``file``, or ``0``)
         file: A TOML file whose settings go over the shipped ones. (default: none)
@@ -126,8 +127,9 @@ def make_recipe(
         5
     """
     METHODS.check(method)
-    BACKBONES.check(backbone)
     dataset = full_name(dataset)
+    backbone = backbone or default_backbone(dataset)
+    BACKBONES.check(backbone)
     tables: Tables = {
         **({} if seed is None else {"seed": seed}),
         "data": {"name": dataset},

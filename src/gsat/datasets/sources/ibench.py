@@ -162,7 +162,7 @@ SETS: Final = {
 class IBench(DatasetSource):
     """Molecules of ChEMBL whose labels follow from known atoms."""
 
-    recipe = "molecules"
+    recipe, backbone = "molecules", "dmpnn"
 
     def summary(self, name: str) -> str:
         """Describe the molecules of this name."""
