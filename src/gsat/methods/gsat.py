@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -83,6 +84,13 @@ class GSATMethod(Method):
         """Predict and score deterministically: α = p, no dropout."""
         output = self.model(batch)
         return output, self._losses(batch, output, context)
+
+    def calibrate(self, batches: Iterable[GraphBatch]) -> bool:
+        """Compute the statistics of batch norm anew, if that is asked for."""
+        if self.settings.batch_norm != "recalibrated":
+            return False
+        self.model.recalibrate(batches)
+        return True
 
     def _losses(self, batch: GraphBatch, output: ModelOutput, context: Context) -> Losses:
         assert batch.y is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -183,13 +183,23 @@ class InterpretableModel(nn.Module, ABC):
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
     @overload
-    def explain(self, graphs: Data, batch_size: int = ...) -> Explanation: ...
+    def explain(
+        self, graphs: Data, batch_size: int = ..., *, refine: int | None = ...
+    ) -> Explanation: ...
     @overload
     def explain(  # type: ignore[overload-cannot-match]  # PyG's Data is untyped here
-        self, graphs: GraphStore | Iterable[Data], batch_size: int = ...
+        self,
+        graphs: GraphStore | Iterable[Data],
+        batch_size: int = ...,
+        *,
+        refine: int | None = ...,
     ) -> list[Explanation]: ...
     def explain(
-        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+        self,
+        graphs: Data | GraphStore | Iterable[Data],
+        batch_size: int = 256,
+        *,
+        refine: int | None = None,
     ) -> Explanation | list[Explanation]:
         """Explain one graph, or each of several.
 
@@ -199,11 +209,17 @@ class InterpretableModel(nn.Module, ABC):
         Args:
             graphs: As for :meth:`predict`.
             batch_size: Graphs at a time. (default: ``256``)
+            refine: Further looks; see :meth:`refined`. (default: ``None``, as the model has it)
 
         Returns:
             One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
             order of the graph that was given.
+
+        Raises:
+            GSATError: If the model can't look again.
         """
+        if refine is not None:
+            return self.refined(refine).explain(graphs, batch_size)
         given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
         store = as_store(given)
         if self.task.level == "node":
@@ -218,6 +234,30 @@ class InterpretableModel(nn.Module, ABC):
 
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
         return explained[0] if single else explained
+
+    def refined(self, looks: int) -> Self:
+        """Return the same model that looks again when it explains.
+
+        Args:
+            looks: How many further looks; 0 for none.
+
+        Raises:
+            GSATError: If the model has no extractor that could look again.
+        """
+        raise GSATError(
+            f"only models of GSAT can look again at a graph (refine), not {type(self).__name__}"
+        )
+
+    def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
+        """Explain by the mean score of the model after several epochs from now on.
+
+        Args:
+            weights: The model's state dict after each of these epochs.
+
+        Raises:
+            GSATError: If the model can't explain by several epochs.
+        """
+        raise GSATError(f"only models of GSAT explain by snapshots, not {type(self).__name__}")
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
         """Logits and edge scores of many graphs.

@@ -57,6 +57,7 @@ class LogLine(FileModel):
     epoch: int = Field(ge=0)
     train: Metrics
     valid: Metrics
+    settledness: float | None = None
     selected: bool = False
 
 
@@ -65,6 +66,8 @@ class BestValues(FileModel):
 
     epoch: int = Field(ge=0, lt=2**31)
     valid: Metrics
+    settledness: float | None = None
+    top: float | None = None
 
 
 class LoopValues(FileModel):
