@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gsat.datasets.load import Dataset, load_dataset, read_molecules
     from gsat.draw import draw_explanation, draw_grid
     from gsat.errors import GSATError
+    from gsat.explain.ensemble import Ensemble
     from gsat.explain.post_hoc import explain_with
     from gsat.explain.pyg import GSATExplainer, PyGModel
     from gsat.explanation import Explanation
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
     "Dataset": "gsat.datasets.load",
+    "Ensemble": "gsat.explain.ensemble",
     "Explanation": "gsat.explanation",
     "GIN": "gsat.models",
     "GSAT": "gsat.gsat",
@@ -74,6 +76,7 @@ __all__ = [
     "GSAT",
     "PNA",
     "Dataset",
+    "Ensemble",
     "Explanation",
     "GSATError",
     "GSATExplainer",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.models.backbone import Backbone, backbone_from
+from gsat.models.output import ModelOutput, Predictions
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -28,38 +29,6 @@ if TYPE_CHECKING:
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
-
-
-class ModelOutput(NamedTuple):
-    """The output of a model for a batch.
-
-    Attributes:
-        logits: ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the M targets.
-        edge_weight: The score of each edge, ``[E]``; its message is multiplied with it (and with
-            the data's own weight, if it has one).
-        attention: The α the weights were made from, ``[E]`` or ``[N]``; sampled in training, p
-            otherwise.
-        probability: p, the same shape.
-    """
-
-    logits: Tensor
-    edge_weight: Tensor
-    attention: Tensor
-    probability: Tensor
-
-
-class Predictions(NamedTuple):
-    """Predictions for G graphs, or at node level for G nodes.
-
-    Attributes:
-        logits: ``[G, num_logits]``.
-        probabilities: ``[G, C]``.
-        labels: ``[G]`` or ``[G, T]``; in regression the predicted numbers, ``[G]``.
-    """
-
-    logits: Tensor
-    probabilities: Tensor
-    labels: Tensor
 
 
 class InterpretableModel(nn.Module, ABC):
@@ -181,6 +150,18 @@ class InterpretableModel(nn.Module, ABC):
             logits = [self._output(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
+
+    def predict_with_spread(self, graphs: GraphStore) -> tuple[Predictions, Tensor | None]:
+        """Predict graphs, with the spread of the predictions over the members of an ensemble.
+
+        Args:
+            graphs: The graphs.
+
+        Returns:
+            The predictions, and the standard deviation of the probabilities, ``[G, C]``, or of the
+            numbers in a regression; None for a single model.
+        """
+        return self.predict(graphs), None
 
     @overload
     def explain(
@@ -327,6 +308,14 @@ class InterpretableModel(nn.Module, ABC):
             out.undirected = undirected
             if self.r is not None:
                 out.r = self.r
+            if output.edge_spread is not None:
+                spread = view.caller_order(output.edge_spread.numpy(force=True))
+                out.edge_spread = torch.from_numpy(spread)[edges[number] : edges[number + 1]]
+            if output.answer_spread is not None:
+                graph_level = self.task.level == "graph"
+                out["spread" if graph_level else "node_spread"] = output.answer_spread.cpu()[
+                    number if graph_level else own
+                ]
             yield out
 
     @contextmanager

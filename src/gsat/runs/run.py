@@ -23,6 +23,7 @@ from gsat.molecules.table import is_table
 from gsat.runs import molecule_reports as reports
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
+from gsat.training.members import load_ensemble
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
@@ -68,6 +69,8 @@ class Run:
     @functools.cached_property
     def model(self) -> InterpretableModel:
         """The model of the reported epoch, ready to predict and explain."""
+        if self.recipe.members is not None:
+            return load_ensemble(self._folder.path)
         return load(self._folder.path)
 
     @functools.cached_property
@@ -169,7 +172,8 @@ class Run:
             The predictions, in the order of the graphs.
         """
         store, class_names = self._graphs(data, split, labelled=False)
-        predicted, level = self.model.predict(store), self.model.task.level
+        level = self.model.task.level
+        predicted, spread = self.model.predict_with_spread(store)
         classes = self.model.task.classes
         graph, node = store.target_places() if level == "node" else (np.arange(len(store)), None)
         return PredictionTable(
@@ -178,6 +182,7 @@ class Run:
             graph=graph,
             node=node,
             class_names=class_names if len(class_names or ()) == classes else None,
+            spread=spread,
         )
 
     def predict_table(self, path: str | Path, *, smiles: str = "") -> PredictedTable:

@@ -35,6 +35,15 @@ class Pretrained(FileModel):
     test: Metrics
 
 
+class MemberResult(FileModel):
+    """A member in the result of an ensemble."""
+
+    seed: int
+    best_epoch: int
+    valid: Metrics
+    test: Metrics
+
+
 class ResultFile(FileModel):
     """``result.json``."""
 
@@ -48,6 +57,7 @@ class ResultFile(FileModel):
     test: Metrics
     seconds: float = Field(ge=0)
     pretrained: Pretrained | None = None
+    members: list[MemberResult] | None = None
 
 
 class LogLine(FileModel):
@@ -102,6 +112,7 @@ class RecipeSummary(FileModel):
     """What a list of runs shows of a recipe."""
 
     seed: int
+    members: int | None = None
     data: Named
     method: Named
     backbone: Named
