@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from gsat.datasets.load import Dataset, load_dataset, read_molecules
     from gsat.draw import draw_explanation, draw_grid
     from gsat.errors import GSATError
-    from gsat.explain.ensemble import Ensemble
     from gsat.explain.post_hoc import explain_with
     from gsat.explain.pyg import GSATExplainer, PyGModel
     from gsat.explanation import Explanation
     from gsat.graphs import GraphBatch, GraphStore
     from gsat.gsat import GSAT
     from gsat.models import GIN, PNA, LEConvNet
+    from gsat.models.ensemble import Ensemble
     from gsat.models.wrapping.wrap import wrap
     from gsat.registry import Registry, register_backbone, register_dataset, register_method
-    from gsat.runs import Run, evaluate, fit, open_run, resume, train
+    from gsat.runs import Run, distill, evaluate, fit, open_run, resume, train
     from gsat.studies.tune import tune
     from gsat.tasks import Task
     from gsat.training.prediction_table import PredictionTable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
     "Dataset": "gsat.datasets.load",
-    "Ensemble": "gsat.explain.ensemble",
+    "Ensemble": "gsat.models.ensemble",
     "Explanation": "gsat.explanation",
     "GIN": "gsat.models",
     "GSAT": "gsat.gsat",
@@ -50,6 +50,7 @@ _HOMES = {
     "Registry": "gsat.registry",
     "Run": "gsat.runs",
     "Task": "gsat.tasks",
+    "distill": "gsat.runs",
     "draw": "",
     "draw_explanation": "gsat.draw",
     "draw_grid": "gsat.draw",
@@ -89,6 +90,7 @@ __all__ = [
     "Registry",
     "Run",
     "Task",
+    "distill",
     "draw",
     "draw_explanation",
     "draw_grid",

@@ -54,3 +54,11 @@ def test_an_interrupted_ensemble_is_listed_and_resumed(ensemble: Path, tmp_path:
     succeed("resume", cut, "--quiet", "--jobs", 2)
     results = [json.loads((path / "result.json").read_text()) for path in (ensemble, cut)]
     assert results[0]["test"] == results[1]["test"]
+
+
+def test_an_ensemble_is_distilled(ensemble: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    said = succeed("distill", ensemble, "--quiet", "--set", "distill_coef=5", "--out", out)
+    assert "distill_coef = 5" in (out / "recipe.toml").read_text()
+    assert str(out) in said.lines[-1]
+    assert "no setting 'zzz'" in refuse("distill", ensemble, "--set", "zzz=1", "--out", out)

@@ -97,10 +97,21 @@ class GSATMethod(Method):
         loss = context.sync.mean(self.model.task.loss(output.logits, batch.y), batch.y)
         alpha = output.attention if self.settings.info_on == "sample" else output.probability
         if self.settings.regulariser == "information":
-            info = information(alpha, self.schedule.r(context.epoch))
+            info = information(alpha, self._r(context))
         elif self.settings.regulariser == "l1":
             info = sparsity(alpha)
         else:
             info = torch.zeros(())
         info = context.sync.mean(info, alpha)
-        return {"loss": loss, "info": info, "total": loss + self.settings.info_coef * info}
+        return {"loss": loss, "info": info, "total": loss + self.coefficient(context) * info}
+
+    def _r(self, context: Context) -> float:
+        return self.schedule.r(context.epoch)
+
+    def coefficient(self, context: Context) -> float:
+        """The weight of the regulariser in a step.
+
+        Args:
+            context: Where the step happens.
+        """
+        return self.settings.info_coef

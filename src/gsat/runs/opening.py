@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gsat.datasets.load import Dataset
 from gsat.errors import GSATError
-from gsat.explain.ensemble import Ensemble
 from gsat.gsat import GSAT
+from gsat.models.ensemble import Ensemble
 from gsat.runs.run import Run
 from gsat.training.run_files import check_run
 from gsat.training.train import load

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gsat.errors import RunError
-from gsat.explain.ensemble import Ensemble
 from gsat.io.files import is_regular
 from gsat.models import InterpretableModel
+from gsat.models.ensemble import MEMBERS, Ensemble
 from gsat.models.saved import load_model
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, with_settings
@@ -28,8 +28,6 @@ from gsat.training.train import (
     resume,
     train,
 )
-
-MEMBERS = "members"  # the folder of their runs
 
 # Trains recipes by name, each in folder/NAME, and resumes those that were begun.
 TrainMembers = Callable[[Mapping[str, Recipe], Path], Any]

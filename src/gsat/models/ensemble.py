@@ -12,14 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from gsat.errors import GSATError
+from gsat.errors import GSATError, RunError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.models import Backbone, InterpretableModel, ModelOutput, Predictions
+from gsat.io.files import check_no_links, is_regular
+from gsat.models.backbone import Backbone
+from gsat.models.interpretable import InterpretableModel
+from gsat.models.output import ModelOutput, Predictions
 from gsat.models.saved import load_model
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+MEMBERS = "members"  # the folder of an ensemble's runs, in its run directory
 
 
 class Ensemble(InterpretableModel):
@@ -133,6 +138,27 @@ class Ensemble(InterpretableModel):
             f"an ensemble is not saved as one model, here to {folder}: save each of its members, "
             "and make it again by gsat.Ensemble([folder, …])"
         )
+
+
+def load_any(path: str | Path) -> InterpretableModel:
+    """Load the model of a run, or the models of an ensemble's run as one.
+
+    Args:
+        path: A run directory, or the folder of a saved model.
+
+    Raises:
+        RunError: If there is no model.
+        CheckpointError: If a file is damaged.
+    """
+    members = Path(path) / MEMBERS
+    if not members.is_dir():
+        return load_model(path)
+    check_no_links(Path(path))
+    if not is_regular(Path(path) / "result.json"):
+        raise RunError(f"{path} is not finished; resume it with: gsat resume {path}")
+    folders = [folder for folder in members.glob("seed-*") if folder.name[5:].isdecimal()]
+    folders.sort(key=lambda folder: int(folder.name[5:]))
+    return Ensemble([load_model(folder) for folder in folders])
 
 
 def mean_logits(task: Task, logits: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import gsat
 from gsat.errors import GSATError
-from gsat.explain.ensemble import Ensemble, mean_logits, spread_of_answers
+from gsat.models.ensemble import Ensemble, mean_logits, spread_of_answers
 from gsat.tasks import Task
 from gsat.training.evaluation import evaluate_model
 
