@@ -11,7 +11,8 @@ import torch
 
 import gsat
 from gsat.errors import GSATError
-from gsat.training.members import member_recipes
+from gsat.training.many_runs import train_each
+from gsat.training.members import copy_members, member_recipes
 from training_harness import differing, outcome, small_recipe, stopping
 
 MEMBERS = {"members": 2}
@@ -134,3 +135,30 @@ def test_a_damaged_result_is_refused(ensemble: Path, tmp_path: Path) -> None:
     (hostile / "result.json").write_text(json.dumps(result))
     with pytest.raises(GSATError, match=r"result\.json"):
         _ = gsat.open_run(hostile).result
+
+
+def test_members_that_are_trained_already_are_copied(ensemble: Path, tmp_path: Path) -> None:
+    """As `gsat bench` finds them, beside the ensemble under the names of their recipes."""
+    recipe = small_recipe(**MEMBERS)
+    single = small_recipe(seed=1, split_seed=0)
+    known = tmp_path / f"single-{single.hash()}-data-1" / "seed-1"
+    gsat.train(single, known)
+    marked = known / "metrics.jsonl"
+    marked.write_text(marked.read_text().replace('"selected": true', '"selected":  true'))
+    train_each({"ensemble/seed-0": recipe}, tmp_path)
+    copied = tmp_path / "ensemble" / "seed-0" / "members" / "seed-1"
+    assert marked.read_bytes() == (copied / "metrics.jsonl").read_bytes()
+    run = gsat.open_run(tmp_path / "ensemble" / "seed-0")
+    assert run.test == gsat.open_run(ensemble).test
+
+
+def test_runs_of_other_recipes_are_not_copied(ensemble: Path, tmp_path: Path) -> None:
+    other = gsat.train(small_recipe(seed=1, split_seed=0, lr=0.01), tmp_path / "other")
+    recipes = member_recipes(small_recipe(**MEMBERS))
+    copy_members([tmp_path / "other"], recipes, tmp_path / "members", other.result["data_hash"])
+    assert not (tmp_path / "members").exists()
+    same = [folders(ensemble)[1]]
+    copy_members(same, recipes, tmp_path / "members", "another")
+    assert not (tmp_path / "members").exists()
+    copy_members(same, recipes, tmp_path / "members", other.result["data_hash"])
+    assert differing(outcome(same[0]), outcome(tmp_path / "members" / "seed-1")) == []

@@ -24,7 +24,12 @@ from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.methods.pretraining import PretrainedMethod
 from gsat.ops.numba.compile import compile_quietly
 from gsat.registry import METHODS, load_file, loaded_files
-from gsat.training.members import TrainMembers, resume_ensemble, train_ensemble
+from gsat.training.members import (
+    TrainMembers,
+    member_recipes,
+    resume_ensemble,
+    train_ensemble,
+)
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
@@ -245,12 +250,27 @@ def _train_or_resume(
 ) -> TrainingResult:
     """Begin a run or resume it; wait ``patience`` seconds for another process to leave it."""
     folder = RunDirectory(out)
-    begin, go_on = (train, resume) if recipe.members is None else (train_ensemble, resume_ensemble)
+    begin: Callable[..., TrainingResult] = train
+    go_on: Callable[..., TrainingResult] = resume
+    how: dict[str, Any] = {"pretrained_cache": pretrained_cache}
+    if recipe.members is not None:
+        begin, go_on = train_ensemble, resume_ensemble
+        how["known"] = _runs_of_members(recipe, out.parent.parent)
     if not folder.is_run():
         try:
-            return begin(recipe, out, pretrained_cache=pretrained_cache)
+            return begin(recipe, out, **how)
         except RunExistsError:  # another process has begun it since
             check_same_recipe(out, recipe)
     if not folder.result_path.is_file():
         folder.await_lock(patience)
-    return go_on(out, pretrained_cache=pretrained_cache)
+    return go_on(out, **how)
+
+
+def _runs_of_members(recipe: Recipe, folder: Path) -> list[Path]:
+    """Run directories in a folder, named by :func:`run_name`, that may be members' own runs."""
+    return [
+        path
+        for member in member_recipes(recipe).values()
+        for path in sorted(folder.glob(f"*-{member.hash()}-*/seed-{member.seed}"))
+        if RunDirectory(path).is_run()
+    ]

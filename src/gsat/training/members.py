@@ -8,12 +8,14 @@ all are finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gsat.errors import RunError
-from gsat.io.files import is_regular
+from gsat.io import atomic, system
+from gsat.io.files import is_regular, read_file
+from gsat.io.limits import memory_limit
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import MEMBERS, Ensemble
 from gsat.models.saved import load_model
@@ -59,7 +61,12 @@ def member_recipes(recipe: Recipe) -> dict[str, Recipe]:
 
 
 def train_ensemble(
-    recipe: Recipe, out: str | Path | None, train_members: TrainMembers | None = None, **how: Any
+    recipe: Recipe,
+    out: str | Path | None,
+    train_members: TrainMembers | None = None,
+    *,
+    known: Sequence[Path] = (),
+    **how: Any,
 ) -> TrainingResult:
     """Train an ensemble.
 
@@ -67,6 +74,8 @@ def train_ensemble(
         recipe: With ``members``.
         out: Run directory to create; None to write nothing.
         train_members: Trains the members in a folder. (default: one after another, here)
+        known: Run directories that may hold members already: finished runs of the same recipe on
+            the same data are copied. (default: none)
         **how: As for :func:`gsat.train`.
 
     Returns:
@@ -80,17 +89,23 @@ def train_ensemble(
         results = {k: train(member, **how) for k, member in member_recipes(recipe).items()}
         models = [result.model for result in results.values()]
         return _finish(recipe, models, {k: result.result for k, result in results.items()}, None)
-    return _train_in(RunDirectory.create(out, recipe), recipe, train_members, how)
+    run = RunDirectory.create(out, recipe)
+    return _train_in(run, recipe, train_members, known, how)
 
 
 def resume_ensemble(
-    path: str | Path, train_members: TrainMembers | None = None, **how: Any
+    path: str | Path,
+    train_members: TrainMembers | None = None,
+    *,
+    known: Sequence[Path] = (),
+    **how: Any,
 ) -> TrainingResult:
     """Resume an ensemble: members that are finished are left, others are resumed or begun.
 
     Args:
         path: Its run directory.
         train_members: As for :func:`train_ensemble`. (default: one after another, here)
+        known: As for :func:`train_ensemble`. (default: none)
         **how: As for :func:`gsat.resume`.
 
     Returns:
@@ -100,7 +115,7 @@ def resume_ensemble(
     if is_regular(run.result_path):
         return TrainingResult(load_ensemble(path), run.recipe, run.result, run.path)
     run.check_recipe()
-    return _train_in(run, run.recipe, train_members, how)
+    return _train_in(run, run.recipe, train_members, known, how)
 
 
 def load_ensemble(path: str | Path) -> Ensemble:
@@ -130,12 +145,17 @@ def is_ensemble(path: str | Path) -> bool:
 
 
 def _train_in(
-    run: RunDirectory, recipe: Recipe, train_members: TrainMembers | None, how: Mapping[str, Any]
+    run: RunDirectory,
+    recipe: Recipe,
+    train_members: TrainMembers | None,
+    known: Sequence[Path],
+    how: Mapping[str, Any],
 ) -> TrainingResult:
     """Train the members in the folder of an ensemble and measure it."""
     recipes, folder = member_recipes(recipe), run.path / MEMBERS
     with run.locked():
         run.clear_partial_files()
+        copy_members(known, recipes, folder, load_data(recipe).hash)
         if train_members is not None:
             train_members(recipes, folder)
         else:
@@ -146,6 +166,32 @@ def _train_in(
         models = [load_model(one.path) for one in finished]
         ended = _finish(recipe, models, results, run)
     return ended
+
+
+def copy_members(
+    known: Sequence[Path], recipes: Mapping[str, Recipe], folder: Path, data_hash: str
+) -> None:
+    """Copy finished runs that are members of an ensemble into its folder.
+
+    Args:
+        known: Run directories; those with other recipes or other data are left.
+        recipes: The recipes of the members, by name.
+        folder: Where the runs of members belong.
+        data_hash: Of the ensemble's data.
+    """
+    for path in known:
+        source = RunDirectory.open(path)
+        names = [name for name, recipe in recipes.items() if recipe == source.recipe]
+        if not names or not is_regular(source.result_path):
+            continue
+        target = folder / names[0]
+        if source.result.get("data_hash") == data_hash and not RunDirectory(target).is_run():
+            files = [file for file in path.rglob("*") if file.is_file() and file.name != ".lock"]
+            # Last the recipe, with which a folder is a run.
+            for file in sorted(files, key=lambda file: file.name == "recipe.toml"):
+                system.make_folders((target / file.relative_to(path)).parent)
+                content = read_file(file, error=RunError, limit=memory_limit())
+                atomic.write_bytes(target / file.relative_to(path), content)
 
 
 def train_or_resume(recipe: Recipe, out: Path, how: Mapping[str, Any]) -> TrainingResult:
