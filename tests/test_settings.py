@@ -114,7 +114,8 @@ def test_settings_are_listed_by_any_of_their_names() -> None:
         return [info.name for info in describe_settings(name)]
 
     assert names("training") == ["training.epochs", "training.batch_size", "training.lr",
-                                 "training.weight_decay"]  # fmt: skip
+                                 "training.weight_decay", "training.selection",
+                                 "training.snapshots"]  # fmt: skip
     assert names("training.lr") == names("lr") == ["training.lr"]
     assert names("gsat")[0] == "method.gsat.attention"
     assert {"data.split_seed", "data.graphs"} <= set(names("ba2motifs"))

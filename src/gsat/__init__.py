@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from gsat.graphs import GraphBatch, GraphStore
     from gsat.gsat import GSAT
     from gsat.models import DMPNN, GIN, PNA, LEConvNet
+    from gsat.models.ensemble import Ensemble
     from gsat.models.wrapping.wrap import wrap
     from gsat.registry import Registry, register_backbone, register_dataset, register_method
-    from gsat.runs import Run, evaluate, fit, open_run, resume, train
+    from gsat.runs import Run, distill, evaluate, fit, open_run, resume, train
     from gsat.studies.tune import tune
     from gsat.tasks import Task
     from gsat.training.prediction_table import PredictionTable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "DMPNN": "gsat.models",
     "Dataset": "gsat.datasets.load",
+    "Ensemble": "gsat.models.ensemble",
     "Explanation": "gsat.explanation",
     "GIN": "gsat.models",
     "GSAT": "gsat.gsat",
@@ -49,6 +51,7 @@ _HOMES = {
     "Registry": "gsat.registry",
     "Run": "gsat.runs",
     "Task": "gsat.tasks",
+    "distill": "gsat.runs",
     "draw": "",
     "draw_explanation": "gsat.draw",
     "draw_grid": "gsat.draw",
@@ -76,6 +79,7 @@ __all__ = [
     "GSAT",
     "PNA",
     "Dataset",
+    "Ensemble",
     "Explanation",
     "GSATError",
     "GSATExplainer",
@@ -88,6 +92,7 @@ __all__ = [
     "Registry",
     "Run",
     "Task",
+    "distill",
     "draw",
     "draw_explanation",
     "draw_grid",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from gsat.graphs import GraphBatch
@@ -30,6 +30,7 @@ from gsat.settings import Settings, validated
 
 AttentionLevel = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
+BatchNorm = Literal["separate", "recalibrated"]
 
 
 class AttentionSettings(Settings):
@@ -41,6 +42,22 @@ class AttentionSettings(Settings):
         "concrete", description="How attention is sampled; 'none' is the paper's NoStoch."
     )
     temperature: float = Field(1.0, gt=0, description="Temperature of the samples.")
+    samples: PositiveInt | None = Field(
+        None,
+        description="Draws of the attention per step, over which the logits are averaged; absent: "
+        "one.",
+    )
+    refine: NonNegativeInt | None = Field(
+        None,
+        description="Further looks when explaining: the graph is embedded with its own edge "
+        "weights, and they are extracted again; absent: none.",
+    )
+    batch_norm: BatchNorm | None = Field(
+        None,
+        description="Statistics of batch norm: 'separate' for the run on the whole graph and the "
+        "run on the attended one, or 'recalibrated', these computed anew on the training set after "
+        "training; absent: shared.",
+    )
 
 
 DEFAULTS = AttentionSettings.model_validate({})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AT_R = 0.05
 # PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
-_OF_GRAPH = ("logits", "probabilities", "prediction", "y")
+_OF_GRAPH = ("logits", "probabilities", "prediction", "spread", "y")
 
 
 class Explanation(torch_geometric.explain.Explanation):
@@ -36,6 +36,9 @@ class Explanation(torch_geometric.explain.Explanation):
 
     Attributes:
         edge_mask: Scores of the edges in [0, 1], ``[E]``, in the edge order of the graph.
+        edge_spread: Standard deviation of the scores over the members of an ensemble, ``[E]``;
+            absent for a single model.
+        spread: That of the probabilities, ``[C]``, or of the predicted numbers.
         node_mask: Keep-probabilities of the nodes, ``[N, 1]``, when the model attends to nodes.
         probabilities: One per class or label, ``[C]``; empty in regression.
         prediction: The predicted class (or labels, or number).
@@ -89,12 +92,19 @@ class Explanation(torch_geometric.explain.Explanation):
     def message(self) -> str:
         """Whether an explanation was found, in one line."""
         if self.found:
-            return f"{self.num_units} edges ranked"
+            return f"{self.num_units} edges ranked{self._disagreement()}"
         if self.edge_mask.numel() == 0:
             none = "the graph has no edges" if self.get("edge_id") is None else "no edge is left"
             return f"no explanation found: {none}"
         where = f"at r = {self.r:g}" if self.get("r") is not None else "at one value"
         return f"no explanation found: all probabilities sit {where}, no edge stands out"
+
+    def _disagreement(self) -> str:
+        """How much the members of an ensemble disagree about the edges, in words."""
+        spread = self.get("edge_spread")
+        if spread is None or not len(spread):
+            return ""
+        return f"; members differ by {float(spread.mean()):.2f} on average"
 
     def normalised(self) -> Tensor:
         """Stretch the scores ``[E]`` to [0, 1] within this graph, for pictures."""
@@ -214,7 +224,7 @@ class Explanation(torch_geometric.explain.Explanation):
         chosen, total = torch.tensor([node]), int(self.num_nodes)
         near = k_hop_nodes(self.edge_index, chosen, self.hops, total)[:, 0]
         out = self._restrict(near[self.edge_index].all(dim=0), near.nonzero()[:, 0])
-        for name in ("logits", "probabilities", "prediction", "y"):
+        for name in ("logits", "probabilities", "prediction", "spread", "y"):
             if self.get(f"node_{name}") is not None:
                 out[name] = self[f"node_{name}"][node]
                 del out[f"node_{name}"]
@@ -338,14 +348,16 @@ class Explanation(torch_geometric.explain.Explanation):
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
         edges = []
-        truth = self.get("edge_truth")
+        truth, spread = self.get("edge_truth"), self.get("edge_spread")
         for position, (source, target) in enumerate(self.edge_index.T.tolist()):
             edge = {"source": source, "target": target, "score": float(self.edge_mask[position])}
+            if spread is not None:
+                edge["spread"] = float(spread[position])
             if truth is not None:
                 edge["truth"] = int(truth[position])
             edges.append(edge)
         out: dict[str, Any] = {}
-        for name in ("node", "prediction", "probabilities", "node_prediction"):
+        for name in ("node", "prediction", "probabilities", "spread", "node_prediction"):
             value = self.get(name)
             if value is not None:
                 out[name] = value.tolist() if isinstance(value, Tensor) else value

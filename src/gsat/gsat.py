@@ -9,17 +9,19 @@ prior r. Only edges that the prediction needs get p → 1: they are the explanat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gsat.attention import (
     DEFAULTS,
     AttentionLevel,
     AttentionSettings,
+    BatchNorm,
     Extractor,
     Sampling,
     edge_weights,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from gsat.models.wrapping.pyg_model import PyGModel
 
 
+MOST_SNAPSHOTS = 1000  # of a model
+
+
 class GSAT(InterpretableModel):
     """A backbone made interpretable by stochastic attention.
 
@@ -46,6 +51,11 @@ class GSAT(InterpretableModel):
         temperature: Temperature of the concrete samples. (default: ``1.0``)
         sampling: ``"concrete"``, ``"straight-through"``, or ``"none"`` for attention without noise.
             (default: ``"concrete"``)
+        samples: Draws of the attention per training step, over which logits are averaged.
+            (default: ``None``, one)
+        refine: Further looks when explaining; see :meth:`refined`. (default: ``None``, none)
+        batch_norm: Statistics of batch norm: ``"separate"`` ones for the two runs, or these
+            ``"recalibrated"`` after training. (default: ``None``, shared)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -53,6 +63,8 @@ class GSAT(InterpretableModel):
         task: What the model predicts.
         on: What has attention, ``"edge"`` or ``"node"``.
         r: The prior that the model was trained with; None before training.
+        snapshots: The model after other epochs, whose mean score is the explanation; None for
+            none.
 
     Raises:
         GSATError: If ``backbone`` is no backbone, or an argument is out of range.
@@ -76,6 +88,9 @@ class GSAT(InterpretableModel):
         extractor_dropout: float = DEFAULTS.extractor_dropout,
         temperature: float = DEFAULTS.temperature,
         sampling: Sampling = DEFAULTS.sampling,
+        samples: int | None = None,
+        refine: int | None = None,
+        batch_norm: BatchNorm | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -91,14 +106,22 @@ class GSAT(InterpretableModel):
                 "extractor_dropout": extractor_dropout,
                 "temperature": temperature,
                 "sampling": sampling,
+                "samples": samples,
+                "refine": refine,
+                "batch_norm": batch_norm,
             },
             owner="GSAT",
         )
         self.backbone = backbone
         self.extractor = Extractor(backbone.hidden, attention, extractor_dropout, seed)
         self.task, self.on = backbone.task, attention
-        self.temperature, self.sampling = temperature, sampling
+        self.temperature, self.sampling, self.samples = temperature, sampling, samples
+        self.refine, self.batch_norm = refine, batch_norm
+        self.snapshots: nn.ModuleList | None = None
         self.r = None
+        if batch_norm is not None:  # the same parameters, with running statistics of its own
+            shared = {id(parameter): parameter for parameter in backbone.parameters()}
+            self.attended = copy.deepcopy(backbone, shared)
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Run the backbone twice: for the attention, and with it.
@@ -115,14 +138,133 @@ class GSAT(InterpretableModel):
         h = self.backbone.embed(batch, draws=at("first run"))  # [N, k], on the whole graph G
         logits = self.extractor(h, batch, at("extractor"))  # [E] or [N]
         probability = torch.sigmoid(logits)  # p
+        if draws and self.samples:
+            return self._mean_of_samples(logits, batch, draws)
         alpha = self._sample(logits, batch, draws) if draws else probability  # α ~ Bern(p)
         weight = edge_weights(alpha, batch, self._on)  # [E], A_S = α ⊙ A
-        return ModelOutput(
-            logits=self.backbone(batch, attention=weight, draws=at("second run")),
+        output = ModelOutput(
+            logits=self.predictor(batch, attention=weight, draws=at("second run")),
             edge_weight=weight,
             attention=alpha,
             probability=probability,
         )
+        return output if draws else self._explained(output, batch)
+
+    @property
+    def predictor(self) -> Backbone:
+        """The network f_θ of the second run: the backbone, or its twin in batch norm."""
+        attended: Backbone = self._modules.get("attended", self.backbone)  # type: ignore[assignment]
+        return attended
+
+    def _mean_of_samples(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> ModelOutput:
+        """The output with logits averaged over several samples of the attention."""
+        predicted, alphas = [], []
+        for number in range(self.samples or 1):
+            own = draws.child("sample", number)
+            alphas.append(self._sample(logits, batch, own))
+            weight = edge_weights(alphas[-1], batch, self._on)
+            predicted.append(self.predictor(batch, weight, own.child("second run")))
+        mean = torch.stack(predicted).mean(dim=0)
+        alpha, p = torch.cat(alphas), torch.sigmoid(logits)  # [T·E] or [T·N], and [E] or [N]
+        return ModelOutput(mean, edge_weights(p, batch, self._on), alpha, p)
+
+    def _explained(self, output: ModelOutput, batch: GraphBatch) -> ModelOutput:
+        """The output with the scores of further looks, or with the mean over snapshots."""
+        if self.snapshots is not None:
+            kept = [part for part in self.snapshots if isinstance(part, GSAT)]
+            found = [part._look_again(*part._look(batch), batch, self.refine) for part in kept]
+            p, weight = (torch.stack(part).mean(dim=0) for part in zip(*found, strict=True))
+        else:
+            p, weight = output.probability, output.edge_weight
+            p, weight = self._look_again(p, weight, batch, self.refine)
+        return output._replace(probability=p, edge_weight=weight)
+
+    def _look(self, batch: GraphBatch, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Keep-probabilities and edge weights, of the whole graph or of the attended one."""
+        network = self.backbone if weight is None else self.predictor
+        p = torch.sigmoid(self.extractor(network.embed(batch, attention=weight), batch))
+        return p, edge_weights(p, batch, self._on)
+
+    def _look_again(
+        self, p: Tensor, weight: Tensor, batch: GraphBatch, times: int | None
+    ) -> tuple[Tensor, Tensor]:
+        for _ in range(times or 0):
+            p, weight = self._look(batch, weight)
+        return p, weight
+
+    def refined(self, looks: int) -> Self:
+        """Return the same model that looks again when it explains.
+
+        The graph is embedded with its own edge weights, and the extractor reads these embeddings.
+        Predictions stay as they are.
+
+        Args:
+            looks: How many further looks; 0 for none.
+
+        Returns:
+            A view of the model: it has the same weights, not a copy of them.
+
+        Raises:
+            GSATError: If ``looks`` is negative.
+
+        Example:
+            >>> import gsat
+            >>> data = gsat.load_dataset("ba2motifs", graphs=20)
+            >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8), seed=0)
+            >>> model.refined(1).refine, model.refine
+            (1, None)
+        """
+        given = validated(AttentionSettings, {"refine": looks}, owner="GSAT")
+        view = copy.copy(self)
+        view.refine = given.refine
+        return view
+
+    def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
+        """Explain by the mean score of the model after several epochs from now on.
+
+        Predictions stay those of this model.
+
+        Args:
+            weights: The model's state dict after each of these epochs; none to use none.
+        """
+        self.add_snapshots(len(weights))
+        for snapshot, state in zip(self.snapshots or (), weights, strict=True):
+            load_weights(snapshot, state)
+
+    def add_snapshots(self, count: int) -> None:
+        """Make room for snapshots: copies of the model, whose weights do not train.
+
+        Args:
+            count: How many; 0 to remove those there are.
+
+        Raises:
+            GSATError: If that is no number of snapshots.
+        """
+        if not isinstance(count, int) or not 0 <= count <= MOST_SNAPSHOTS:
+            raise GSATError(f"a model has 0 to {MOST_SNAPSHOTS} snapshots, not {count!r}")
+        self.snapshots = None
+        if count:
+            copies = [copy.deepcopy(self).eval().requires_grad_(False) for _ in range(count)]
+            self.snapshots = nn.ModuleList(copies)
+
+    def recalibrate(self, batches: Iterable[GraphBatch]) -> None:
+        """Compute the running statistics of batch norm anew: their mean over batches.
+
+        Args:
+            batches: Graphs of the training set; neither dropout nor sampling is used.
+        """
+        norms = [part for part in self.modules() if isinstance(part, nn.BatchNorm1d)]
+        before = [norm.momentum for norm in norms]
+        self.train()
+        with torch.no_grad():
+            for number, batch in enumerate(batches):
+                for norm in norms:
+                    norm.momentum = 1 / (number + 1)
+                _, weight = self._look(batch)
+                self.predictor(batch, attention=weight)
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum
+        self.eval()
 
     def edge_weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Compute the weight of each edge from node embeddings, without noise.
@@ -202,8 +344,16 @@ class GSAT(InterpretableModel):
             "extractor_dropout": self.extractor.dropout,
             "temperature": self.temperature,
             "sampling": self.sampling,
+            **{name: value for name, value in self._options.items() if value is not None},
             "r": self.r,
         }
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Settings that most models do not have."""
+        count = None if self.snapshots is None else len(self.snapshots)
+        own = {"samples": self.samples, "refine": self.refine, "batch_norm": self.batch_norm}
+        return {**own, "snapshots": count}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -215,9 +365,11 @@ class GSAT(InterpretableModel):
         Returns:
             The model.
         """
-        model = super().from_config({key: value for key, value in config.items() if key != "r"})
-        model.r = config["r"]
-        return model
+        after = ("r", "snapshots")
+        made = super().from_config({k: value for k, value in config.items() if k not in after})
+        made.r = config["r"]
+        made.add_snapshots(config.get("snapshots", 0))
+        return made
 
     def as_pyg(self, label: int | None = None) -> PyGModel:
         """Return a view of the model that ``torch_geometric.explain`` can call.

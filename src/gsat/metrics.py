@@ -218,6 +218,28 @@ def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
     return float(np.sqrt(np.mean((guess - truth) ** 2))) if len(truth) else None
 
 
+def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
+    """Spearman's rank correlation, with ties at their mean rank.
+
+    Args:
+        first: Scores, ``[E]``.
+        second: Scores, ``[E]``.
+
+    Returns:
+        The correlation; None with fewer than two scores, or where all scores of either are equal.
+
+    Example:
+        >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
+        1.0
+    """
+    from scipy import stats  # takes a second to import
+
+    one, two = np.asarray(first), np.asarray(second)
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
+        return None
+    return float(stats.spearmanr(one, two).statistic)
+
+
 def better(
     metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
 ) -> bool:

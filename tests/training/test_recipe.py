@@ -187,7 +187,7 @@ def test_single_settings_go_over_the_file_and_the_file_over_the_shipped(tmp_path
     [
         ("epohcs=3", "did you mean 'epochs'?"),
         ("method.gsat.r_finl=0.5", "did you mean 'method.gsat.r_final'?"),
-        ("zzzzzz=3", "known: seed, data.data_seed"),
+        ("zzzzzz=3", "known: seed, members, data.data_seed"),
         ("training.hidden=3", "there is no setting 'training.hidden'"),
         ("name=houses", "there is no setting 'name'"),
         ("epochs", "key=value, not 'epochs'"),
@@ -350,7 +350,7 @@ def test_a_method_may_train_otherwise_than_the_others(tmp_path: Path) -> None:
     """DIR on its own network has batches and a learning rate of its own, its authors'."""
     own = {"epochs": 100, "batch_size": 32, "lr": 1e-3, "weight_decay": 0.0}
     recipe = make_recipe("spmotif-0.5", backbone="leconv", method="dir")
-    assert recipe.training.model_dump() == own
+    assert recipe.training.model_dump(exclude_none=True) == own
     assert from_tables(recipe.tables()) == recipe
     others = make_recipe("spmotif-0.5", backbone="leconv")
     assert (others.training.epochs, others.training.batch_size) == (200, 128)

@@ -63,7 +63,8 @@ def test_the_hash_ignores_the_seed_and_nothing_else() -> None:
 
     others = {
         "name": "houses", "source": "published", "sampling": "none", "attention": "node",
-        "regulariser": "l1", "info_on": "p", "edge_features": False,
+        "regulariser": "l1", "info_on": "p", "edge_features": False, "batch_norm": "separate",
+            "selection": "settledness",
     }  # fmt: skip
     hashes = {base.hash()}
     places = [p for p in leaves(base.tables()) if p not in (("seed",), ("data", "name"))]
@@ -73,7 +74,7 @@ def test_the_hash_ignores_the_seed_and_nothing_else() -> None:
         table = tables
         for part in place[:-1]:
             table = table[part]
-        old = table.get(place[-1], 0)
+        old = table.get(place[-1]) or 0
         table[place[-1]] = others.get(place[-1]) if place[-1] in others else _other(old)
         recipe: Recipe = from_tables(tables)
         assert recipe != base, place
@@ -96,6 +97,7 @@ def test_absent_settings_do_not_change_the_hash() -> None:
     assert settings != recipe.settings.model_dump()
     tables = recipe.tables()
     tables["method"]["gsat-star"] = settings
+    tables["training"] = recipe.training.model_dump(exclude_none=True)
     bare = {k: v for k, v in tables.items() if k != "seed"}
     expected = hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:16]
     assert recipe.hash() == expected

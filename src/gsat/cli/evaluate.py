@@ -7,7 +7,7 @@ import json
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.options import Data, Json, RunFolder, Split
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split
 from gsat.cli.output import print_metrics
 
 
@@ -17,9 +17,16 @@ from gsat.cli.output import print_metrics
         "gsat evaluate runs/x",
         "gsat evaluate runs/x --split valid --json",
         "gsat evaluate runs/x new-graphs.jsonl",
+        "gsat evaluate runs/x --refine 1",
     ),
 )
-def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Json = False) -> None:
+def evaluate(
+    run: RunFolder,
+    data: Data = None,
+    split: Split = "test",
+    refine: Refine = None,
+    json_: Json = False,
+) -> None:
     """Measure the predictions and explanations of a run.
 
     Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the ground truth is
@@ -29,7 +36,7 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
     from gsat.runs import open_run
 
     opened = open_run(run)
-    measured = opened.evaluate(data, split)
+    measured = opened.evaluate(data, split, refine=refine)
     if json_:
         typer.echo(json.dumps(measured))
         return

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.options import Data, Json, RunFolder, Split
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
+    from gsat.runs import Run
     from gsat.runs.molecule_reports import MoleculeReport
 
 
@@ -55,6 +56,7 @@ def explain(
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Molecules: write its number beside each atom.")
     ] = False,
+    refine: Refine = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,8 +79,10 @@ def explain(
     style = {"aromatic": aromatic, "numbers": numbers}
     from gsat.runs import open_run
 
+    opened = open_run(run)
+    opened = opened if refine is None else opened.refined(refine)
     if smiles is not None:
-        report = open_run(run).explain_molecules(smiles=smiles, target=target)
+        report = opened.explain_molecules(smiles=smiles, target=target)
         _show_molecule(report, out, json_, top, above, style)
         return
     if graph is None and node is None:
@@ -89,20 +93,20 @@ def explain(
                 "report.html for all molecules or --out scores.npz for all scores"
             )
         if out.suffix == ".npz":
-            graphs, edges = open_run(run).save_scores(out, data, split)
+            graphs, edges = opened.save_scores(out, data, split)
             typer.echo(f"{graphs} graphs, {edges} edges · {out}")
             return
         _check_report(out)
-        report = open_run(run).explain_molecules(data, split=split, target=target)
+        report = opened.explain_molecules(data, split=split, target=target)
         report.save(out)
         _print_notes(report)
         typer.echo(f"{len(report)} molecules · {out}")
         return
-    _explain_graph(run, data, graph, node, split, top, above, target, style, out, json_)
+    _explain_graph(opened, data, graph, node, split, top, above, target, style, out, json_)
 
 
 def _explain_graph(
-    run: Path,
+    opened: Run,
     data: str | None,
     graph: int | None,
     node: int | None,
@@ -118,11 +122,9 @@ def _explain_graph(
     from gsat.draw.export import FORMATS
     from gsat.draw.files import check_suffix
     from gsat.draw.molecule import formula
-    from gsat.runs import open_run
 
     if out is not None:
         check_suffix(out, FORMATS)
-    opened = open_run(run)
     explanation = opened.explain(data, graph=graph or 0, node=node, split=split)
     if node is None and formula(explanation) is not None:
         chosen = opened.graphs(data, split).select([graph or 0])

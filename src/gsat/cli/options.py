@@ -51,6 +51,15 @@ Split = Annotated[
     str, typer.Option(help="train, valid, test or all; graphs at a path are taken whole.")
 ]
 
+Refine = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=20,
+        help="Further looks at each graph with its own edge weights. [default: as trained]",
+    ),
+]
+
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Run directory. [default: a new one in runs/]"),

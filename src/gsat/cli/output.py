@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from gsat.errors import printable
 
 if TYPE_CHECKING:
     from gsat.runs import Run
+    from gsat.training.many_runs import OnDone
+    from gsat.training.recipe import Recipe
 
 
 def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
@@ -25,6 +28,31 @@ def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
     for title, value in metrics.items():
         shown = "undefined" if value is None else f"{value:.4f}"
         typer.echo(f"{heading} {title:<18} {shown}")
+
+
+@contextmanager
+def member_progress(recipe: Recipe, jobs: int, quiet: bool) -> Iterator[OnDone | None]:
+    """Show a bar while the members of an ensemble train in processes of their own.
+
+    Args:
+        recipe: What is trained; for a single model, or one after another, there is no bar.
+        jobs: How many members at the same time.
+        quiet: Whether to show none at all.
+
+    Yields:
+        What to call with each member that has ended.
+    """
+    if recipe.members is None or jobs == 1:
+        yield None
+        return
+    from gsat.launch.progress import Progress
+
+    bar = Progress(f"{recipe.data.label}, {recipe.members} members", quiet)
+    bar.start(recipe.members)
+    try:
+        yield lambda name, _: bar.advance(f"{name} done")
+    finally:
+        bar.stop()
 
 
 def print_result(run: Run, folder: Path, as_json: bool) -> None:
@@ -42,7 +70,9 @@ def print_result(run: Run, folder: Path, as_json: bool) -> None:
         print_metrics(heading, run.readable_metrics(known))
     print_metrics("test", run.readable_metrics(result["test"]))
     epoch = f"best epoch {result['best_epoch']}"
-    if result["selected"] == "last":
+    if "members" in result:
+        epoch = f"{len(result['members'])} members"
+    elif result["selected"] == "last":
         epoch = f"last epoch {result['best_epoch']}"
         if reports == "best":
             epoch += " (too few epochs to choose the best)"

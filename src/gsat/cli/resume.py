@@ -9,7 +9,8 @@ import typer
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.names import check_backbone, check_method, load_part
 from gsat.cli.options import Device, Json, Quiet, RunFolder, Threads, set_threads
-from gsat.cli.output import print_result
+from gsat.cli.output import member_progress, print_result
+from gsat.errors import GSATError
 
 
 @app.command(
@@ -32,6 +33,9 @@ def resume(
             help="Your own network of the run: file.py:Class.",
         ),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Of an ensemble: how many members at the same time.")
+    ] = 1,
     device: Device = "cpu",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -52,6 +56,12 @@ def resume(
         with processes.share_errors():
             # Sums differ in the last bit between thread counts: the run's own count is used.
             set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
-        finished = runs.resume(run, device=device, progress=not quiet, warn=print_error)
+        recipe = RunDirectory.open(run).recipe
+        if jobs > 1 and recipe.members is None:
+            raise GSATError("--jobs is for the members of an ensemble, and this run is none")
+        with member_progress(recipe, jobs, quiet) as done:
+            finished = runs.resume(
+                run, device=device, progress=not quiet, warn=print_error, jobs=jobs, done=done
+            )
         if processes.is_main:
             print_result(finished, run, json_)

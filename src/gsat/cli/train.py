@@ -26,7 +26,7 @@ from gsat.cli.options import (
     all_settings,
     set_threads,
 )
-from gsat.cli.output import print_result
+from gsat.cli.output import member_progress, print_result
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         "gsat train molecules.csv --smiles structure --label logS --split random",
         'gsat train graphs.jsonl --set classes=\'["inactive", "active"]\'',
         "gsat train mutag --method gsat-star --seeds 5 --jobs 2",
+        "gsat train molecules.csv --members 5 --jobs 2",
         "gsat train ba2motifs --set r_final=0.6 --epochs 50",
     ),
 )
@@ -55,8 +56,13 @@ def train(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Train seeds 0 … N−1, in OUT/seed-K.")
     ] = None,
+    members: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train an ensemble: so many models on one split."),
+    ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="With --seeds: how many runs at the same time.")
+        int,
+        typer.Option(min=1, help="With --seeds or --members: how many runs at the same time."),
     ] = 1,
     smiles: Annotated[
         str | None, typer.Option(help="Molecules: the column of SMILES. [default: found]")
@@ -123,6 +129,7 @@ def train(
             largest_fragment=largest_fragment or None,
         ),
         *all_settings(set_, epochs),
+        *([] if members is None else [f"members={members}"]),
     ]
 
     def recipe_of(number: int | None) -> Recipe:
@@ -130,10 +137,10 @@ def train(
 
     with join_processes() as processes:
         with processes.share_errors():
-            if processes.size > 1 and (seeds is not None or jobs > 1):
+            if processes.size > 1 and (seeds is not None or members is not None or jobs > 1):
                 raise GSATError(
-                    f"torchrun shares one training among {processes.size} processes; leave --seeds "
-                    "and --jobs out, or run gsat without torchrun"
+                    f"torchrun shares one training among {processes.size} processes; leave "
+                    "--seeds, --members and --jobs out, or run gsat without torchrun"
                 )
             if record:
                 read_runs(record)  # a broken file is better known before training than after
@@ -152,13 +159,23 @@ def train(
                     )
                 _train_seeds(recipes, out, jobs, record, quiet, json_)
                 return
-            if jobs > 1:
-                raise GSATError("--jobs is the number of --seeds to train at a time; give both")
             chosen = recipe_of(seed)
+            if jobs > 1 and chosen.members is None:
+                raise GSATError(
+                    "--jobs is the number of --seeds or --members to train at a time; give both"
+                )
+            if jobs > 1 and (device != "cpu" or threads not in (None, 1)):
+                raise GSATError(
+                    "--jobs trains on the CPU with one thread per member; leave --device and "
+                    "--threads out"
+                )
             if processes.is_main and not json_:
                 say_what_was_read(chosen)
         folder = out or new_run_folder(chosen)
-        run = runs.train(chosen, folder, device=device, progress=not quiet)
+        with member_progress(chosen, jobs, quiet) as done:
+            run = runs.train(
+                chosen, folder, device=device, progress=not quiet, jobs=jobs, done=done
+            )
         if processes.is_main:
             if record:
                 record_once(record, run.record())

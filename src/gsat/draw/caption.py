@@ -47,7 +47,9 @@ def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
         known = any(not math.isnan(value) for value in true)
         predicted_text, true_text = _some(positive), _some(true_names) if known else ""
     else:
-        predicted_text = f"{name(predicted[0])} ({sure[predicted[0]]:.2f})"
+        spread = explanation.get("spread")
+        error = "" if spread is None else f" ± {float(spread[predicted[0]]):.2f}"
+        predicted_text = f"{name(predicted[0])} ({sure[predicted[0]]:.2f}{error})"
         known = len(true) == 1 and not math.isnan(true[0])
         true_text = name(int(true[0])) if known else ""
     return f"predicted {predicted_text}" + (f", true {true_text}" if true_text else "")

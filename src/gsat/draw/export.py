@@ -203,9 +203,12 @@ def _csv(
         for edge in edges:
             edge |= {end: int(node_id[edge[end]]) for end in ("source", "target")}
     columns = ["source", "target", "score"]
-    columns += [name for name in ("truth", "chosen") if edges and name in edges[0]]
+    columns += [name for name in ("spread", "truth", "chosen") if edges and name in edges[0]]
     text = io.StringIO()
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()
-    table.writerows({**edge, "score": f"{edge['score']:.6g}"} for edge in edges)
+    rounded = ("score", "spread")
+    table.writerows(
+        {k: f"{v:.6g}" if k in rounded else v for k, v in edge.items()} for edge in edges
+    )
     return text.getvalue()

@@ -49,6 +49,17 @@ class TrainingSettings(Settings):
     batch_size: PositiveInt = Field(128, description="Graphs per step.")
     lr: float = Field(1e-3, gt=0, description="Learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
+    selection: Literal["settledness"] | None = Field(
+        None,
+        description="Which epoch is the best: absent, the one with the best validation metric and, "
+        "of equals, the lowest loss, as published; 'settledness', of those within a standard error "
+        "of the best metric, the one whose explanations differ least from the epoch before.",
+    )
+    snapshots: PositiveInt | None = Field(
+        None,
+        description="Explain by the mean score of the last epochs that could be selected, this "
+        "many; absent: by the best epoch alone.",
+    )
 
 
 @dataclass(frozen=True)
@@ -280,6 +291,17 @@ class Method(ABC):
             measure: Evaluates the method on a split: ``measure("test")`` returns the metrics of the
                 test set, by name.
         """
+
+    def calibrate(self, batches: Iterable[GraphBatch]) -> bool:
+        """Adjust the trained model to the training set without a gradient.
+
+        Args:
+            batches: The training set.
+
+        Returns:
+            Whether anything has changed. (default: nothing has)
+        """
+        return False
 
     def report(self) -> dict[str, Any]:
         """More for ``result.json``, as plain values."""

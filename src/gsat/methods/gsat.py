@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -84,15 +85,33 @@ class GSATMethod(Method):
         output = self.model(batch)
         return output, self._losses(batch, output, context)
 
+    def calibrate(self, batches: Iterable[GraphBatch]) -> bool:
+        """Compute the statistics of batch norm anew, if that is asked for."""
+        if self.settings.batch_norm != "recalibrated":
+            return False
+        self.model.recalibrate(batches)
+        return True
+
     def _losses(self, batch: GraphBatch, output: ModelOutput, context: Context) -> Losses:
         assert batch.y is not None
         loss = context.sync.mean(self.model.task.loss(output.logits, batch.y), batch.y)
         alpha = output.attention if self.settings.info_on == "sample" else output.probability
         if self.settings.regulariser == "information":
-            info = information(alpha, self.schedule.r(context.epoch))
+            info = information(alpha, self._r(context))
         elif self.settings.regulariser == "l1":
             info = sparsity(alpha)
         else:
             info = torch.zeros(())
         info = context.sync.mean(info, alpha)
-        return {"loss": loss, "info": info, "total": loss + self.settings.info_coef * info}
+        return {"loss": loss, "info": info, "total": loss + self.coefficient(context) * info}
+
+    def _r(self, context: Context) -> float:
+        return self.schedule.r(context.epoch)
+
+    def coefficient(self, context: Context) -> float:
+        """The weight of the regulariser in a step.
+
+        Args:
+            context: Where the step happens.
+        """
+        return self.settings.info_coef

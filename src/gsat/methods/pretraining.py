@@ -63,7 +63,9 @@ class Pretraining:
     @property
     def identity(self) -> dict[str, Any]:
         """How the backbone is trained, as plain values."""
-        return {"training": self.erm.training.model_dump(), "erm": self.settings.model_dump()}
+        after = {"selection", "snapshots"}  # of the phases that follow
+        training = self.erm.training.model_dump(exclude=after)
+        return {"training": training, "erm": self.settings.model_dump()}
 
     def begin(self, phase: str) -> None:
         """Make ERM's optimiser, or end the phase if another one begins."""

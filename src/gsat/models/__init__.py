@@ -3,8 +3,9 @@
 from gsat.models.backbone import Backbone, BackboneSettings, GatedBackbone, backbone_from
 from gsat.models.dmpnn import DMPNN
 from gsat.models.gin import GIN
-from gsat.models.interpretable import InterpretableModel, ModelOutput, Predictions
+from gsat.models.interpretable import InterpretableModel
 from gsat.models.leconv import LEConvNet
+from gsat.models.output import ModelOutput, Predictions
 from gsat.models.pna import PNA
 from gsat.models.weights import load_weights, seeded
 from gsat.registry import BACKBONES

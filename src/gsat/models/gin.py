@@ -103,6 +103,7 @@ class GIN(GatedBackbone):
     Settings: ClassVar[type[BackboneSettings]] = GINSettings
     results_version = 2
     in_kernels = True
+    attended_layers: int | None = None  # how many layers attention enters; None for all
 
     def build(
         self,
@@ -129,14 +130,19 @@ class GIN(GatedBackbone):
         gate: Gate | None = None,
     ) -> Tensor:
         """Node embeddings ``[N, hidden]``; see :meth:`GatedBackbone.embed`."""
-        attention = batch.weighted(attention)
+        attention, unattended = batch.weighted(attention), batch.weighted(None)
         x = self.encode(batch)
         layers = [layer for layer in self.layers if isinstance(layer, GINLayer)]
         terms = [self._edge_term(layer, batch) for layer in layers]
         sources = [draws.child("dropout", i) for i in range(len(layers))] if draws else None
         if gate is None:
-            mlps = [layer.mlp for layer in layers]
-            return gin_layers(x, batch, attention, terms, mlps, self.dropout, sources)
+            mlps, cut = [layer.mlp for layer in layers], self.attended_layers
+            if cut is None or cut >= len(layers):
+                return gin_layers(x, batch, attention, terms, mlps, self.dropout, sources)
+            for weight, part in ((attention, slice(cut)), (unattended, slice(cut, None))):
+                own = sources[part] if sources else None
+                x = gin_layers(x, batch, weight, terms[part], mlps[part], self.dropout, own)
+            return x
         for number, (layer, term) in enumerate(zip(layers, terms, strict=True)):
             if gated := gate(number, x, layer.messages(x, batch, term)):
                 x = layer.gated(x, batch, attention, term, *gated)

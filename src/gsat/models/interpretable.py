@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.models.backbone import Backbone, backbone_from
+from gsat.models.output import ModelOutput, Predictions
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -28,38 +29,6 @@ if TYPE_CHECKING:
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
-
-
-class ModelOutput(NamedTuple):
-    """The output of a model for a batch.
-
-    Attributes:
-        logits: ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the M targets.
-        edge_weight: The score of each edge, ``[E]``; its message is multiplied with it (and with
-            the data's own weight, if it has one).
-        attention: The α the weights were made from, ``[E]`` or ``[N]``; sampled in training, p
-            otherwise.
-        probability: p, the same shape.
-    """
-
-    logits: Tensor
-    edge_weight: Tensor
-    attention: Tensor
-    probability: Tensor
-
-
-class Predictions(NamedTuple):
-    """Predictions for G graphs, or at node level for G nodes.
-
-    Attributes:
-        logits: ``[G, num_logits]``.
-        probabilities: ``[G, C]``.
-        labels: ``[G]`` or ``[G, T]``; in regression the predicted numbers, ``[G]``.
-    """
-
-    logits: Tensor
-    probabilities: Tensor
-    labels: Tensor
 
 
 class InterpretableModel(nn.Module, ABC):
@@ -182,14 +151,36 @@ class InterpretableModel(nn.Module, ABC):
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
+    def predict_with_spread(self, graphs: GraphStore) -> tuple[Predictions, Tensor | None]:
+        """Predict graphs, with the spread of the predictions over the members of an ensemble.
+
+        Args:
+            graphs: The graphs.
+
+        Returns:
+            The predictions, and the standard deviation of the probabilities, ``[G, C]``, or of the
+            numbers in a regression; None for a single model.
+        """
+        return self.predict(graphs), None
+
     @overload
-    def explain(self, graphs: Data, batch_size: int = ...) -> Explanation: ...
+    def explain(
+        self, graphs: Data, batch_size: int = ..., *, refine: int | None = ...
+    ) -> Explanation: ...
     @overload
     def explain(  # type: ignore[overload-cannot-match]  # PyG's Data is untyped here
-        self, graphs: GraphStore | Iterable[Data], batch_size: int = ...
+        self,
+        graphs: GraphStore | Iterable[Data],
+        batch_size: int = ...,
+        *,
+        refine: int | None = ...,
     ) -> list[Explanation]: ...
     def explain(
-        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+        self,
+        graphs: Data | GraphStore | Iterable[Data],
+        batch_size: int = 256,
+        *,
+        refine: int | None = None,
     ) -> Explanation | list[Explanation]:
         """Explain one graph, or each of several.
 
@@ -199,11 +190,17 @@ class InterpretableModel(nn.Module, ABC):
         Args:
             graphs: As for :meth:`predict`.
             batch_size: Graphs at a time. (default: ``256``)
+            refine: Further looks; see :meth:`refined`. (default: ``None``, as the model has it)
 
         Returns:
             One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
             order of the graph that was given.
+
+        Raises:
+            GSATError: If the model can't look again.
         """
+        if refine is not None:
+            return self.refined(refine).explain(graphs, batch_size)
         given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
         store = as_store(given)
         if self.task.level == "node":
@@ -218,6 +215,30 @@ class InterpretableModel(nn.Module, ABC):
 
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
         return explained[0] if single else explained
+
+    def refined(self, looks: int) -> Self:
+        """Return the same model that looks again when it explains.
+
+        Args:
+            looks: How many further looks; 0 for none.
+
+        Raises:
+            GSATError: If the model has no extractor that could look again.
+        """
+        raise GSATError(
+            f"only models of GSAT can look again at a graph (refine), not {type(self).__name__}"
+        )
+
+    def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
+        """Explain by the mean score of the model after several epochs from now on.
+
+        Args:
+            weights: The model's state dict after each of these epochs.
+
+        Raises:
+            GSATError: If the model can't explain by several epochs.
+        """
+        raise GSATError(f"only models of GSAT explain by snapshots, not {type(self).__name__}")
 
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
         """Logits and edge scores of many graphs.
@@ -287,6 +308,14 @@ class InterpretableModel(nn.Module, ABC):
             out.undirected = undirected
             if self.r is not None:
                 out.r = self.r
+            if output.edge_spread is not None:
+                spread = view.caller_order(output.edge_spread.numpy(force=True))
+                out.edge_spread = torch.from_numpy(spread)[edges[number] : edges[number + 1]]
+            if output.answer_spread is not None:
+                graph_level = self.task.level == "graph"
+                out["spread" if graph_level else "node_spread"] = output.answer_spread.cpu()[
+                    number if graph_level else own
+                ]
             yield out
 
     @contextmanager

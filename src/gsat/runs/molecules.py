@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from gsat.datasets import molecule_tables
 from gsat.draw.files import write
@@ -21,6 +22,7 @@ from gsat.molecules.reader import TableSettings
 from gsat.molecules.rejected import write_csv
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import open_table
+from gsat.training.prediction_table import spread_names
 
 NOTE = "note"
 
@@ -195,21 +197,35 @@ def _answers(
     model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
 ) -> tuple[list[str], list[list[str]]]:
     """The names of the added columns, and what stands in them for each molecule."""
-    task, predicted = model.task, model.predict(store)
-    labels = given["table"]["labels"]
+    header, answers, spread = _plain_answers(model, store, given)
+    if spread is None:
+        return header, answers
+    names = [name[2:-1] for name in header if name.startswith("p(")]
+    wide = spread.reshape(len(store), -1)
+    more = [[f"{value:.6g}" for value in row] for row in wide.tolist()]
+    header = [*header, *spread_names(names, wide.shape[1])]
+    return header, [[*row, *own] for row, own in zip(answers, more, strict=True)]
+
+
+def _plain_answers(
+    model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
+) -> tuple[list[str], list[list[str]], Tensor | None]:
+    """The same without the spread over members, and that spread."""
+    predicted, spread = model.predict_with_spread(store)
+    task, labels = model.task, given["table"]["labels"]
     probabilities = [[f"{p:.6f}" for p in row] for row in predicted.probabilities.tolist()]
     if task.kind == "regression":
         numbers = predicted.labels.reshape(len(store), -1).tolist()
         answers = [[f"{number:.6g}" for number in row] for row in numbers]
-        return _named("prediction", labels if task.classes > 1 else []), answers
+        return _named("prediction", labels if task.classes > 1 else []), answers, spread
     if task.kind == "multilabel":
         header = [*_named("prediction", labels), *(f"p({name})" for name in labels)]
         decided = [[str(value) for value in row] for row in predicted.labels.tolist()]
-        return header, [[*a, *p] for a, p in zip(decided, probabilities, strict=True)]
+        return header, [[*a, *p] for a, p in zip(decided, probabilities, strict=True)], spread
     names = given.get("classes") or [str(number) for number in range(task.classes)]
     header = ["prediction", *(f"p({name})" for name in names)]
     chosen = [names[number] for number in predicted.labels.tolist()]
-    return header, [[a, *p] for a, p in zip(chosen, probabilities, strict=True)]
+    return header, [[a, *p] for a, p in zip(chosen, probabilities, strict=True)], spread
 
 
 def _named(what: str, labels: list[str]) -> list[str]:

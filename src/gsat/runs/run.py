@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +18,16 @@ from gsat.draw import write_scores_npz
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
-from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.molecules.table import is_table
 from gsat.runs import molecule_reports as reports
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.training.evaluation import evaluate_model
+from gsat.training.members import load_ensemble
 from gsat.training.prediction_table import PredictionTable
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
-from gsat.training.run_files import check_run, shown_metrics
+from gsat.training.run_files import shown_metrics
 from gsat.training.train import load, load_data, make_record
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Run:
     @functools.cached_property
     def model(self) -> InterpretableModel:
         """The model of the reported epoch, ready to predict and explain."""
+        if self.recipe.members is not None:
+            return load_ensemble(self._folder.path)
         return load(self._folder.path)
 
     @functools.cached_property
@@ -126,6 +129,19 @@ class Run:
             lines.append(f"not finished, {len(self.log)} epochs so far")
         return "\n  ".join([*lines, str(self.path or "not saved")])
 
+    def refined(self, looks: int) -> Run:
+        """Return the same run with a model that looks again when it explains.
+
+        Args:
+            looks: How many further looks; see :meth:`GSAT.refined`.
+
+        Raises:
+            GSATError: If the model can't look again.
+        """
+        view = copy.copy(self)
+        view.__dict__["model"] = self.model.refined(looks)
+        return view
+
     # -- graphs ---------------------------------------------------------------------------------
 
     def graphs(self, data: Data | None = None, split: str = "test") -> GraphStore:
@@ -156,7 +172,8 @@ class Run:
             The predictions, in the order of the graphs.
         """
         store, class_names = self._graphs(data, split, labelled=False)
-        predicted, level = self.model.predict(store), self.model.task.level
+        level = self.model.task.level
+        predicted, spread = self.model.predict_with_spread(store)
         classes = self.model.task.classes
         graph, node = store.target_places() if level == "node" else (np.arange(len(store)), None)
         return PredictionTable(
@@ -165,6 +182,7 @@ class Run:
             graph=graph,
             node=node,
             class_names=class_names if len(class_names or ()) == classes else None,
+            spread=spread,
         )
 
     def predict_table(self, path: str | Path, *, smiles: str = "") -> PredictedTable:
@@ -189,15 +207,15 @@ class Run:
     @overload
     def explain(self, data: Data | None = ..., *, graph: int, node: int | None = ...,
                 top: int | str | None = ..., above: float | None = ...,
-                split: str = ...) -> Explanation: ...  # fmt: skip
+                split: str = ..., refine: int | None = ...) -> Explanation: ...  # fmt: skip
     @overload
     def explain(self, data: Data | None = ..., *, graph: None = ..., node: int,
                 top: int | str | None = ..., above: float | None = ...,
-                split: str = ...) -> Explanation: ...  # fmt: skip
+                split: str = ..., refine: int | None = ...) -> Explanation: ...  # fmt: skip
     @overload
     def explain(self, data: Data | None = ..., *, graph: None = ..., node: None = ...,
                 top: int | str | None = ..., above: float | None = ...,
-                split: str = ...) -> list[Explanation]: ...  # fmt: skip
+                split: str = ..., refine: int | None = ...) -> list[Explanation]: ...  # fmt: skip
     def explain(
         self,
         data: Data | None = None,
@@ -207,6 +225,7 @@ class Run:
         top: int | str | None = None,
         above: float | None = None,
         split: str = "test",
+        refine: int | None = None,
     ) -> Explanation | list[Explanation]:
         """Explain one graph, one node, or all graphs of a split.
 
@@ -219,6 +238,8 @@ class Run:
                 (default: all edges)
             above: Keep only the edges scored above this probability. (default: all edges)
             split: As in :meth:`graphs`. (default: ``"test"``)
+            refine: Further looks at each graph; see :meth:`GSAT.refined`.
+                (default: as the model has it)
 
         Returns:
             One explanation if ``graph`` or ``node`` is given, else one per graph.
@@ -236,7 +257,7 @@ class Run:
             chosen = store.select([graph])
         names = {"class_names": class_names, "node_types": store.meta.get("node_types")}
         explained = []
-        for explanation in self.model.explain(chosen):
+        for explanation in self.model.explain(chosen, refine=refine):
             explanation = explanation if node is None else explanation.of_node(node)
             explanation = add_positions(explanation, store.meta)
             for name, value in names.items():
@@ -289,12 +310,15 @@ class Run:
         write_scores_npz(path, store, scores.numpy(), logits=logits.numpy(), level=level)
         return len(store), len(scores)
 
-    def evaluate(self, data: Data | None = None, split: str = "test") -> dict[str, Any]:
+    def evaluate(
+        self, data: Data | None = None, split: str = "test", *, refine: int | None = None
+    ) -> dict[str, Any]:
         """Measure predictions, and explanations where the ground truth is known.
 
         Args:
             data: As in :meth:`graphs`. (default: the run's own data)
             split: As in :meth:`graphs`. (default: ``"test"``)
+            refine: As in :meth:`explain`. (default: as the model has it)
 
         Returns:
             Metrics by name, as fractions; None where one is undefined.
@@ -302,7 +326,7 @@ class Run:
         store = self.graphs(data, split)
         if isinstance(data, (str, Path)) and is_table(str(data)):
             store = with_labels(store)  # of another table, where some rows may lack one
-        return evaluate_model(self.model, store)
+        return evaluate_model(self.model if refine is None else self.model.refined(refine), store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
@@ -371,24 +395,3 @@ class Run:
         """The names of classes or, where there are several labels or numbers, of these."""
         several = self.model.task.kind in ("multilabel", "regression")
         return store.meta.get("labels" if several else "classes")
-
-
-def open_run(path: str | Path, *, model: GSAT | None = None, data: Dataset | None = None) -> Run:
-    """Open a run directory.
-
-    Args:
-        path: The run directory.
-        model: The model that was given to :func:`gsat.fit`, made again, where its backbone is a
-            network of your own (:func:`gsat.wrap`); it gets the weights of the run.
-            (default: ``None``)
-        data: The data that was given to :func:`gsat.fit`, where it is at no path.
-            (default: ``None``)
-
-    Returns:
-        The run; nothing is loaded yet.
-
-    Raises:
-        RunError: If there is no run.
-    """
-    folder = check_run(path)
-    return Run(folder, model=None if model is None else load(folder, model), data=data)

@@ -11,6 +11,8 @@ from gsat.gsat import GSAT
 from gsat.runs.run import Run
 from gsat.training import train as training
 from gsat.training.loop import CHECKPOINT_SECONDS
+from gsat.training.many_runs import OnDone, train_members
+from gsat.training.members import is_ensemble, resume_ensemble, train_ensemble
 from gsat.training.recipe import Recipe
 
 
@@ -22,6 +24,8 @@ def train(
     progress: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
+    jobs: int = 1,
+    done: OnDone | None = None,
 ) -> Run:
     """Train a recipe.
 
@@ -37,6 +41,9 @@ def train(
         pretrained_cache: Folder in which pre-trained backbones are kept: runs of GSAT* and of the
             post-hoc explainers that begin with the same one train it once. The results are the
             same. (default: None)
+        jobs: Of an ensemble with a run directory: how many members at the same time, each in a
+            process of its own. (default: 1, one after another in this process)
+        done: Called with the name of each member that such a process has trained. (default: None)
 
     Returns:
         The finished run.
@@ -55,15 +62,16 @@ def train(
         >>> run.result["best_epoch"], 0 <= run.test["accuracy"] <= 1
         (0, True)
     """
-    result = training.train(
-        recipe,
-        out,
-        device=device,
-        progress=progress,
-        checkpoint_seconds=checkpoint_seconds,
-        pretrained_cache=pretrained_cache,
-    )
-    return _opened(result)
+    how: dict[str, Any] = {
+        "device": device,
+        "progress": progress,
+        "checkpoint_seconds": checkpoint_seconds,
+        "pretrained_cache": pretrained_cache,
+    }
+    if recipe.members is None:
+        return _opened(training.train(recipe, out, **how))
+    workers = train_members(jobs, done) if jobs > 1 and out is not None else None
+    return _opened(train_ensemble(recipe, out, workers, **how))
 
 
 def fit(
@@ -132,6 +140,8 @@ def resume(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
+    jobs: int = 1,
+    done: OnDone | None = None,
 ) -> Run:
     """Resume a run exactly at its last checkpoint; a finished run is only read.
 
@@ -147,6 +157,8 @@ def resume(
         checkpoint_seconds: As for :func:`train`. (default: 30)
         pretrained_cache: As for :func:`train`. (default: None)
         warn: Called with a line for each damaged checkpoint that was skipped. (default: None)
+        jobs: As for :func:`train`. (default: 1)
+        done: As for :func:`train`. (default: None)
 
     Returns:
         The finished run.
@@ -157,6 +169,10 @@ def resume(
         CheckpointError: No checkpoint can be read.
         Interrupted: Ctrl-C was pressed; the epoch is saved.
     """
+    if is_ensemble(path):
+        workers = train_members(jobs, done) if jobs > 1 else None
+        how = {"device": device, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+        return _opened(resume_ensemble(path, workers, pretrained_cache=pretrained_cache, **how))
     result = training.resume(
         path,
         model=model,

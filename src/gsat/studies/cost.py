@@ -41,6 +41,7 @@ class CostEstimates:
             if "seconds" in record:
                 self._by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
                 epochs = record["recipe"]["training"]["epochs"]
+                epochs *= record["recipe"].get("members", 1)
                 key = (record["dataset"], record["backbone"], record["method"])
                 self._per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
 
@@ -59,10 +60,12 @@ class CostEstimates:
             return median(self._by_recipe[recipe.hash()])
         name, backbone, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
         similar = self._per_epoch.get((name, backbone, recipe.method))
+        members = recipe.members or 1
         if similar:
-            return median(similar) * epochs
+            return median(similar) * epochs * members
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
-        return epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(recipe.method, 1.0)
+        one = epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(recipe.method, 1.0)
+        return one * members
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

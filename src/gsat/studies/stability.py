@@ -8,40 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gsat.datasets.load import Dataset
 from gsat.errors import GSATError, RunError
 from gsat.graphs import GraphStore
 from gsat.io.jsonl import append_line
+from gsat.metrics import spearman
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load, load_data
 
 Floats = NDArray[np.float64]
 MIN_GRAPHS = 20  # graphs in no training set, to use those only
-
-
-def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Spearman's rank correlation, with ties at their mean rank.
-
-    Args:
-        first: Scores, ``[E]``.
-        second: Scores, ``[E]``.
-
-    Returns:
-        The correlation; None with fewer than two scores, or where all scores of either are equal.
-
-    Example:
-        >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
-        1.0
-    """
-    from scipy import stats  # takes a second to import
-
-    one, two = np.asarray(first), np.asarray(second)
-    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
-        return None
-    return float(stats.spearmanr(one, two).statistic)
 
 
 def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any]:

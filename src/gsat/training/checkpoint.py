@@ -1,9 +1,10 @@
 """Checkpoints: all that a run needs to resume exactly, as safetensors and JSON, never pickled.
 
 ``ckpt/epoch-N/`` holds ``state.safetensors`` (weights, optimiser state), ``best.safetensors`` (the
-weights of the best epoch so far, if any) and ``state.json`` (the rest, with the checksums of the
-other files). It is complete on disk before ``ckpt/LAST`` is replaced to name it. The previous
-checkpoint is kept, and is used if the last one turns out to be damaged.
+weights of the best epoch so far, if any), ``snapshots.safetensors`` (those of the last epochs, if
+the run keeps them) and ``state.json`` (the rest, with the checksums of the other files). It is
+complete on disk before ``ckpt/LAST`` is replaced to name it. The previous checkpoint is kept, and
+is used if the last one turns out to be damaged.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from gsat.schemas import FileModel
 Tensors = dict[str, Tensor]
 _STATE: Final = "state.safetensors"
 _BEST: Final = "best.safetensors"
+_SNAPSHOTS: Final = "snapshots.safetensors"
 
 
 class StateFile(FileModel):
@@ -53,12 +55,14 @@ class State:
         tensors: Weights and optimiser state by name.
         best: Weights of the best epoch so far, if any.
         values: Plain values: the state of the loop, the method and the optimisers.
+        snapshots: Weights after the last epochs, by the number of the epoch.
     """
 
     epoch: int
     tensors: Tensors
     best: Tensors | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    snapshots: dict[int, Tensors] = field(default_factory=dict)
 
 
 def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
@@ -113,6 +117,9 @@ def write(folder: Path, state: State) -> None:
     files = {_STATE: to_safetensors(state.tensors)}
     if state.best is not None:
         files[_BEST] = to_safetensors(state.best)
+    if state.snapshots:
+        named = [_prefixed(str(epoch), weights) for epoch, weights in state.snapshots.items()]
+        files[_SNAPSHOTS] = to_safetensors({k: v for part in named for k, v in part.items()})
     for name, content in files.items():
         write_bytes(target / name, content)
     values = {"epoch": state.epoch, "values": state.values}
@@ -182,7 +189,7 @@ def _read_one(folder: Path) -> State:
     checks = dict(described.pop("sha256"))
     if checksum(described) != checks.pop("values", None):
         raise CheckpointError(f"{folder.name}/state.json is damaged: wrong checksum")
-    if not {_STATE} <= checks.keys() <= {_STATE, _BEST}:
+    if not {_STATE} <= checks.keys() <= {_STATE, _BEST, _SNAPSHOTS}:
         raise CheckpointError(f"{folder.name}/state.json is damaged: it names other files")
     loaded: dict[str, Tensors] = {}
     for name, expected in checks.items():
@@ -190,7 +197,19 @@ def _read_one(folder: Path) -> State:
         if sha256(content) != expected:
             raise CheckpointError(f"{folder.name}/{name} is damaged: wrong checksum")
         loaded[name] = from_safetensors(content, f"{folder.name}/{name}")
-    return State(described["epoch"], loaded[_STATE], loaded.get(_BEST), described["values"])
+    values, kept = described["values"], _by_epoch(loaded.get(_SNAPSHOTS, {}))
+    return State(described["epoch"], loaded[_STATE], loaded.get(_BEST), values, kept)
+
+
+def _by_epoch(tensors: Tensors) -> dict[int, Tensors]:
+    """Snapshots by the number of their epoch, from names that begin with it."""
+    found: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        epoch, _, own = name.partition("/")
+        if not epoch.isdecimal() or len(epoch) > 10:
+            raise CheckpointError(f"{_SNAPSHOTS} is damaged: it names '{shown(name, 60)}'")
+        found.setdefault(int(epoch), {})[own] = tensor
+    return dict(sorted(found.items()))
 
 
 def _names(folder: Path) -> list[str]:

@@ -77,6 +77,9 @@ def describe(model: GSAT) -> dict[str, Any]:
         "method.gsat.extractor_dropout": model.extractor.dropout,
         "method.gsat.temperature": model.temperature,
         "method.gsat.sampling": model.sampling,
+        "method.gsat.samples": model.samples,
+        "method.gsat.refine": model.refine,
+        "method.gsat.batch_norm": model.batch_norm,
     }
 
 

@@ -32,6 +32,7 @@ def evaluate(
     hops: int | None = None,
     explains: bool = True,
     on: str = "edge",
+    on_scores: Callable[[NDArray[Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Compute all metrics of a split.
 
@@ -43,6 +44,8 @@ def evaluate(
         hops: How many layers a node's prediction depends on; needed at node level. (default: None)
         explains: Whether the edge scores mean anything. (default: True)
         on: What the model attends to, ``"edge"`` or ``"node"``. (default: ``"edge"``)
+        on_scores: Called with the scores of all edges, ``[E]``, if they mean anything.
+            (default: None)
 
     Returns:
         Metrics as fractions by name, None where one is undefined, and the losses.
@@ -77,6 +80,8 @@ def evaluate(
     }
     out.update(task.scores(torch.cat(logits), y))
     edge_scores = torch.cat(weights).numpy()
+    if on_scores is not None and explains:
+        on_scores(edge_scores)
     if not explains:
         out.update(dict.fromkeys(EXPLANATION_METRICS))
     elif task.level == "node":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,11 +28,13 @@ from gsat.training import checkpoint
 from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
 from gsat.training.evaluation import evaluate, hops_of
+from gsat.training.messages import breakdown, status
 from gsat.training.pretrained_cache import PretrainedEntry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_schemas import LoopValues
-from gsat.training.selection import Best, is_better, is_finished
+from gsat.training.selection import Best, Settledness, is_better, is_finished, settledness_best
+from gsat.training.snapshots import Snapshots, copy_weights
 
 # A checkpoint is written at the end of the first epoch that ends so long after the last one.
 CHECKPOINT_SECONDS = 30.0
@@ -85,6 +88,7 @@ class Loop:
         self.draws = Draws(seed, "training")
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
+        self.snapshots, self._settledness = Snapshots(method), Settledness()
         self.done = 0
         self.spent = run.read_seconds() if run else 0.0
         self._stop = StopRequest(
@@ -119,12 +123,14 @@ class Loop:
         try:
             values = check_model(LoopValues, state.values)
             checkpoint.restore(self.method, state.tensors, state.values)
+            self.snapshots.restore(state.snapshots, self.method.model)
         except Exception as error:  # what a stranger's values make a method do is unforeseeable
             reason = shown(" ".join(str(error).split()) or type(error).__name__)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
         self.done = state.epoch
         best = values.best and state.values["best"]  # older versions kept test metrics in it, too
-        self.best = Best(best["epoch"], best["valid"]) if best else None
+        kept = ("epoch", "valid", "settledness", "top")
+        self.best = Best(**{name: best.get(name) for name in kept}) if best else None
         self.best_weights = state.best
         return problems
 
@@ -171,6 +177,8 @@ class Loop:
         with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:
                 self._load_first_phase()
+            elif not self._is_finished(self.done):
+                self._evaluate("valid", self._context(self.done - 1))  # what the next compares with
             self.progress.start(total, self.done)
             try:
                 while not self._is_finished(self.done):
@@ -246,14 +254,18 @@ class Loop:
         line: dict[str, Any] = {
             "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False
         }  # fmt: skip
-        if self._is_selected(phase, epoch, valid):
-            line["selected"] = True
-            self._select(self.done, valid)
+        settledness = (
+            self.group.on_main(lambda: self._settledness.value) if phase.explains else None
+        )
+        line |= {"settledness": settledness} if phase.explains else {}
+        if phase.selectable_from is not None and epoch >= phase.selectable_from:
+            self.snapshots.take(self.done, self.method.model)
+            line["selected"] = self._choose(Best(self.done, valid, settledness))
         if epoch == phase.epochs - 1 or self._is_finished(self.done + 1):
             self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
             self.run.log(line)
-        self.progress.advance(self._status(valid))
+        self.progress.advance(status(self.method.model.task, valid))
         return line
 
     def _train_epoch(self, phase: Phase, epoch: int, draws: Draws) -> dict[str, float]:
@@ -275,7 +287,7 @@ class Loop:
         means = self.group.average(means)
         if not all(math.isfinite(value) for value in means.values()):
             bad = ", ".join(f"{k} = {v}" for k, v in means.items() if not math.isfinite(v))
-            raise self.group.common_error(_breakdown(epoch, bad))
+            raise self.group.common_error(breakdown(epoch, bad))
         return means
 
     def _evaluate(self, split: str, context: Context) -> dict[str, Any]:
@@ -292,27 +304,50 @@ class Loop:
         with torch.no_grad():
             store, model = self.splits[split], self.method.model
             try:
-                hops = hops_of(model)
-                return evaluate(store, model.task, score, self.batch_size, hops, explains, model.on)
+                see = self._settledness.see if split == "valid" else None
+                how = (self.batch_size, hops_of(model), explains, model.on, see)
+                return evaluate(store, model.task, score, *how)
             except FloatingPointError as error:
-                raise _breakdown(context.epoch, f"{split} {error}") from None
+                raise breakdown(context.epoch, f"{split} {error}") from None
 
     # -- selection ------------------------------------------------------------------------------
 
-    def _is_selected(self, phase: Phase, epoch: int, valid: dict[str, Any]) -> bool:
-        if self.method.reports == "last" or phase.selectable_from is None:
+    def _choose(self, new: Best) -> bool:
+        """Take the epoch that has ended for the best so far, if it is; returns whether it is."""
+        task = self.method.model.task
+        if self.method.reports == "last":
             return False
-        if epoch < phase.selectable_from:
-            return False
-        return is_better(self.method.model.task, valid, self.best)
+        if self.method.training.selection == "settledness":
+            labels = self.splits["valid"].count(task.level)
+            self.best, chosen = settledness_best(task, new, self.best, labels)
+        else:
+            chosen = is_better(task, new.valid, self.best)
+        if chosen:
+            self._select(new)
+        return chosen
 
-    def _select(self, epoch: int, valid: dict[str, Any]) -> None:
+    def _select(self, best: Best) -> None:
         """Take the model as it is for the best so far."""
-        self.best = Best(epoch, valid)
-        state = self.method.model.state_dict()
-        self.best_weights = {name: tensor.detach().clone() for name, tensor in state.items()}
+        self.best, self.best_weights = best, copy_weights(self.method.model)
         if self.run:
-            self.run.write_best(self.best_weights, self._config(), epoch)
+            self.run.write_best(self.best_weights, self._config(), best.epoch)
+
+    def _complete_model(self) -> dict[str, Any]:
+        """Give the model of the reported epoch what is made after training; returns its metrics
+        on the validation set."""
+        assert self.best is not None
+        assert self.best_weights is not None
+
+        def batches() -> Iterator[GraphBatch]:
+            train = self.splits["train"].batches(self.batch_size)
+            return (batch.to(self.device) for batch in train)
+
+        if not self.snapshots.complete(self.method, self.best_weights, batches):
+            return self.best.valid
+        if self.run:
+            weights = copy_weights(self.method.model)
+            self.run.write_best(weights, self._config(), self.best.epoch)
+        return self._evaluate("valid", self._context(self.best.epoch))
 
     def _finish(self, line: dict[str, Any], started: float) -> dict[str, Any]:
         """Load the weights of the reported epoch and measure them on the test set, once.
@@ -330,10 +365,9 @@ class Loop:
             # reports the last.
             selected = "last"
             valid = line.get("valid") or self._evaluate("valid", self._context(self.done - 1))
-            self._select(self.done - 1, valid)
+            self._select(Best(self.done - 1, valid))
         assert self.best is not None
-        assert self.best_weights is not None
-        self.method.model.load_state_dict(self.best_weights)
+        valid = self._complete_model()
         test = self._evaluate("test", self._context(self.best.epoch))
         self.method.model.eval()
         self.spent += time.monotonic() - started
@@ -341,7 +375,7 @@ class Loop:
             "best_epoch": self.best.epoch,
             "selected": selected,
             **({} if self.method.phases()[-1].patience is None else {"epochs": self.done}),
-            "valid": self.best.valid,
+            "valid": valid,
             "test": test,
             "seconds": round(self.spent, 3),
             **self.method.report(),
@@ -354,7 +388,7 @@ class Loop:
         assert self.run is not None
         tensors, values = checkpoint.capture(self.method)
         values["best"] = vars(self.best) if self.best else None
-        state = State(self.done, tensors, self.best_weights, values)
+        state = State(self.done, tensors, self.best_weights, values, self.snapshots.weights)
         self.run.check_here()
         self.run.sync_log()
         checkpoint.write(self.run.checkpoints, state)
@@ -362,19 +396,3 @@ class Loop:
 
     def _config(self) -> dict[str, Any]:
         return self.method.model.description(self.method.name)
-
-    def _status(self, valid: dict[str, Any]) -> str:
-        shown = []
-        for name in (self.method.model.task.metric, "explanation_auc"):
-            value = valid.get(name)
-            if value is not None:
-                shown.append(f"{name.replace('_', ' ')} {value:.3f}")
-        return "valid " + ", ".join(shown) if shown else ""
-
-
-def _breakdown(epoch: int, what: str) -> RunError:
-    """The error of a loss or prediction that is not a finite number."""
-    return RunError(
-        f"training broke down in epoch {epoch}: {what}; lower the learning rate (training.lr) or "
-        f"check the features for NaN"
-    )

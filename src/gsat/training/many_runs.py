@@ -24,6 +24,12 @@ from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.methods.pretraining import PretrainedMethod
 from gsat.ops.numba.compile import compile_quietly
 from gsat.registry import METHODS, load_file, loaded_files
+from gsat.training.members import (
+    TrainMembers,
+    member_recipes,
+    resume_ensemble,
+    train_ensemble,
+)
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import record_once
 from gsat.training.run_directory import RunDirectory
@@ -76,6 +82,23 @@ def train_seeds(
             f"training them; run the same again to resume those in {folder}"
         )
     return [ended.results[name] for name in runs]
+
+
+def train_members(jobs: int, done: OnDone | None = None) -> TrainMembers:
+    """Make what trains the members of an ensemble in worker processes.
+
+    Args:
+        jobs: How many at the same time.
+        done: As for :func:`train_each`. (default: None)
+
+    Returns:
+        What :func:`~gsat.training.members.train_ensemble` takes.
+    """
+
+    def train_in(recipes: Mapping[str, Recipe], folder: Path) -> None:
+        train_seeds(list(recipes.values()), folder, jobs=jobs, done=done)
+
+    return train_in
 
 
 def train_each(
@@ -227,11 +250,27 @@ def _train_or_resume(
 ) -> TrainingResult:
     """Begin a run or resume it; wait ``patience`` seconds for another process to leave it."""
     folder = RunDirectory(out)
+    begin: Callable[..., TrainingResult] = train
+    go_on: Callable[..., TrainingResult] = resume
+    how: dict[str, Any] = {"pretrained_cache": pretrained_cache}
+    if recipe.members is not None:
+        begin, go_on = train_ensemble, resume_ensemble
+        how["known"] = _runs_of_members(recipe, out.parent.parent)
     if not folder.is_run():
         try:
-            return train(recipe, out, pretrained_cache=pretrained_cache)
+            return begin(recipe, out, **how)
         except RunExistsError:  # another process has begun it since
             check_same_recipe(out, recipe)
     if not folder.result_path.is_file():
         folder.await_lock(patience)
-    return resume(out, pretrained_cache=pretrained_cache)
+    return go_on(out, **how)
+
+
+def _runs_of_members(recipe: Recipe, folder: Path) -> list[Path]:
+    """Run directories in a folder, named by :func:`run_name`, that may be members' own runs."""
+    return [
+        path
+        for member in member_recipes(recipe).values()
+        for path in sorted(folder.glob(f"*-{member.hash()}-*/seed-{member.seed}"))
+        if RunDirectory(path).is_run()
+    ]

@@ -29,6 +29,9 @@ class PredictionTable:
         node: The number of the node of each prediction, ``[M]``; None at graph level.
         class_names: Names of the classes, of the labels or of several numbers; None where they have
             no names.
+        spread: Standard deviation of the probabilities, ``[M, C]``, or of the numbers in a
+            regression, over the members of an ensemble; None for a single model.
+            (default: ``None``)
     """
 
     logits: Tensor
@@ -38,6 +41,7 @@ class PredictionTable:
     graph: NDArray[np.int64]
     node: NDArray[np.int64] | None
     class_names: Sequence[str] | None
+    spread: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,16 +62,20 @@ class PredictionTable:
             *(("graph",) if self.node is None else ("graph", "node")),
             *self.prediction_names(count),
             *(f"p({names[i]})" for i in classes),
+            *([] if self.spread is None else spread_names(names if classes else (), count)),
         ]
+        spread = labels[:, :0] if self.spread is None else self.spread.reshape(len(self), -1)
         lines = zip(
             np.stack(places, axis=1).tolist(),
             labels.tolist(),
             self.probabilities.tolist(),
+            spread.tolist(),
             strict=True,
         )
-        for place, label, probability in lines:
+        for place, label, probability, deviation in lines:
             predicted = (f"{v:.6g}" if isinstance(v, float) else str(v) for v in label)
-            yield [*map(str, place), *predicted, *(f"{p:.6f}" for p in probability)]
+            numbers = [*(f"{p:.6f}" for p in probability), *(f"{d:.6g}" for d in deviation)]
+            yield [*map(str, place), *predicted, *numbers]
 
     def prediction_names(self, count: int) -> list[str]:
         """Name the columns of predictions.
@@ -99,3 +107,19 @@ class PredictionTable:
         if path is not None:
             write(path, text.getvalue().encode())
         return text.getvalue()
+
+
+def spread_names(names: Sequence[str], count: int) -> list[str]:
+    """Name the columns of standard deviations over the members of an ensemble.
+
+    Args:
+        names: Of the classes or labels; none in a regression.
+        count: How many numbers a regression has.
+
+    Example:
+        >>> spread_names(["no", "yes"], 1), spread_names([], 1), spread_names([], 2)
+        (['sd(no)', 'sd(yes)'], ['sd'], ['sd_0', 'sd_1'])
+    """
+    if names:
+        return [f"sd({name})" for name in names]
+    return ["sd"] if count == 1 else [f"sd_{number}" for number in range(count)]

@@ -55,6 +55,7 @@ class Recipe(RunSettings):
 
     Attributes:
         seed: Decides the split and the training.
+        members: How many models an ensemble has; None for a single model.
         data: The data set and its options.
         backbone: The settings of the backbone, with its ``name``.
         training: The settings all methods share.
@@ -77,6 +78,7 @@ class Recipe(RunSettings):
         """Plain values in the shape of a recipe file."""
         return {
             "seed": self.seed,
+            **({} if self.members is None else {"members": self.members}),
             "data": self.data.model_dump(exclude_none=True),
             "backbone": self.backbone.model_dump(),
             "training": self.training.model_dump(),

@@ -199,6 +199,10 @@ def _progress(log: Path, recipe: RecipeSummary) -> str:
     from gsat.schemas import check_model
     from gsat.training.run_schemas import LogLine
 
+    if recipe.members is not None:
+        folders = log.parent / "members"
+        ended = sum((folder / "result.json").is_file() for folder in folders.glob("seed-*"))
+        return f"{ended} of {recipe.members} members"
     content = read_file(log, error=RunError) if log.exists() else b""
     lines = content.split(b"\n")[:-1]
     if not lines:

@@ -35,6 +35,15 @@ class Pretrained(FileModel):
     test: Metrics
 
 
+class MemberResult(FileModel):
+    """A member in the result of an ensemble."""
+
+    seed: int
+    best_epoch: int
+    valid: Metrics
+    test: Metrics
+
+
 class ResultFile(FileModel):
     """``result.json``."""
 
@@ -48,6 +57,7 @@ class ResultFile(FileModel):
     test: Metrics
     seconds: float = Field(ge=0)
     pretrained: Pretrained | None = None
+    members: list[MemberResult] | None = None
 
 
 class LogLine(FileModel):
@@ -57,6 +67,7 @@ class LogLine(FileModel):
     epoch: int = Field(ge=0)
     train: Metrics
     valid: Metrics
+    settledness: float | None = None
     selected: bool = False
 
 
@@ -65,6 +76,8 @@ class BestValues(FileModel):
 
     epoch: int = Field(ge=0, lt=2**31)
     valid: Metrics
+    settledness: float | None = None
+    top: float | None = None
 
 
 class LoopValues(FileModel):
@@ -99,6 +112,7 @@ class RecipeSummary(FileModel):
     """What a list of runs shows of a recipe."""
 
     seed: int
+    members: int | None = None
     data: Named
     method: Named
     backbone: Named

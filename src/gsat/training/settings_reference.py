@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from gsat.datasets.registry import dataset_names, describe_options, is_path
 from gsat.errors import RecipeError
@@ -18,12 +18,19 @@ from gsat.settings import SettingInfo, Settings, describe
 
 # Not settings: they choose what the settings are.
 _NAMES = (("data", "name"), ("backbone", "name"))
+MOST_MEMBERS = 1000  # of an ensemble
 
 
 class RunSettings(Settings):
     """What stands at the top of a recipe, above its tables."""
 
     seed: NonNegativeInt = Field(0, description="Decides the split and the training.")
+    members: PositiveInt | None = Field(
+        None,
+        le=MOST_MEMBERS,
+        description="Models of an ensemble, trained on one split with seeds of their own; absent: "
+        "a single model.",
+    )
 
 
 class DataSettings(Settings):
@@ -59,7 +66,7 @@ def keys_of(dataset: str, backbone: str, method: str) -> list[str]:
         GSATError: If one of them is unknown.
     """
     infos = [*_common(), *_of_data(dataset), *_of_backbone(backbone), *_of_method(method)]
-    first = ("seed", "data")  # in the order of a recipe file
+    first = ("seed", "members", "data")  # in the order of a recipe file
     return sorted((info.name for info in infos), key=lambda key: not key.startswith(first))
 
 

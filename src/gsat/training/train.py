@@ -214,6 +214,7 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
     if model is None:
         return load_model(path)
     weights, described = read_model(model_folder(path))
+    model.add_snapshots(described["model"].get("snapshots", 0))
     check_config(model, described["model"], path)
     model.r, model.input = described["model"]["r"], described.get("input")
     return fill(model, weights, path)

@@ -1,0 +1,52 @@
+"""``gsat distill``."""
+
+from __future__ import annotations
+
+from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.options import (
+    Device,
+    Epochs,
+    Json,
+    Out,
+    Quiet,
+    RunFolder,
+    Set,
+    Threads,
+    all_settings,
+    set_threads,
+)
+from gsat.cli.output import print_result
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat distill runs/ensemble --out runs/one",
+        "gsat distill runs/ensemble --set distill_coef=5",
+    ),
+)
+def distill(
+    run: RunFolder,
+    epochs: Epochs = None,
+    set_: Set = None,
+    out: Out = None,
+    device: Device = "cpu",
+    threads: Threads = None,
+    quiet: Quiet = False,
+    json_: Json = False,
+) -> None:
+    """Train one model to explain as an ensemble does.
+
+    It has the data, the split and the recipe of the ensemble, and is as fast as one of its members.
+    """
+    set_threads(threads)
+    from gsat import runs
+    from gsat.runs.distillation import distillation_recipe
+    from gsat.settings import parse_setting
+    from gsat.training.run_files import new_run_folder
+
+    settings = dict(parse_setting(text) for text in all_settings(set_, epochs))
+    recipe = distillation_recipe(run, settings)
+    folder = out or new_run_folder(recipe)
+    finished = runs.train(recipe, folder, device=device, progress=not quiet)
+    print_result(finished, folder, json_)

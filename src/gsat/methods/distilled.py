@@ -1,0 +1,107 @@
+"""Consensus distillation: one GSAT that learns to explain as an ensemble does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from gsat.attention import edge_weights
+from gsat.datasets.load import Dataset
+from gsat.errors import RecipeError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.gsat import GSATMethod, GSATSettings
+from gsat.models import InterpretableModel
+from gsat.models.ensemble import load_any
+from gsat.registry import register_method
+
+
+class DistilledSettings(GSATSettings):
+    """``[method.distilled]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+
+    teacher: str = Field("", description="The run whose explanations are learnt.")
+    distill_coef: float = Field(
+        10.0, ge=0, description="Weight of the mean difference from the teacher's scores."
+    )
+
+
+@register_method("distilled")
+class DistilledMethod(GSATMethod):
+    """GSAT's loss plus the distance of its edge weights from those of another run."""
+
+    title = "Distilled GSAT"
+    summary = "GSAT that learns to explain as an ensemble does"
+    paper = "after consensus distillation as published at ICML 2025"
+    Settings: ClassVar[type[MethodSettings]] = DistilledSettings
+    based_on = "gsat"
+    data_parallel = False
+    settings: DistilledSettings
+    taught: Tensor
+    first_edge: Tensor
+
+    def prepare(self, data: Dataset) -> None:
+        """Let the teacher explain the training set.
+
+        Args:
+            data: The data set, with its splits.
+
+        Raises:
+            RecipeError: If there is no teacher, or it does not explain.
+            DataError: If it was trained on other graphs.
+        """
+        if not self.settings.teacher:
+            raise RecipeError("distillation needs a teacher: name its run, teacher='runs/x'")
+        teacher = load_any(self.settings.teacher)
+        if not teacher.explains:
+            raise RecipeError(f"the model in {self.settings.teacher} has no explanations to learn")
+        self.first_edge = torch.from_numpy(np.array(data.store.arrays["edge_ptr"]))
+        self.taught = taught_scores(teacher, data.split("train"), int(self.first_edge[-1]))
+
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one gradient step on GSAT's loss plus the distance from the teacher."""
+        output = self.model(batch, context.draws)
+        losses = self._losses(batch, output, context)
+        weight = edge_weights(output.probability, batch, self.model.extractor.on)
+        place = edge_places(batch, self.first_edge.to(batch.edge_id))
+        distance = (weight - self.taught.to(weight)[place]).abs().mean()
+        total = losses["total"] + self.settings.distill_coef * distance
+        self.update(total)
+        return {**losses, "distance": distance, "total": total}
+
+
+def taught_scores(teacher: InterpretableModel, graphs: GraphStore, edges: int) -> Tensor:
+    """The scores that a model gives the edges of some graphs, at their places in the store.
+
+    Args:
+        teacher: The model.
+        graphs: A view of a store.
+        edges: How many edges the whole store has.
+
+    Returns:
+        ``[edges]``; 0 for edges that are not in the view.
+    """
+    teacher.check_fits(graphs)
+    scores = torch.zeros(edges)
+    first = torch.from_numpy(np.array(graphs.arrays["edge_ptr"]))
+    with teacher.evaluating():
+        for batch in graphs.batches(256):
+            scores[edge_places(batch, first)] = teacher(batch).edge_weight
+    return scores
+
+
+def edge_places(batch: GraphBatch, first_edge: Tensor) -> Tensor:
+    """The places of a batch's edges among all edges of their store.
+
+    Args:
+        batch: The graphs.
+        first_edge: The place of each graph's first edge, ``[G + 1]``.
+
+    Returns:
+        ``[E]`` long.
+    """
+    offset = torch.arange(batch.num_edges, device=batch.src.device)
+    return first_edge[batch.graph_row][batch.edge_graph] + offset - batch.edge_ptr[batch.edge_graph]

@@ -1,0 +1,206 @@
+"""GMT: GSAT whose attention is a sample of whole subgraphs, or enters the first layer alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from gsat.attention import DEFAULTS, AttentionLevel, BatchNorm, Sampling, edge_weights, sample
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch
+from gsat.gsat import GSAT
+from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.gsat import GSATMethod, GSATSettings
+from gsat.models import GIN, Backbone, InterpretableModel, ModelOutput
+from gsat.ops import Draws
+from gsat.registry import register_method
+
+GMTVariant = Literal["sam", "lin"]
+_SAMPLES = 20  # where a recipe says nothing
+
+
+class GMT(GSAT):
+    """GSAT with multilinear subgraph sampling (``"sam"``) or a linear first layer (``"lin"``).
+
+    ``"sam"``: a prediction is the mean of the logits of several subgraphs. Each is drawn edge by
+    edge: attention is sampled and its two directions are averaged as in GSAT, then every directed
+    edge is kept or dropped with that probability, with a straight-through gradient. In evaluation
+    the subgraphs are drawn from p, by a seed of their own: the same graph has the same answer.
+    ``"lin"``: attention weights the messages of the first layer alone.
+
+    Args:
+        backbone: The network f_θ; a GIN for ``"lin"``.
+        attention: As for :class:`gsat.GSAT`. (default: ``"edge"``)
+        variant: ``"sam"`` or ``"lin"``. (default: ``"sam"``)
+        samples: T, subgraphs per prediction. (default: ``20``; ``"lin"`` has none)
+        extractor_dropout: As for :class:`gsat.GSAT`. (default: ``0.5``)
+        temperature: As for :class:`gsat.GSAT`. (default: ``1.0``)
+        sampling: As for :class:`gsat.GSAT`. (default: ``"concrete"``)
+        refine: As for :class:`gsat.GSAT`. (default: ``None``)
+        batch_norm: As for :class:`gsat.GSAT`. (default: ``None``)
+        seed: Decides the extractor's initial weights. (default: ``0``)
+
+    Attributes:
+        step_samples: Subgraphs per prediction while training, if not ``samples``.
+
+    Raises:
+        GSATError: If ``"lin"`` is asked for on a backbone that is no GIN.
+    """
+
+    method = "gmt"
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        attention: AttentionLevel = DEFAULTS.attention,
+        *,
+        variant: GMTVariant = "sam",
+        samples: int | None = None,
+        extractor_dropout: float = DEFAULTS.extractor_dropout,
+        temperature: float = DEFAULTS.temperature,
+        sampling: Sampling = DEFAULTS.sampling,
+        refine: int | None = None,
+        batch_norm: BatchNorm | None = None,
+        seed: int = 0,
+    ) -> None:
+        if variant == "lin":
+            if not isinstance(backbone, GIN):
+                raise GSATError(
+                    "GMT's variant 'lin' is for GIN, whose first layer alone can have attention, "
+                    f"not for {type(backbone).__name__}; use the variant 'sam'"
+                )
+            backbone.attended_layers = 1
+        super().__init__(
+            backbone,
+            attention,
+            extractor_dropout=extractor_dropout,
+            temperature=temperature,
+            sampling=sampling,
+            samples=None if variant == "lin" else samples or _SAMPLES,
+            refine=refine,
+            batch_norm=batch_norm,
+            seed=seed,
+        )
+        self.variant = variant
+        self.step_samples: int | None = None
+
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
+        """Compute the attention, then the mean of the logits of several subgraphs.
+
+        Args:
+            batch: The graphs.
+            draws: Source of all randomness of this pass. (default: ``None``, evaluation: no
+                dropout, and subgraphs from p)
+
+        Returns:
+            Logits of the prediction, edge weights, attention and keep-probabilities.
+        """
+        if self.variant == "lin":
+            return super().forward(batch, draws)
+        at = draws.child if draws else lambda *_: None
+        h = self.backbone.embed(batch, draws=at("first run"))
+        logits = self.extractor(h, batch, at("extractor"))
+        p = torch.sigmoid(logits)
+        kept = edge_weights(p, batch, self._on)
+        source = draws or Draws(0, "subgraphs of an evaluation")
+        predicted = []
+        for number in range(self._count(draws)):
+            own = source.child("subgraph", number)
+            chance = self._chance(logits, batch, own) if draws else kept
+            subgraph = hard_sample(chance, batch.edge_id, own.child("edges"))
+            noise = own.child("second run") if draws else None
+            predicted.append(self.predictor(batch, attention=subgraph, draws=noise))
+        output = ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
+        return output if draws else self._explained(output, batch)
+
+    def _count(self, draws: Draws | None) -> int:
+        several = self.samples or 1
+        return several if draws is None else self.step_samples or several
+
+    def _chance(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
+        """The chance of each edge in one sample of the attention, ``[E]``."""
+        rows = batch.edge_id if self.on == "edge" else batch.node_id
+        alpha = sample(logits, rows, draws.child("attention"), self.temperature, self.sampling)
+        return edge_weights(alpha, batch, self._on)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values from which :meth:`from_config` builds the same model."""
+        return {**super().config, "variant": self.variant}
+
+
+def hard_sample(chance: Tensor, row_id: Tensor, draws: Draws) -> Tensor:
+    """Keep each edge with its own probability, with the gradient of the probability.
+
+    Args:
+        chance: Probabilities, ``[E]``.
+        row_id: Names of the edges for the draws, ``[E]`` long.
+        draws: Source of the randomness.
+
+    Returns:
+        0 or 1 for each edge, ``[E]``.
+
+    Example:
+        >>> import torch
+        >>> from gsat.ops import Draws
+        >>> hard_sample(torch.tensor([0.0, 1.0]), torch.arange(2), Draws(0))
+        tensor([0., 1.])
+    """
+    kept = (draws.uniform(row_id).to(chance) < chance).to(chance.dtype)
+    return kept + (chance - chance.detach())
+
+
+class GMTSettings(GSATSettings):
+    """``[method.gmt]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+
+    variant: GMTVariant = Field(
+        "sam",
+        description="'sam' averages the logits of several subgraphs, 'lin' lets attention enter "
+        "the first layer alone.",
+    )
+    samples: PositiveInt | None = Field(
+        _SAMPLES, description="T, the number of subgraphs per prediction; of 'sam'."
+    )
+    info_coef: float = Field(0.1, ge=0, description="β, the weight of the regulariser.")
+    info_on: Literal["sample", "p"] = Field(
+        "p", description="What the regulariser is computed on: p, as published, or the sample."
+    )
+    warm_start: bool = Field(
+        False,
+        description="Whether there is one subgraph and twice the weight of the regulariser until r "
+        "begins to fall.",
+    )
+
+
+@register_method("gmt")
+class GMTMethod(GSATMethod):
+    """Graph Multilinear neT, trained as GSAT."""
+
+    title = "GMT"
+    summary = "GSAT that predicts by the mean over sampled subgraphs"
+    paper = (
+        "Chen et al., How Interpretable Are Interpretable Graph Neural Networks?, ICML 2024 "
+        "(arXiv:2406.07955)"
+    )
+    Settings: ClassVar[type[MethodSettings]] = GMTSettings
+    Model: ClassVar[type[InterpretableModel]] = GMT
+    based_on = "gsat"
+    model: GMT
+    settings: GMTSettings
+
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one gradient step on prediction loss + information loss."""
+        self.model.step_samples = 1 if self._warming(context) else None
+        return super().step(batch, context)
+
+    def coefficient(self, context: Context) -> float:
+        """β, twice as much in a warm start."""
+        return self.settings.info_coef * (2 if self._warming(context) else 1)
+
+    def _warming(self, context: Context) -> bool:
+        """Whether the warm start lasts: r has not begun to fall."""
+        falls = self.schedule.steps > 0
+        return self.settings.warm_start and falls and context.epoch < self.schedule.interval

@@ -1,0 +1,154 @@
+"""The second stage of GMT: a classifier of its own, trained on a frozen explanation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch
+from gsat.gsat import GSAT
+from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
+from gsat.methods.trained import load_start
+from gsat.models import Backbone, InterpretableModel, ModelOutput
+from gsat.models.backbone import backbone_from
+from gsat.ops import Draws, segment_topk_mask
+from gsat.registry import METHODS, register_method
+
+Edges = Literal["all", "half"]
+
+
+class Reclassified(InterpretableModel):
+    """A frozen model that explains, and a classifier of the graph attended by it.
+
+    Args:
+        backbone: The classifier.
+        explainer: The model that explains; it is not trained.
+        edges: Whether the classifier sees ``"all"`` edges with their scores, or the ``"half"`` of
+            each graph with the highest. (default: ``"all"``)
+    """
+
+    method = "gmt-classifier"
+
+    def __init__(self, backbone: Backbone, explainer: GSAT, edges: Edges = "all") -> None:
+        super().__init__()
+        self.backbone, self.edges = backbone, edges
+        self.explainer = explainer.eval().requires_grad_(False)
+        self.task, self.on, self.r = backbone.task, explainer.on, explainer.r
+
+    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
+        """Explain by the one network, and predict by the other.
+
+        Args:
+            batch: The graphs.
+            draws: The source of dropout masks of the classifier. (default: no dropout)
+        """
+        with torch.no_grad(), self.explainer.evaluating():
+            explained = self.explainer(batch)
+        weight = self.attended(explained.edge_weight, batch)
+        logits = self.backbone(batch, attention=weight, draws=draws)
+        return explained._replace(logits=logits)
+
+    def attended(self, weight: Tensor, batch: GraphBatch) -> Tensor:
+        """Compute what the classifier sees of each edge.
+
+        Args:
+            weight: The scores of the edges, ``[E]``.
+            batch: The graphs.
+
+        Returns:
+            ``[E]``: the scores, of half of each graph's edges where the model is made so.
+        """
+        if self.edges == "all":
+            return weight
+        half = (batch.edge_ptr.diff() + 1) // 2
+        return weight * segment_topk_mask(weight, batch.edge_ptr, half)
+
+    def refined(self, looks: int) -> Self:
+        """Return the same model whose explainer looks again; its classifier sees that, too.
+
+        Args:
+            looks: How many further looks; 0 for none.
+        """
+        view = copy.copy(self)
+        view._modules = {**self._modules, "explainer": self.explainer.refined(looks)}
+        return view
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain values from which :meth:`from_config` builds the same model."""
+        return {
+            "backbone": self.backbone.description,
+            "explainer": {"method": self.explainer.method, **self.explainer.config},
+            "edges": self.edges,
+            "r": self.r,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Make the model that :attr:`config` describes, with fresh weights.
+
+        Args:
+            config: Plain values, as :attr:`config` holds them.
+        """
+        inside = dict(config["explainer"])
+        kind = METHODS[inside.pop("method")].Model
+        if not issubclass(kind, GSAT) or config["edges"] not in ("all", "half"):
+            raise GSATError("its explainer is no model of GSAT, or its edges are unknown")
+        return cls(backbone_from(config["backbone"]), kind.from_config(inside), config["edges"])
+
+
+class GMTClassifierSettings(MethodSettings):
+    """``[method.gmt-classifier]``."""
+
+    start: str = Field("", description="The run whose explanations are used.")
+    edges: Edges = Field(
+        "all",
+        description="What the classifier sees: 'all' edges with their scores, or the 'half' of "
+        "each graph with the highest.",
+    )
+    classifier: Literal["new", "trained"] = Field(
+        "new", description="Whether the classifier begins anew or as that of the run."
+    )
+
+
+@register_method("gmt-classifier")
+class GMTClassifierMethod(Method):
+    """The second stage of GMT: prediction alone, on a frozen explanation."""
+
+    title = "GMT stage 2"
+    summary = "a classifier trained on the frozen explanations of a run"
+    paper = (
+        "Chen et al., How Interpretable Are Interpretable Graph Neural Networks?, ICML 2024 "
+        "(arXiv:2406.07955)"
+    )
+    Settings: ClassVar[type[MethodSettings]] = GMTClassifierSettings
+    Model: ClassVar[type[InterpretableModel]] = Reclassified
+    model: Reclassified
+    settings: GMTClassifierSettings
+
+    @classmethod
+    def create(
+        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
+    ) -> Self:
+        """Load the run whose explanations are used, and give it a classifier."""
+        explainer = load_start(settings.start, backbone, cls.title)
+        if settings.classifier == "trained":
+            backbone.load_state_dict(explainer.predictor.state_dict())
+        return cls(Reclassified(backbone, explainer, settings.edges), settings, training, seed)
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """Those of the classifier."""
+        return self.model.backbone.parameters()
+
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one gradient step on the prediction loss."""
+        assert batch.y is not None
+        loss = self.model.task.loss(self.model(batch, context.draws).logits, batch.y)
+        self.update(loss)
+        return {"loss": loss}

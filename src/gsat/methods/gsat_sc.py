@@ -1,0 +1,98 @@
+"""Self-consistency: a trained GSAT, fine-tuned to explain its own explanation as the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from gsat.attention import edge_weights
+from gsat.errors import RecipeError
+from gsat.graphs import GraphBatch
+from gsat.methods.base import Context, Losses, MethodSettings, Phase, TrainingSettings
+from gsat.methods.gsat import GSATMethod, GSATSettings
+from gsat.methods.trained import load_start
+from gsat.models import Backbone
+from gsat.registry import register_method
+
+
+class SelfConsistentSettings(GSATSettings):
+    """``[method.gsat-sc]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+
+    start: str = Field("", description="The run that is fine-tuned.")
+    consistency: float = Field(
+        1.0, ge=0, description="Weight of the mean difference of the two explanations."
+    )
+
+
+@register_method("gsat-sc")
+class SelfConsistentMethod(GSATMethod):
+    """GSAT's loss plus the change of p when the attended graph is explained again.
+
+    The layers of the backbone are frozen; extractor and head are fine-tuned, with r at its final
+    value.
+    """
+
+    title = "GSAT-SC"
+    summary = "a trained GSAT, fine-tuned to explain its own explanation alike"
+    paper = "after self-consistency training as published at ICLR 2026"
+    Settings: ClassVar[type[MethodSettings]] = SelfConsistentSettings
+    based_on = "gsat"
+    data_parallel = False
+    settings: SelfConsistentSettings
+
+    @classmethod
+    def create(
+        cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
+    ) -> Self:
+        """Load the run that is fine-tuned."""
+        model = load_start(settings.start, backbone, cls.title)
+        for name in ("attention", "sampling", "temperature", "samples", "batch_norm"):
+            own = model.on if name == "attention" else getattr(model, name)
+            if own != getattr(settings, name):
+                raise RecipeError(
+                    f"the setting '{name}' is {own!r} in {settings.start}, it can't become "
+                    f"{getattr(settings, name)!r}"
+                )
+        if type(model) is not cls.Model or not isinstance(_head(model.backbone), nn.Module):
+            raise RecipeError(f"{cls.title} needs a GSAT on a backbone with a head of its own")
+        model.refine = settings.refine
+        return cls(model, settings, training, seed)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """One phase, any epoch of which may be the best: r is final throughout."""
+        return (Phase("train", self.training.epochs),)
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """Those of the extractor and of the backbone's head."""
+        head = _head(self.model.backbone)
+        assert head is not None
+        return chain(self.model.extractor.parameters(), head.parameters())
+
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Take one gradient step on GSAT's loss plus the inconsistency."""
+        model = self.model
+        for network in (model.backbone, model.predictor):
+            network.eval()  # the statistics of its batch norm are frozen, too
+        output = model(batch, context.draws)
+        losses = self._losses(batch, output, context)
+        weight = edge_weights(output.probability, batch, model.extractor.on)
+        again = context.draws.child("again")
+        h = model.predictor.embed(batch, attention=weight, draws=again.child("run"))
+        p = torch.sigmoid(model.extractor(h, batch, again.child("extractor")))
+        inconsistency = (output.probability - p).abs().mean()
+        total = losses["total"] + self.settings.consistency * inconsistency
+        self.update(total)
+        return {**losses, "inconsistency": inconsistency, "total": total}
+
+    def _r(self, context: Context) -> float:
+        return self.settings.r_final
+
+
+def _head(backbone: Backbone) -> nn.Module | None:
+    head = getattr(backbone, "head", None)
+    return head if isinstance(head, nn.Module) else None

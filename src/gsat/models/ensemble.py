@@ -1,0 +1,226 @@
+"""Ensembles: several models that answer and explain as one, by their mean and with their spread."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from gsat.errors import GSATError, RunError
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.io.files import check_no_links, is_regular
+from gsat.models.backbone import Backbone
+from gsat.models.interpretable import InterpretableModel
+from gsat.models.output import ModelOutput, Predictions
+from gsat.models.saved import load_model
+from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+MEMBERS = "members"  # the folder of an ensemble's runs, in its run directory
+
+
+class Ensemble(InterpretableModel):
+    """Several trained models that predict and explain as one.
+
+    Probabilities (in a regression, numbers) and edge scores are means over the members; their
+    standard deviations say how much the members disagree.
+
+    Args:
+        members: Models of one task, or the directories of their runs.
+
+    Attributes:
+        members: The models.
+
+    Raises:
+        GSATError: If there are none, or they do not fit together.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=20)
+        >>> models = [gsat.GSAT(gsat.GIN.for_data(data, hidden=8, seed=s), seed=s) for s in (0, 1)]
+        >>> explanation = gsat.Ensemble(models).explain(data.test[0])
+        >>> explanation.edge_mask.shape == explanation.edge_spread.shape
+        True
+    """
+
+    def __init__(self, members: Sequence[InterpretableModel | str | Path]) -> None:
+        super().__init__()
+        models = [load_model(m) if isinstance(m, str | Path) else m for m in members]
+        _check_alike(models)
+        self.members = nn.ModuleList(models)
+        first = models[0]
+        self.task, self.on, self.input = first.task, first.on, first.input
+        self.r = first.r if all(model.r == first.r for model in models) else None
+        self.settings = {"members": len(models)}
+
+    @property
+    def backbone(self) -> Backbone:  # type: ignore[override]
+        """The network of the first member."""
+        return self._members[0].backbone
+
+    @property
+    def explains(self) -> bool:  # type: ignore[override]
+        """Whether the edge scores of all members mean anything."""
+        return all(member.explains for member in self._members)
+
+    @property
+    def _members(self) -> list[InterpretableModel]:
+        return [member for member in self.members if isinstance(member, InterpretableModel)]
+
+    def forward(self, batch: GraphBatch) -> ModelOutput:
+        """Compute the means of the members' probabilities and edge scores.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            Logits of the mean probabilities, mean scores, and the standard deviations of both.
+        """
+        outputs = [member(batch) for member in self._members]
+        logits = torch.stack([output.logits for output in outputs])
+        scores = torch.stack([output.edge_weight for output in outputs])
+        return ModelOutput(
+            mean_logits(self.task, logits),
+            scores.mean(dim=0),
+            torch.stack([output.attention for output in outputs]).mean(dim=0),
+            torch.stack([output.probability for output in outputs]).mean(dim=0),
+            scores.std(dim=0, correction=0),
+            spread_of_answers(self.task, logits),
+        )
+
+    def predict(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> Predictions:
+        """Predict graphs by the mean of the members; see :meth:`InterpretableModel.predict`."""
+        return self._predict(graphs, batch_size)[0]
+
+    def predict_with_spread(self, graphs: GraphStore) -> tuple[Predictions, Tensor | None]:
+        """Predict graphs, with the standard deviation over the members."""
+        return self._predict(graphs)
+
+    def _predict(self, graphs: Any, batch_size: int = 256) -> tuple[Predictions, Tensor]:
+        logits = torch.stack([m.predict(graphs, batch_size).logits for m in self._members])
+        mean = mean_logits(self.task, logits)
+        found = Predictions(mean, self.task.probabilities(mean), self.task.decide(mean))
+        return found, spread_of_answers(self.task, logits)
+
+    def refined(self, looks: int) -> Self:
+        """Return the same ensemble, each member of which looks again when it explains.
+
+        Args:
+            looks: How many further looks; 0 for none.
+        """
+        view = copy.copy(self)
+        view._modules = {
+            **self._modules,
+            "members": nn.ModuleList(member.refined(looks) for member in self._members),
+        }
+        return view
+
+    def save(self, folder: str | Path) -> None:
+        """Refuse: an ensemble is its members, each of which can be saved.
+
+        Args:
+            folder: Where it would be saved.
+
+        Raises:
+            GSATError: Always.
+        """
+        raise GSATError(
+            f"an ensemble is not saved as one model, here to {folder}: save each of its members, "
+            "and make it again by gsat.Ensemble([folder, …])"
+        )
+
+
+def load_any(path: str | Path) -> InterpretableModel:
+    """Load the model of a run, or the models of an ensemble's run as one.
+
+    Args:
+        path: A run directory, or the folder of a saved model.
+
+    Raises:
+        RunError: If there is no model.
+        CheckpointError: If a file is damaged.
+    """
+    members = Path(path) / MEMBERS
+    if not members.is_dir():
+        return load_model(path)
+    check_no_links(Path(path))
+    if not is_regular(Path(path) / "result.json"):
+        raise RunError(f"{path} is not finished; resume it with: gsat resume {path}")
+    folders = [folder for folder in members.glob("seed-*") if folder.name[5:].isdecimal()]
+    folders.sort(key=lambda folder: int(folder.name[5:]))
+    return Ensemble([load_model(folder) for folder in folders])
+
+
+def mean_logits(task: Task, logits: Tensor) -> Tensor:
+    """The logits of the mean probabilities of several models; of a regression, mean numbers.
+
+    Args:
+        task: What the models predict.
+        logits: Of each model, ``[M, G, num_logits]``.
+
+    Returns:
+        ``[G, num_logits]``.
+
+    Example:
+        >>> import torch
+        >>> from gsat import Task
+        >>> both = torch.tensor([[[0.0]], [[200.0]]])  # probabilities 0.5 and 1
+        >>> round(mean_logits(Task("binary"), both).sigmoid().item(), 4)
+        0.75
+    """
+    if task.kind == "regression":
+        return logits.mean(dim=0)
+    # Sums of logarithms, so that probabilities close to 0 and 1 keep their digits.
+    if task.kind == "multiclass":
+        return logits.log_softmax(dim=-1).logsumexp(dim=0) - math.log(len(logits))
+    return logsigmoid(logits).logsumexp(dim=0) - logsigmoid(-logits).logsumexp(dim=0)
+
+
+def spread_of_answers(task: Task, logits: Tensor) -> Tensor:
+    """The standard deviation of the answers of several models.
+
+    Args:
+        task: What the models predict.
+        logits: Of each model, ``[M, G, num_logits]``.
+
+    Returns:
+        Of the probabilities, ``[G, C]``; of a regression, of the numbers in their units.
+    """
+    if task.kind == "regression":
+        answers = torch.stack([task.in_units(part) for part in logits])
+    else:
+        answers = torch.stack([task.probabilities(part) for part in logits])
+    return answers.std(dim=0, correction=0)
+
+
+def _check_alike(models: Sequence[InterpretableModel]) -> None:
+    """Raise unless models answer the same question about the same input."""
+    if not models:
+        raise GSATError("an ensemble needs at least one model, and none was given")
+    first = models[0]
+    for number, model in enumerate(models[1:], start=1):
+        for what, own, other in (
+            ("task", first.task.as_dict(), model.task.as_dict()),
+            ("attention", first.on, model.on),
+            ("input", first.input, model.input),
+            ("number of features", _features(first), _features(model)),
+        ):
+            if own != other:
+                raise GSATError(
+                    f"the members of an ensemble have to fit together: the {what} of member "
+                    f"{number} is not that of member 0"
+                )
+
+
+def _features(model: InterpretableModel) -> Any:
+    return model.backbone.config.get("in_features")

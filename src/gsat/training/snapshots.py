@@ -1,0 +1,97 @@
+"""Snapshots: the weights after the last epochs of a run that could be selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from torch import Tensor
+
+from gsat.errors import RecipeError
+from gsat.graphs import GraphBatch
+from gsat.methods import Method
+from gsat.models import InterpretableModel
+from gsat.models.weights import check_fit
+
+Tensors = dict[str, Tensor]
+
+
+class Snapshots:
+    """The weights of a model after the last epochs, of which the oldest are given up.
+
+    Args:
+        method: The method; its setting ``training.snapshots`` is how many epochs are kept.
+
+    Attributes:
+        weights: State dicts by the number of the epoch, the oldest first.
+
+    Raises:
+        RecipeError: If snapshots are asked for of a model that can't explain by them.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self.most: int = method.training.snapshots or 0
+        self.weights: dict[int, Tensors] = {}
+        own = type(method.model).take_snapshots
+        if self.most and own is InterpretableModel.take_snapshots:
+            raise RecipeError(
+                f"training.snapshots is for models of GSAT, not for those of {method.title}; leave "
+                "it out"
+            )
+
+    def take(self, epoch: int, model: InterpretableModel) -> None:
+        """Keep the weights of an epoch, if any are kept.
+
+        Args:
+            epoch: Its number, over all phases.
+            model: The model as it is after it.
+        """
+        if self.most:
+            self.weights[epoch] = copy_weights(model)
+            for old in sorted(self.weights)[: -self.most]:
+                del self.weights[old]
+
+    def restore(self, weights: Mapping[int, Tensors], model: InterpretableModel) -> None:
+        """Take what a checkpoint holds.
+
+        Args:
+            weights: State dicts by the number of the epoch.
+            model: The model they have to fit.
+
+        Raises:
+            GSATError: If they do not fit the model, or are more than are kept.
+        """
+        if len(weights) > self.most:
+            raise RecipeError(f"{len(weights)} snapshots, and the recipe keeps {self.most}")
+        for state in weights.values():
+            check_fit(model, state)
+        self.weights = dict(weights)
+
+    def complete(
+        self,
+        method: Method,
+        best: Mapping[str, Tensor],
+        batches: Callable[[], Iterator[GraphBatch]],
+    ) -> bool:
+        """Give a model its weights of the best epoch, and what is made after training.
+
+        Args:
+            method: The method, whose model is completed.
+            best: The weights of the best epoch.
+            batches: Iterates over the training set.
+
+        Returns:
+            Whether the model is more than its weights of the best epoch.
+        """
+        model, ready, calibrated = method.model, [], False
+        for weights in (*self.weights.values(), best):  # the best last: it stays
+            model.load_state_dict(dict(weights))
+            calibrated = method.calibrate(batches())
+            ready.append(copy_weights(model))
+        if self.weights:
+            model.take_snapshots(ready[:-1])
+        return calibrated or bool(self.weights)
+
+
+def copy_weights(model: InterpretableModel) -> Tensors:
+    """The model's weights as they are now."""
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

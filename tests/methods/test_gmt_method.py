@@ -1,0 +1,200 @@
+"""GMT: subgraph sampling, attention in the first layer alone, warm start, the second stage."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GINConv
+
+import gsat
+from gsat.attention import edge_weights
+from gsat.bottleneck import information
+from gsat.errors import GSATError
+from gsat.graphs import GraphBatch
+from gsat.methods import Context, TrainingSettings
+from gsat.methods.gmt import GMT, GMTMethod, GMTSettings, hard_sample
+from gsat.ops import Draws
+from gsat.training.recipe import make_recipe
+
+SMALL = {"graphs": 60, "epochs": 13, "batch_size": 32, "hidden": 8, "layers": 2, "r_interval": 1}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def data() -> gsat.Dataset:
+    return gsat.load_dataset("ba2motifs", graphs=20)
+
+
+@pytest.fixture
+def batch(data: gsat.Dataset) -> GraphBatch:
+    return data.train.batch()
+
+
+def make(data: gsat.Dataset, **settings: object) -> GMT:
+    model = GMT(gsat.GIN.for_data(data, hidden=8, seed=1, dropout=0.0), seed=2, **settings)
+    with torch.no_grad():  # spread the probabilities
+        model.extractor.last.weight.mul_(20)
+    return model
+
+
+def test_edges_are_kept_as_often_as_their_probability_says() -> None:
+    chance = torch.tensor([0.0, 0.1, 0.5, 0.9, 1.0], requires_grad=True)
+    rows = torch.arange(5)
+    drawn = torch.stack([hard_sample(chance, rows, Draws(0, n)) for n in range(2000)])
+    assert set(drawn.unique().tolist()) == {0.0, 1.0}
+    np.testing.assert_allclose(drawn.mean(dim=0).tolist(), chance.tolist(), atol=0.04)
+    (drawn * torch.arange(5.0)).sum().backward()
+    torch.testing.assert_close(chance.grad, 2000 * torch.arange(5.0))  # straight through
+
+
+def test_an_answer_is_the_mean_over_many_subgraphs(data: gsat.Dataset, batch: GraphBatch) -> None:
+    """Against a Monte Carlo mean of PyG-free masks drawn here by NumPy."""
+    model = make(data, samples=400).eval()
+    with torch.no_grad():
+        output = model(batch)
+        chance = edge_weights(output.probability, batch, "edge").numpy()
+        rng = np.random.default_rng(0)
+        each = [
+            model.backbone(batch, torch.from_numpy(rng.random(len(chance)) < chance).float())
+            for _ in range(400)
+        ]
+    sampled = torch.stack(each)
+    error = sampled.std(dim=0) / 20
+    assert float(((output.logits - sampled.mean(dim=0)) / error).abs().max()) < 6
+    torch.testing.assert_close(output.edge_weight, torch.from_numpy(chance))
+
+
+def test_the_same_graph_has_the_same_answer(data: gsat.Dataset) -> None:
+    model = make(data, samples=3).eval()
+    alone = model.predict(data.test.select([1])).logits
+    torch.testing.assert_close(model.predict(data.test).logits[1:2], alone)
+
+
+def test_lin_weights_the_first_layer_alone(data: gsat.Dataset, batch: GraphBatch) -> None:
+    model = make(data, variant="lin").eval()
+    with torch.no_grad():
+        output = model(batch)
+        x = model.backbone.encode(batch)
+        for number, layer in enumerate(model.backbone.layers):
+            mlp = torch.nn.Sequential(layer.inner, layer.norm, torch.nn.ReLU(), layer.outer)
+            conv = GINConv(copy.deepcopy(mlp)).eval()  # which resets its parameters
+            conv.nn.load_state_dict(mlp.eval().state_dict())
+            weight = output.edge_weight if number == 0 else torch.ones(batch.num_edges)
+            received = torch.zeros_like(x).index_add(0, batch.dst, weight[:, None] * x[batch.src])
+            own = conv.nn(received + x)
+            if number:  # the later layers are PyG's own, unweighted
+                torch.testing.assert_close(own, conv(x, batch.edge_index), rtol=1e-4, atol=1e-4)
+            x = torch.relu(own)
+        expected = model.backbone.read_out(x, batch)
+    torch.testing.assert_close(output.logits, expected, rtol=1e-4, atol=1e-4)
+    plain = gsat.GIN.for_data(data, hidden=8)
+    assert plain.attended_layers is None
+
+
+def test_lin_is_for_gin(data: gsat.Dataset) -> None:
+    with pytest.raises(GSATError, match="is for GIN"):
+        GMT(gsat.PNA.for_data(data, hidden=8), variant="lin")
+
+
+def test_a_step_minimises_the_mean_answer_and_the_information_of_p(
+    data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    settings = GMTSettings(samples=3, info_coef=0.5)
+    method = GMTMethod(make(data, samples=3), settings, TrainingSettings())
+    method.begin("train")
+    context = Context("train", 15, Draws(4))
+    output = method.model.train()(batch, context.draws)
+    losses = method._losses(batch, output, context)
+    expected = information(torch.sigmoid(torch.logit(output.probability)), 0.8)
+    torch.testing.assert_close(losses["info"], expected)
+    torch.testing.assert_close(losses["total"], losses["loss"] + 0.5 * expected)
+    assert method.step(batch, context)["loss"].isfinite()
+
+
+def test_a_warm_start_has_one_subgraph_and_twice_the_weight(
+    data: gsat.Dataset, batch: GraphBatch
+) -> None:
+    settings = GMTSettings(samples=5, info_coef=0.5, warm_start=True)
+    method = GMTMethod(make(data, samples=5), settings, TrainingSettings())
+    method.begin("train")
+    for epoch, count, weight in ((0, 1, 1.0), (9, 1, 1.0), (10, 5, 0.5)):
+        context = Context("train", epoch, Draws(4, epoch))
+        losses = method.step(batch, context)
+        assert method.model._count(context.draws) == count
+        torch.testing.assert_close(losses["total"], losses["loss"] + weight * losses["info"])
+        assert method.model._count(None) == 5
+
+
+def test_runs_are_trained_saved_and_opened(tmp_path: Path) -> None:
+    for variant in ("sam", "lin"):
+        settings = {**SMALL, "variant": variant, "samples": 2}
+        recipe = make_recipe("ba2motifs", method="gmt", settings=settings)
+        run = gsat.train(recipe, tmp_path / variant)
+        opened = gsat.open_run(tmp_path / variant)
+        assert opened.model.variant == variant
+        known = opened.evaluate()
+        assert known == pytest.approx({name: run.test[name] for name in known})
+
+
+def test_the_recipes_are_those_of_its_authors() -> None:
+    recipe = make_recipe("ba2motifs", method="gmt")
+    assert (recipe.settings.samples, recipe.settings.info_coef) == (10, 0.1)
+    assert recipe.settings.warm_start
+    assert recipe.settings.r_final == make_recipe("ba2motifs").settings.r_final
+    assert make_recipe("mutag", method="gmt").settings.samples == 100
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("start") / "run"
+    gsat.train(make_recipe("ba2motifs", settings=SMALL), path)
+    return path
+
+
+@pytest.mark.parametrize("edges", ["all", "half"])
+def test_the_second_stage_trains_a_classifier_alone(
+    start: Path, tmp_path: Path, edges: str
+) -> None:
+    own = {k: v for k, v in SMALL.items() if k != "r_interval"}
+    settings = {**own, "epochs": 2, "start": str(start), "edges": edges}
+    recipe = make_recipe("ba2motifs", method="gmt-classifier", settings=settings)
+    run, before = gsat.train(recipe, tmp_path / "run"), gsat.open_run(start)
+    graphs = run.graphs()
+    scores = [part.model.score_edges(graphs)[1] for part in (run, before)]
+    assert torch.equal(*scores)  # the explanation is frozen
+    assert not torch.equal(run.predict().logits, before.predict().logits)
+    opened = gsat.open_run(tmp_path / "run")
+    assert torch.equal(opened.predict().logits, run.predict().logits)
+    if edges == "half":
+        batch = graphs.batch()
+        with torch.no_grad():
+            weight = opened.model(batch).edge_weight
+        kept = opened.model.attended(weight, batch)
+        for first, last in zip(batch.edge_ptr[:-1], batch.edge_ptr[1:], strict=True):
+            own, left = weight[first:last], kept[first:last]
+            count = (len(own) + 1) // 2
+            assert int((left > 0).sum()) == count
+            torch.testing.assert_close(left.sort().values[-count:], own.sort().values[-count:])
+
+
+def test_a_start_that_does_not_fit_is_refused(start: Path) -> None:
+    for settings, reason in (
+        ({}, "begins with a trained model"),
+        ({"start": str(start)}, "is made otherwise"),
+        ({"start": str(start / "nothing")}, "is not a run"),
+    ):
+        recipe = make_recipe("ba2motifs", method="gmt-classifier", settings=settings)
+        with pytest.raises(GSATError, match=reason):
+            gsat.train(recipe)

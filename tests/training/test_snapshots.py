@@ -1,0 +1,152 @@
+"""Snapshots of a run: which epochs are kept, exact resume, bounded disk; the settled epoch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import gsat
+from gsat.errors import GSATError
+from gsat.tasks import Task
+from gsat.training import checkpoint
+from gsat.training.selection import Best, Settledness, noise, settledness_best
+from gsat.training.snapshots import Snapshots
+from training_harness import differing, epochs_logged, outcome, small_recipe, stopping
+
+KEPT = {"snapshots": 2}
+
+
+def test_the_last_epochs_are_kept_and_explain_by_their_mean(run_path: Path) -> None:
+    run = gsat.train(small_recipe(**KEPT), run_path)
+    assert len(run.model.snapshots) == 2
+    kept = checkpoint.read(run_path / "ckpt")[0].snapshots
+    assert list(kept) == [12, 13]  # of 14 epochs
+    graphs = run.graphs()
+    scores = []
+    for state in kept.values():
+        run.model.take_snapshots([])
+        run.model.load_state_dict(state)
+        scores.append(run.model.score_edges(graphs)[1])
+    opened = gsat.open_run(run_path)
+    expected = torch.stack(scores).mean(dim=0)
+    torch.testing.assert_close(opened.model.score_edges(graphs)[1], expected)
+    for split in ("valid", "test"):
+        known = opened.evaluate(split=split)
+        assert known == pytest.approx({name: run.result[split][name] for name in known})
+
+
+def test_predictions_are_those_of_the_best_epoch(run_path: Path, tmp_path: Path) -> None:
+    plain, kept = gsat.train(small_recipe()), gsat.train(small_recipe(**KEPT), run_path)
+    assert kept.result["best_epoch"] == plain.result["best_epoch"]
+    assert torch.equal(kept.predict().logits, plain.predict().logits)
+    scores = [run.model.score_edges(run.graphs())[1] for run in (kept, plain)]
+    assert not torch.equal(*scores)
+
+
+@pytest.mark.parametrize("epochs", [12, 13, 14])
+def test_a_resumed_run_is_the_uninterrupted_one(
+    epochs: int, run_path: Path, tmp_path: Path
+) -> None:
+    recipe = small_recipe(**KEPT, selection="settledness", batch_norm="recalibrated")
+    gsat.train(recipe, tmp_path / "whole", checkpoint_seconds=0)
+    with stopping(epochs), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe, run_path, checkpoint_seconds=0)
+    gsat.resume(run_path, checkpoint_seconds=0)
+    assert differing(outcome(tmp_path / "whole"), outcome(run_path)) == []
+
+
+def test_disk_is_bounded(run_path: Path) -> None:
+    gsat.train(small_recipe(**KEPT, epochs=24), run_path, checkpoint_seconds=0)
+    files = list(run_path.rglob("snapshots.safetensors"))
+    assert len(files) == 2  # of the last checkpoint and the one before
+    assert len(list((run_path / "best").glob("*.safetensors"))) == 1
+
+
+def test_a_run_too_short_to_select_has_no_snapshots(run_path: Path) -> None:
+    run = gsat.train(small_recipe(**KEPT, epochs=3), run_path)
+    assert run.model.snapshots is None
+    assert gsat.open_run(run_path).evaluate()["loss"] > 0
+
+
+def test_methods_without_snapshots_refuse_them() -> None:
+    with pytest.raises(GSATError, match=r"training\.snapshots is for models of GSAT"):
+        gsat.train(small_recipe(method="erm", **KEPT))
+
+
+def test_a_checkpoint_with_foreign_snapshots_is_refused(run_path: Path) -> None:
+    recipe = small_recipe(**KEPT)
+    with stopping(13), pytest.raises(KeyboardInterrupt):
+        gsat.train(recipe, run_path, checkpoint_seconds=0)
+    state, _ = checkpoint.read(run_path / "ckpt")
+    state.snapshots = {1: {"extractor.last.weight": torch.zeros(3)}}
+    checkpoint.write(run_path / "ckpt", state)
+    with pytest.raises(GSATError, match="does not fit this model"):
+        gsat.resume(run_path)
+
+
+def test_no_more_are_restored_than_are_kept() -> None:
+    class Kept:
+        training = small_recipe(**KEPT).training
+        model = gsat.train(small_recipe(epochs=1)).model
+        title = "GSAT"
+
+    state = Kept.model.state_dict()
+    with pytest.raises(GSATError, match="3 snapshots, and the recipe keeps 2"):
+        Snapshots(Kept()).restore(dict.fromkeys(range(3), state), Kept.model)
+
+
+# -- settledness -------------------------------------------------------------------------------
+
+
+def test_settledness_is_the_rank_correlation_with_the_epoch_before() -> None:
+    rng, settled = np.random.default_rng(0), Settledness()
+    first, second = rng.random(50), rng.random(50).round(1)
+    settled.see(first)
+    assert settled.value is None
+    settled.see(second)
+    assert settled.value == pytest.approx(stats.spearmanr(first, second).statistic)
+    settled.see(np.zeros(50))
+    assert settled.value is None  # no order in it
+
+
+def test_every_epoch_is_logged_with_it(run_path: Path) -> None:
+    gsat.train(small_recipe(), run_path)
+    values = [line["settledness"] for line in epochs_logged(run_path)]
+    assert values[0] is None
+    assert all(-1 <= value <= 1 for value in values[2:])  # at first, all scores are equal
+
+
+def best(metric: float, settledness: float | None, epoch: int = 0) -> Best:
+    return Best(epoch, {"accuracy": metric, "loss": 1.0}, settledness)
+
+
+def test_of_epochs_within_noise_the_most_settled_is_chosen() -> None:
+    task, chosen, taken = Task("binary"), None, []
+    epochs = [(0.90, 0.9), (0.97, 0.1), (0.98, 0.5), (0.97, 0.8), (0.80, 1.0), (0.97, 0.7)]
+    for number, (metric, settled) in enumerate(epochs):
+        chosen, new = settledness_best(task, best(metric, settled, number), chosen, 100)
+        taken.append(new)
+    # 0.90 is out of the noise of 0.97 (0.02), 0.97 is within that of 0.98.
+    assert taken == [True, True, True, True, False, False]
+    assert chosen is not None
+    assert (chosen.epoch, chosen.top) == (3, 0.98)
+
+
+def test_a_metric_that_is_no_share_has_no_noise() -> None:
+    assert noise(Task("regression", 1, metric="r2"), 0.9, 100) == 0
+    assert 0 < noise(Task("binary"), 1.0, 100) < 0.02
+
+
+def test_the_chosen_epoch_is_the_most_settled_of_the_log(run_path: Path) -> None:
+    run = gsat.train(small_recipe(selection="settledness", epochs=30), run_path)
+    lines = epochs_logged(run_path)[11:]
+    error = noise(run.model.task, max(line["valid"]["accuracy"] for line in lines), 6)
+    top = max(line["valid"]["accuracy"] for line in lines)
+    best_epoch = lines[run.result["best_epoch"] - 11]
+    assert best_epoch["valid"]["accuracy"] >= top - error
+    assert json.loads((run_path / "result.json").read_text())["valid"] == best_epoch["valid"]
