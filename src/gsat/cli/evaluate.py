@@ -27,6 +27,7 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
     """
     from gsat.datasets.registry import is_path
     from gsat.runs import open_run
+    from gsat.runs.trust import audit_line
 
     opened = open_run(run)
     measured = opened.evaluate(data, split)
@@ -35,3 +36,5 @@ def evaluate(run: RunFolder, data: Data = None, split: Split = "test", json_: Js
         return
     whole = data is not None and is_path(data)
     print_metrics("all" if whole else split, opened.readable_metrics(measured, data, split))
+    if verdict := audit_line(opened):
+        typer.echo(verdict)

@@ -32,6 +32,7 @@ def evaluate(
     hops: int | None = None,
     explains: bool = True,
     on: str = "edge",
+    see: Callable[[NDArray[Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Compute all metrics of a split.
 
@@ -43,6 +44,8 @@ def evaluate(
         hops: How many layers a node's prediction depends on; needed at node level. (default: None)
         explains: Whether the edge scores mean anything. (default: True)
         on: What the model attends to, ``"edge"`` or ``"node"``. (default: ``"edge"``)
+        see: Called with the edge scores in stored order, ``[E]``, if they mean anything.
+            (default: None)
 
     Returns:
         Metrics as fractions by name, None where one is undefined, and the losses.
@@ -77,6 +80,8 @@ def evaluate(
     }
     out.update(task.scores(torch.cat(logits), y))
     edge_scores = torch.cat(weights).numpy()
+    if see is not None and explains:
+        see(edge_scores)
     if not explains:
         out.update(dict.fromkeys(EXPLANATION_METRICS))
     elif task.level == "node":

@@ -32,6 +32,7 @@ from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_schemas import LoopValues
 from gsat.training.selection import Best, is_better, is_finished
+from gsat.training.steadiness import Steadiness
 
 # A checkpoint is written at the end of the first epoch that ends so long after the last one.
 CHECKPOINT_SECONDS = 30.0
@@ -98,6 +99,7 @@ class Loop:
             if not len(store):
                 raise DataError(f"the split '{name}' has no {data.task.level}s with labels")
             data.task.check_labels(torch.from_numpy(store.labels(data.task.level)))
+        self.steadiness, self._resumed = Steadiness(self.splits["valid"]), False
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -122,7 +124,7 @@ class Loop:
         except Exception as error:  # what a stranger's values make a method do is unforeseeable
             reason = shown(" ".join(str(error).split()) or type(error).__name__)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
-        self.done = state.epoch
+        self.done, self._resumed = state.epoch, True
         best = values.best and state.values["best"]  # older versions kept test metrics in it, too
         self.best = Best(best["epoch"], best["valid"]) if best else None
         self.best_weights = state.best
@@ -236,6 +238,10 @@ class Loop:
         """Train, evaluate, select and log; returns the line of the log."""
         if epoch == 0:
             self.method.begin(phase.name)
+            self.steadiness.forget()
+        elif self._resumed:  # the scores of the epoch before are a function of the weights
+            self._evaluate("valid", self._context(self.done - 1))
+        self._resumed = False
         draws = self.draws.child(phase.name, epoch)
         train: dict[str, Any] = self._train_epoch(phase, epoch, draws) if phase.steps else {}
         context = Context(phase.name, epoch, draws)
@@ -244,7 +250,8 @@ class Loop:
         valid = self._evaluate("valid", context)
         self.method.finish_epoch(context, valid)
         line: dict[str, Any] = {
-            "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False
+            "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False,
+            "steady": self.steadiness.correlation(),
         }  # fmt: skip
         if self._is_selected(phase, epoch, valid):
             line["selected"] = True
@@ -292,8 +299,10 @@ class Loop:
         with torch.no_grad():
             store, model = self.splits[split], self.method.model
             try:
-                hops = hops_of(model)
-                return evaluate(store, model.task, score, self.batch_size, hops, explains, model.on)
+                hops, see = hops_of(model), self.steadiness.see if split == "valid" else None
+                return evaluate(
+                    store, model.task, score, self.batch_size, hops, explains, model.on, see
+                )
             except FloatingPointError as error:
                 raise _breakdown(context.epoch, f"{split} {error}") from None
 

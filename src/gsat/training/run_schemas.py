@@ -58,6 +58,21 @@ class LogLine(FileModel):
     train: Metrics
     valid: Metrics
     selected: bool = False
+    steady: float | None = Field(None, ge=-1.001, le=1.001)
+
+
+class AuditFile(FileModel):
+    """``audit.json``."""
+
+    believe: bool
+    verdict: str = Field(max_length=2000)
+    reasons: list[str]
+    notes: list[str]
+    measures: Metrics
+    curves: dict[str, list[float | None]]
+    graphs: int = Field(ge=0)
+    split: str
+    best_epoch: int
 
 
 class BestValues(FileModel):
