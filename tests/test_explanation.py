@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_geometric.explain import Explanation as PyGExplanation
 
+import gsat
 from gsat.draw import draw_explanation
 from gsat.errors import GSATError
 from gsat.explanation import Explanation, parse_budget
@@ -235,6 +236,36 @@ def test_found(scores, r, found):
     assert explanation.found is found
     expected = "3 edges ranked" if found else "no explanation found: all probabilities sit at"
     assert explanation.message.startswith(expected)
+
+
+def test_a_doubt_takes_the_place_of_the_ranking():
+    explanation = explain([(0, 1), (1, 2)], [0.9, 0.2], undirected=False)
+    assert explanation.message == "2 edges ranked"
+    explanation.support = "audit: believe it"
+    assert explanation.message == "2 edges ranked; audit: believe it"
+    explanation.doubt = "the model is weak"
+    assert explanation.message == "no finding: the model is weak"
+    assert explanation.top(1).message == "no finding: the model is weak"
+
+
+def test_a_narrow_spread_is_said():
+    explanation = explain([(0, 1), (1, 2)], [0.61, 0.68], undirected=False, r=0.5)
+    assert explanation.message == (
+        "2 edges ranked, but their scores span only 0.07: hardly any stands out"
+    )
+
+
+def test_a_model_without_training_has_no_findings(tmp_path):
+    data = gsat.load_dataset("ba2motifs", graphs=20)
+    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=64, layers=2))
+    assert model.untrained
+    assert model.explain(data.test[0]).message == "no finding: the model has not been trained"
+    model.save(tmp_path / "model")
+    assert not gsat.load(tmp_path / "model").untrained
+    # A training loop of one's own leaves gradients behind.
+    model(data.store.batch()).logits.sum().backward()
+    assert not model.untrained
+    assert "edges ranked" in model.explain(data.test[0]).message
 
 
 def test_found_looks_at_node_attention_where_there_is_some():

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torchmetrics.functional as tm
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
 from torch_geometric.explain.metric import groundtruth_metrics
 
@@ -423,3 +424,15 @@ def test_top_n_by_brute_force() -> None:
     # Equal scores say nothing: as good as chance.
     assert metrics.top_n(np.ones(8), [1, 1, 0, 0, 0, 0, 0, 0], [0, 8]) == pytest.approx(0.25)
     assert metrics.top_n(scores, np.zeros(20), ptr) is None
+
+
+def test_rank_correlation_by_scipy() -> None:
+    rng = np.random.default_rng(4)
+    ptr = [0, 6, 6, 7, 20, 24]
+    first, second = rng.integers(0, 6, 24) / 6, rng.random(24)
+    second[20:] = 0.5  # constant: left out, as are the graphs of no edge and of one
+    known = [stats.spearmanr(first[a:b], second[a:b]).statistic for a, b in ((0, 6), (7, 20))]
+    found = metrics.mean_graph_correlation(first, second, ptr)
+    assert found == pytest.approx(np.mean(known), abs=1e-12)
+    assert metrics.mean_graph_correlation(first, np.ones(24), ptr) is None
+    assert metrics.mean_graph_correlation([], [], [0]) is None

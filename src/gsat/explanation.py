@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Probabilities this close to r carry no preference: the bottleneck won everywhere.
 AT_R = 0.05
+# Scores that span less than this hardly tell edges apart.
+NARROW = 0.1
 # PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
 _OF_GRAPH = ("logits", "probabilities", "prediction", "spread", "y")
@@ -46,6 +48,9 @@ class Explanation(torch_geometric.explain.Explanation):
         undirected: Whether both directions of an edge count as one.
         node: The number of the node whose prediction is explained, if it is that of one node.
         hops: How many hops away a node can influence a prediction, when the model is node-level.
+        doubt: What speaks against reading it as a finding, if anything does; messages, pictures
+            and pages say so.
+        support: What an audit that believes it says, if there was one.
         class_names: Names of the classes, where they are known; pictures show them.
         node_types: Names of the node types, where they are known; pictures show them.
 
@@ -81,7 +86,7 @@ class Explanation(torch_geometric.explain.Explanation):
     @property
     def found(self) -> bool:
         """False when every probability sits at r (or all are equal): there is no explanation."""
-        kept = self.node_mask[:, 0] if self.get("node_mask") is not None else self.edge_mask
+        kept = self._kept
         if kept.numel() == 0:
             return False
         if self.get("r") is not None:
@@ -89,10 +94,21 @@ class Explanation(torch_geometric.explain.Explanation):
         return bool(kept.max() - kept.min() > AT_R)
 
     @property
+    def _kept(self) -> Tensor:
+        """The keep-probabilities: of nodes, where the model attends to these, else of edges."""
+        return self.node_mask[:, 0] if self.get("node_mask") is not None else self.edge_mask
+
+    @property
     def message(self) -> str:
-        """Whether an explanation was found, in one line."""
+        """Whether an explanation was found, and what speaks against it, in one line."""
         if self.found:
-            return f"{self.num_units} edges ranked{self._disagreement()}"
+            if self.get("doubt"):
+                return f"no finding: {self.doubt}"
+            ranked = f"{self.num_units} edges ranked{self._disagreement()}"
+            span = float(self._kept.max() - self._kept.min())
+            if span < NARROW:
+                return f"{ranked}, but their scores span only {span:.2f}: hardly any stands out"
+            return f"{ranked}; {self.support}" if self.get("support") else ranked
         if self.edge_mask.numel() == 0:
             none = "the graph has no edges" if self.get("edge_id") is None else "no edge is left"
             return f"no explanation found: {none}"

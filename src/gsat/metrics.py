@@ -161,6 +161,43 @@ def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
     return float(np.mean(found)) if found else None
 
 
+def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) -> float | None:
+    """Spearman's rank correlation of two scorings of the same edges, a mean over graphs.
+
+    Args:
+        first: Finite edge scores, ``[E]``.
+        second: Finite edge scores, ``[E]``.
+        ptr: First edge of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean in ``[-1, 1]`` over the graphs in which neither scoring is constant, ties at their
+        mean rank; ``None`` if there is no such graph.
+
+    Example:
+        >>> mean_graph_correlation([0.1, 0.5, 0.9, 0.3, 0.3], [1, 2, 3, 5, 4], [0, 3, 5])
+        1.0
+    """
+    one, two = _pair(first, second)
+    _require(one.ndim == 1 and bool(np.isfinite(two).all()), "scores must be finite, [E]")
+    graph, start = _graph_of_edge(ptr, len(one))
+    count = len(start)
+    size = np.maximum(np.bincount(graph, minlength=count), 1)
+    centred = []
+    for values in (one, two):
+        rank = _ranks(values, graph, count)
+        mean = np.bincount(graph, weights=rank, minlength=count) / size
+        centred.append(rank - mean[graph])
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(graph, weights=values, minlength=count).astype(np.float64)
+
+    spread = np.sqrt(total(centred[0] ** 2) * total(centred[1] ** 2))
+    known = spread > 0
+    if not known.any():
+        return None
+    return float(np.mean(total(centred[0] * centred[1])[known] / spread[known]))
+
+
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
     """Coefficient of determination; rows whose target is NaN are left out.
 
@@ -304,18 +341,26 @@ def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
 
 def _mean_segment_auc(values: Floats, labels: Floats, segment: Ints, count: int) -> float | None:
     """Mean over segments with both classes of the Mann-Whitney area, from average ranks."""
-    order = np.lexsort((values, segment))
-    values, labels, segment = values[order], labels[order], segment[order]
-    new = np.ones(len(values), dtype=bool)  # where a run of ties within a segment starts
-    new[1:] = (values[1:] != values[:-1]) | (segment[1:] != segment[:-1])
-    first = np.flatnonzero(new)
-    ties = np.diff(first, append=len(values))
     size = np.bincount(segment, minlength=count)
-    start = np.cumsum(size) - size
-    rank = np.repeat(first + (ties + 1) / 2, ties) - start[segment]  # from 1, ties averaged
     positive = np.bincount(segment, weights=labels, minlength=count)
     pairs = positive * (size - positive)
+    rank = _ranks(values, segment, count)
     rank_sum = np.bincount(segment, weights=labels * rank, minlength=count)
     wins = rank_sum - positive * (positive + 1) / 2
     both = pairs > 0
     return float(np.mean(wins[both] / pairs[both])) if both.any() else None
+
+
+def _ranks(values: Floats, segment: Ints, count: int) -> Floats:
+    """Ranks within segments, from 1, ties averaged, in the order of the values, ``[E]``."""
+    order = np.lexsort((values, segment))
+    ordered, place = values[order], segment[order]
+    new = np.ones(len(values), dtype=bool)  # where a run of ties within a segment starts
+    new[1:] = (ordered[1:] != ordered[:-1]) | (place[1:] != place[:-1])
+    first = np.flatnonzero(new)
+    ties = np.diff(first, append=len(values))
+    size = np.bincount(segment, minlength=count)
+    start = np.cumsum(size) - size
+    rank = np.empty(len(values))
+    rank[order] = np.repeat(first + (ties + 1) / 2, ties) - start[place]
+    return rank

@@ -140,7 +140,8 @@ def test_explain_ranks_the_edges_in_words(
     explained = model.explain(data.test[2])
     assert answer.startswith("predicted ")
     assert f"({explained.confidence:.2f})" in answer
-    assert message == f"{explained.num_units} edges ranked"
+    # Two epochs on 48 graphs: nobody should read this as a finding.
+    assert message.startswith("no finding: the model is weak: its accuracy on validation data is")
     ranked = edges(listed)
     assert len(ranked) == explained.num_units
     assert [score for score, _, _ in ranked] == sorted((s for s, _, _ in ranked), reverse=True)

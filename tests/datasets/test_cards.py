@@ -23,7 +23,7 @@ from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results" / "cards"
-QUICK = ("ba2motifs", "houses", "mutag", "ba-shapes", "tree-cycles", "motif-count")
+QUICK = ("ba2motifs", "houses", "mutag", "ba-shapes", "tree-cycles", "motif-count", "rbgv")
 # Minutes to make from the raw files, unless a test before has left them in the cache.
 LONG = ("mnist75sp", "graph-sst2")
 

@@ -51,7 +51,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 NAMES = (
     "ba-shapes", "ba2motifs", "graph-sst2", "houses", "mnist75sp", "motif-count", "mutag",
     "ogbg-molbace", "ogbg-molbbbp", "ogbg-molclintox", "ogbg-molhiv", "ogbg-molsider",
-    "ogbg-moltox21", "spmotif-0.5", "tree-cycles",
+    "ogbg-moltox21", "rbgv", "spmotif-0.5", "tree-cycles",
 )  # fmt: skip
 
 
@@ -156,6 +156,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "motif-count": {"graphs": 1000, "level": "graph"},
     "mutag": {"source": "published", "test": "paper", "drop_unannotated": True},
     "ogbg-molhiv": {},
+    "rbgv": {"graphs": 1000},
     "spmotif-0.7": {"undirected": False, "tree_heights": "class", "train_per_class": 3000},
     "tree-cycles": {"motifs": 80},
     "/some/where.jsonl": {
@@ -230,6 +231,7 @@ def test_options_that_exclude_each_other() -> None:
         ("tree-cycles", {"motifs": 5}, "0ee8ab5964497419"),
         ("motif-count", {"graphs": 20}, "33b1b41f4c5d5eb5"),
         ("motif-count", {"graphs": 20, "level": "node"}, "f9d4ca6b937b31d9"),
+        ("rbgv", {"graphs": 20}, "fa69c2a36b9a73f2"),
     ],
 )
 def test_hashes_are_frozen(name: str, options: dict[str, Any], expected: str) -> None:

@@ -34,6 +34,7 @@ def evaluate(
     """
     from gsat.datasets.registry import is_path
     from gsat.runs import open_run
+    from gsat.runs.trust import audit_line
 
     opened = open_run(run)
     measured = opened.evaluate(data, split, refine=refine)
@@ -42,3 +43,5 @@ def evaluate(
         return
     whole = data is not None and is_path(data)
     print_metrics("all" if whole else split, opened.readable_metrics(measured, data, split))
+    if verdict := audit_line(opened):
+        typer.echo(verdict)

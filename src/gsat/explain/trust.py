@@ -1,10 +1,11 @@
-"""How far to trust a model on a molecule: plain warnings, each with its number."""
+"""How far to trust a model, and what it says of a molecule: plain warnings, with their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gsat.explain.audit_verdict import LEAST_SKILL
 from gsat.explanation import Explanation
 from gsat.molecules.fingerprints import Neighbour
 
@@ -12,6 +13,11 @@ from gsat.molecules.fingerprints import Neighbour
 FAR: Final = 0.3
 # Validation metrics below which a model is weak; guessing has 0.5 and 0.
 WEAK: Final = {"roc_auc": (0.7, "ROC AUC"), "r2": (0.3, "R²")}
+
+
+def _skill(accuracy: float, majority: float) -> float:
+    """Accuracy with guessing at 0 and no error at 1; no error is always enough."""
+    return (accuracy - majority) / (1 - majority) if majority < 1 else accuracy - 1 + LEAST_SKILL
 
 
 def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None) -> list[str]:
@@ -56,7 +62,7 @@ def model_notes(valid: Mapping[str, Any], majority: float | None = None) -> list
                 f"the model is weak: its {title} on validation data is {value:.2f}, below {least:g}"
             )
     accuracy = valid.get("accuracy")
-    if accuracy is not None and majority is not None and accuracy <= majority:
+    if accuracy is not None and majority is not None and _skill(accuracy, majority) < LEAST_SKILL:
         notes.append(
             f"the model is weak: its accuracy on validation data is {accuracy:.2f}, and always "
             f"answering the most frequent class would have {majority:.2f}"

@@ -26,7 +26,7 @@ def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
     touched = torch.zeros(batch.num_nodes, dtype=torch.bool, device=keep.device)
     touched[batch.src[keep]] = True
     touched[batch.dst[keep]] = True
-    return _subgraph(batch, touched, keep)
+    return subgraph(batch, touched, keep)
 
 
 def node_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
@@ -41,11 +41,22 @@ def node_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
     Returns:
         The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
-    return _subgraph(batch, keep, keep[batch.src] & keep[batch.dst])
+    return subgraph(batch, keep, keep[batch.src] & keep[batch.dst])
 
 
-def _subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch, Tensor]:
-    """Keep nodes ``[N]`` and edges ``[E]``; the ends of every kept edge are kept."""
+def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch, Tensor]:
+    """Keep some nodes of a batch and some of the edges between them.
+
+    What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
+
+    Args:
+        batch: The batch.
+        kept: Which nodes to keep, ``[N]`` bool; the ends of every kept edge must be among them.
+        keep: Which edges to keep, ``[E]`` bool.
+
+    Returns:
+        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
+    """
     edges, nodes = keep.nonzero()[:, 0], kept.nonzero()[:, 0]
     node_at, edge_at = kept.cumsum(0) - 1, keep.cumsum(0) - 1
     src, dst = node_at[batch.src[edges]], node_at[batch.dst[edges]]

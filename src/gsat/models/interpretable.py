@@ -60,6 +60,7 @@ class InterpretableModel(nn.Module, ABC):
     on: str
     r: float | None
     _trainer: int | None = None  # the thread that trains it
+    _has_weights: bool = False  # of a training, here or elsewhere
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> ModelOutput:
@@ -316,6 +317,8 @@ class InterpretableModel(nn.Module, ABC):
                 out["spread" if graph_level else "node_spread"] = output.answer_spread.cpu()[
                     number if graph_level else own
                 ]
+            if self.untrained:
+                out.doubt = "the model has not been trained"
             yield out
 
     @contextmanager
@@ -342,10 +345,26 @@ class InterpretableModel(nn.Module, ABC):
             for module in training:
                 module.training = True
 
+    @property
+    def untrained(self) -> bool:
+        """Whether its weights are, as far as can be told, those it was made with."""
+        return not self._has_weights and all(p.grad is None for p in self.parameters())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *how: Any, **named: Any) -> Any:
+        """Load weights as torch does; they count as trained.
+
+        Args:
+            state_dict: Weights by name.
+            *how: As in torch.
+            **named: As in torch.
+        """
+        self._has_weights = True
+        return super().load_state_dict(state_dict, *how, **named)
+
     @contextmanager
     def being_trained(self) -> Iterator[None]:
         """Keep other threads from using the model while the block changes its weights."""
-        self._trainer = threading.get_ident()
+        self._trainer, self._has_weights = threading.get_ident(), True
         try:
             yield
         finally:

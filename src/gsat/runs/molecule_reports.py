@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from gsat.draw.files import PICTURES, check_suffix, write
 from gsat.draw.molecule_page import PageInfo, report_page
 from gsat.draw.molecule_tables import patterns_csv, scores_csv
@@ -23,10 +21,10 @@ from gsat.explain.molecules import (
     output_names,
 )
 from gsat.explain.patterns import PatternGroup, find_patterns
-from gsat.explain.trust import model_notes
 from gsat.molecules import SMILES
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.runs.molecules import read_smiles
+from gsat.runs.trust import doubts, support
 from gsat.tasks import Task
 from gsat.training.run_files import shown_metrics
 
@@ -176,7 +174,7 @@ def molecule_report(
         title=_title(len(molecules), data, smiles is not None, split),
         outputs=names,
         about=_about(run),
-        notes=weaknesses(run),
+        notes=doubts(run),
         regression=task.kind == "regression",
         rejected=[] if smiles is not None or data is None else store.meta.get("rejected", []),
     )
@@ -219,22 +217,6 @@ def nearest_in_training(run: Run) -> NearestMolecules | None:
     return _TRAINING[run]
 
 
-def weaknesses(run: Run) -> list[str]:
-    """Say where the model of a run is weak on its validation data."""
-    if not run.finished:
-        return ["the training of this model has not ended"]
-    majority = None
-    if run.model.task.metric == "accuracy":
-        try:
-            labels = run.dataset.valid.labels(run.model.task.level)
-        except (GSATError, OSError):
-            labels = np.zeros(0)
-        known = labels[~np.isnan(labels.astype(np.float64))]
-        _, counts = np.unique(known, return_counts=True)
-        majority = float(counts.max() / counts.sum()) if len(counts) else None
-    return model_notes(run.valid, majority)
-
-
 def _spoken(names: list[str], model: InterpretableModel) -> list[str]:
     """Name numbers by their columns, and classes that are mere numbers, too: ``p_np = 1``."""
     columns = (model.input or {}).get("table", {}).get("labels", [])
@@ -265,4 +247,6 @@ def _about(run: Run) -> list[str]:
                 if value is not None
             ]
             lines.append(f"{part} set: {', '.join(shown)}")
+    if believed := support(run):
+        lines.append(believed)
     return [lines[0], " · ".join(lines[1:])] if lines[1:] else lines

@@ -21,7 +21,9 @@ from gsat.graphs.validation import validate_graphs
 from gsat.models import InterpretableModel
 from gsat.molecules.table import is_table
 from gsat.runs import molecule_reports as reports
+from gsat.runs.audit import Auditing
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
+from gsat.runs.trust import doubts, support
 from gsat.training.evaluation import evaluate_model
 from gsat.training.members import load_ensemble
 from gsat.training.prediction_table import PredictionTable
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 Data = str | Path | Dataset | GraphStore
 
 
-class Run:
+class Run(Auditing):
     """A run: what was trained, how well it did, and what its model says about graphs.
 
     Opening a run reads nothing but small files; the model and the data are loaded when first used.
@@ -256,6 +258,7 @@ class Run:
                 raise GSATError(f"there is no graph {graph}: the graphs are 0 to {len(store) - 1}")
             chosen = store.select([graph])
         names = {"class_names": class_names, "node_types": store.meta.get("node_types")}
+        trust = {"doubt": "; ".join(doubts(self)), "support": support(self)}
         explained = []
         for explanation in self.model.explain(chosen, refine=refine):
             explanation = explanation if node is None else explanation.of_node(node)
@@ -263,6 +266,7 @@ class Run:
             for name, value in names.items():
                 if value is not None:
                     explanation[name] = list(value)
+            explanation.update({name: text for name, text in trust.items() if text})
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
 

@@ -171,7 +171,9 @@ def resume(
     """
     if is_ensemble(path):
         workers = train_members(jobs, done) if jobs > 1 else None
-        how = {"device": device, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+        how: dict[str, Any] = {
+            "device": device, "progress": progress, "checkpoint_seconds": checkpoint_seconds
+        }  # fmt: skip
         return _opened(resume_ensemble(path, workers, pretrained_cache=pretrained_cache, **how))
     result = training.resume(
         path,

@@ -15,7 +15,7 @@ _NODES = {
     "ba2motifs": 20, "houses": 30, "mutag": 71, "spmotif": 300, "mnist75sp": 2500,
     "graph-sst2": 3500, "ogbg-molhiv": 839, "ogbg-molbace": 80, "ogbg-molbbbp": 80,
     "ogbg-molclintox": 150, "ogbg-moltox21": 350, "ogbg-molsider": 150, "ba-shapes": 10,
-    "tree-cycles": 4, "motif-count": 50,
+    "tree-cycles": 4, "motif-count": 50, "rbgv": 15,
 }  # fmt: skip
 # Seconds of one core for GSAT, per epoch and thousand nodes, by backbone.
 _SECONDS = {"gin": 0.013, "pna": 0.08, "leconv": 0.009, "dmpnn": 0.04}

@@ -71,6 +71,20 @@ class LogLine(FileModel):
     selected: bool = False
 
 
+class AuditFile(FileModel):
+    """``audit.json``."""
+
+    believe: bool
+    verdict: str = Field(max_length=2000)
+    reasons: list[str]
+    notes: list[str]
+    measures: Metrics
+    curves: dict[str, list[float | None]]
+    graphs: int = Field(ge=0)
+    split: str
+    best_epoch: int
+
+
 class BestValues(FileModel):
     """The best epoch, in a checkpoint."""
 

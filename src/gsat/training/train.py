@@ -80,14 +80,20 @@ def train(
     progress: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
+    data: Dataset | None = None,
+    kind: type[Method] | None = None,
 ) -> TrainingResult:
-    """Train a recipe; see :func:`gsat.train`, which returns a :class:`gsat.Run`."""
+    """Train a recipe; see :func:`gsat.train`, which returns a :class:`gsat.Run`.
+
+    Here, ``data`` may take the place of what the recipe loads, and ``kind`` that of its method:
+    models that are meant to fail are trained so, to test what tells.
+    """
     with ProcessGroup().share_errors():
         check_shared(recipe)
         device = check_device(device_of_process(device))
-        data = load_data(recipe)
+        data = load_data(recipe) if data is None else data
         recipe = complete_recipe(recipe, data)
-        method = make_method(recipe, data).to_device(device)
+        method = make_method(recipe, data, kind).to_device(device)
     with ProcessGroup().share_errors():  # only now: what one process can't do, none begins
         run = _create(out, recipe)
     return _run(
@@ -285,8 +291,8 @@ def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
     return recipe if inferred == tables["data"] else from_tables({**tables, "data": inferred})
 
 
-def make_method(recipe: Recipe, data: Dataset) -> Method:
-    """The method of a recipe on a fresh backbone that fits the data."""
+def make_method(recipe: Recipe, data: Dataset, kind: type[Method] | None = None) -> Method:
+    """The method of a recipe (or one like it) on a fresh backbone that fits the data."""
     settings = recipe.backbone.model_dump(exclude_none=True)
     network = BACKBONES[settings.pop("name")]
 
@@ -295,7 +301,7 @@ def make_method(recipe: Recipe, data: Dataset) -> Method:
 
     outline(build)  # a recipe may ask for any size: without memory, to begin with
     backbone = build()
-    kind = METHODS[recipe.method]
+    kind = METHODS[recipe.method] if kind is None else kind
     method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
     method.prepare(data)
     return method

@@ -1,0 +1,89 @@
+"""``gsat audit``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.options import Data, Json, Quiet, RunFolder, Split
+from gsat.errors import GSATError
+from gsat.training.run_files import check_run
+
+
+@app.command(
+    rich_help_panel=YOUR_DATA,
+    epilog=examples(
+        "gsat audit runs/x",
+        "gsat audit runs/x --out audit.html",
+        "gsat audit runs/x --with runs/y --with runs/z",
+        "gsat audit runs/x --sanity",
+        "gsat audit runs/x new-graphs.jsonl --top 0.2 --json",
+    ),
+)
+def audit(
+    run: RunFolder,
+    data: Data = None,
+    split: Split = "test",
+    top: Annotated[
+        float | None,
+        typer.Option(
+            help="Take this share of each graph's edges for its explanation. [default: the upper "
+            "of the two groups its scores fall into]"
+        ),
+    ] = None,
+    above: Annotated[
+        float | None, typer.Option(help="Take the edges scored above this for it.")
+    ] = None,
+    graphs: Annotated[
+        int, typer.Option(min=1, help="Audit at most so many graphs, drawn by a fixed seed.")
+    ] = 1000,
+    with_: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with", help="Another run of the same data to compare with; may be repeated."
+        ),
+    ] = None,
+    sanity: Annotated[
+        bool,
+        typer.Option(
+            "--sanity",
+            help="Compare with an untrained model, and with one trained on shuffled labels (a "
+            "short training).",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a page (.html) or all numbers (.json).")
+    ] = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure whether the explanations of a run explain, without ground truth.
+
+    Are they sufficient, necessary, robust, consistent, steady, stable and sane? The first line is
+    the verdict. It is kept in the run directory, and `gsat explain` shows it.
+    """
+    if json_ and out is not None:
+        raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
+    if out is not None:
+        from gsat.draw.files import check_suffix
+
+        check_suffix(out, (".html", ".json"))
+    others = [check_run(path) for path in with_ or []]
+    from gsat.runs import open_run
+    from gsat.runs.audit import report_lines
+
+    report = open_run(run).audit(
+        data, split=split, others=others, sanity=sanity, top=top, above=above, graphs=graphs,
+        progress=not quiet,
+    )  # fmt: skip
+    if json_:
+        typer.echo(json.dumps(report.as_dict()))
+        return
+    for line in report_lines(report, whole=out is None):
+        typer.echo(line)
+    if out is not None:
+        typer.echo(str(report.save(out)))

@@ -1,0 +1,74 @@
+"""An audit as a page: the verdict, the curves, and every measure with its meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gsat.draw.curves import Line, Panel, draw_curves
+from gsat.draw.files import render
+from gsat.draw.molecule_page import render_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gsat.explain.audit import Audit
+
+
+def audit_page(
+    audit: Audit,
+    groups: Sequence[dict[str, Any]],
+    *,
+    title: str = "Audit",
+    about: Sequence[str] = (),
+) -> str:
+    """Make a page that needs no other file.
+
+    Args:
+        audit: The audit.
+        groups: Its measures in words: ``title`` and ``about`` of each question, and ``rows`` with
+            ``title``, ``value``, ``meaning`` and ``used``.
+        title: The heading. (default: ``"Audit"``)
+        about: Lines on the model and the graphs. (default: none)
+
+    Returns:
+        The text of an HTML document.
+    """
+    verdict = audit.verdict
+    svg = render(draw_audit(audit), ".svg").decode()
+    return render_page(
+        "audit.html",
+        title=title,
+        about=about,
+        believe=verdict.believe,
+        reasons=verdict.reasons,
+        notes=verdict.notes,
+        svg=svg[svg.index("<svg") :],  # a prolog has no place inside a page
+        groups=groups,
+    )
+
+
+def draw_audit(audit: Audit) -> Figure:
+    """Draw the curves of an audit: the answers that stay as edges are kept, and removed.
+
+    Args:
+        audit: The audit.
+
+    Returns:
+        A matplotlib figure.
+    """
+    shares = [share for share in audit.curves["shares"] if share is not None]
+    panels = [
+        Panel(
+            title,
+            f"share of edges {name}",
+            "answers that stay",
+            [
+                Line("by score", shares, audit.curves[name]),
+                Line("at random", shares, audit.curves[f"random_{name}"]),
+            ],
+            y_range=(-0.02, 1.02),
+        )
+        for name, title in (("kept", "Edges kept"), ("removed", "Edges removed"))
+    ]
+    return draw_curves(panels, columns=2)

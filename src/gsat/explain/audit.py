@@ -1,0 +1,273 @@
+"""The audit: does an explanation explain? Measured on held-out graphs, without ground truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat.errors import DataError, GSATError
+from gsat.explain.audit_compare import Comparison, skill
+from gsat.explain.audit_masks import ScoredBatch
+from gsat.explain.audit_passes import Answers, ask
+from gsat.explain.audit_settings import DEFAULTS, AuditSettings
+from gsat.explain.audit_verdict import Verdict, judge
+from gsat.graphs import GraphStore
+from gsat.launch.progress import Progress
+from gsat.metrics import mean_graph_correlation
+from gsat.models import InterpretableModel
+from gsat.ops import Draws
+
+Measures = dict[str, float | None]
+CURVES = ("kept", "removed", "random_kept", "random_removed")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit measured, and what follows from it.
+
+    Attributes:
+        measures: Numbers by name, None where undefined; docs/audit.md says what each means.
+        curves: ``shares`` of edges, and at each of them the agreement with the answer for the
+            whole graph: ``kept`` and ``removed`` by score, ``random_kept`` and ``random_removed``;
+            ``kept_metric`` and ``removed_metric`` are the accuracy, ROC AUC or R² instead.
+        settings: The parameters.
+        explanation: What the hard explanation of a graph is, in words.
+        graphs: How many graphs were audited.
+        available: How many there were.
+        metric: The name of the metric of prediction.
+        level: What has an answer, ``"graph"`` or ``"node"``.
+    """
+
+    measures: Measures
+    curves: dict[str, list[float | None]]
+    settings: AuditSettings
+    explanation: str
+    graphs: int
+    available: int
+    metric: str
+    level: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether to believe the explanations, with reasons."""
+        return judge(self.measures, self.metric)
+
+    def adding(self, measures: Mapping[str, float | None]) -> Audit:
+        """Add measures that need more than the model: other runs, the log, other trainings.
+
+        Args:
+            measures: Numbers by name.
+
+        Returns:
+            The audit with these, too.
+        """
+        return replace(self, measures={**self.measures, **measures})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        verdict = self.verdict
+        return {
+            "believe": verdict.believe,
+            "verdict": verdict.line,
+            "reasons": list(verdict.reasons),
+            "notes": list(verdict.notes),
+            "measures": dict(self.measures),
+            "curves": dict(self.curves),
+            "explanation": self.explanation,
+            "graphs": self.graphs,
+            "available": self.available,
+            "metric": self.metric,
+            "level": self.level,
+            "settings": self.settings.model_dump(mode="json"),
+        }
+
+
+def audit_model(
+    model: InterpretableModel,
+    store: GraphStore,
+    *,
+    top: float | None = None,
+    above: float | None = None,
+    settings: AuditSettings = DEFAULTS,
+    progress: bool = False,
+) -> Audit:
+    """Audit the explanations that a model gives for graphs.
+
+    Args:
+        model: The model.
+        store: Graphs it was not trained on; labels are used where there are some.
+        top: The share of the edges of each graph, from 0 to 1, that is its hard explanation.
+            (default: the upper of the two groups that its scores fall into)
+        above: The score above which an edge is in it. (default: as for ``top``)
+        settings: Parameters of the measures. (default: those printed with them)
+        progress: Whether to show a progress bar on a terminal. (default: ``False``)
+
+    Returns:
+        The audit.
+
+    Raises:
+        GSATError: If the model gives no explanations, or ``top`` and ``above`` are wrong.
+        DataError: If there is nothing to audit, or the graphs do not fit the model.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=40)
+        >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+        >>> audit_model(model, data.test).verdict.believe
+        False
+    """
+    if not model.explains:
+        raise GSATError(
+            f"the method '{model.method}' gives no explanations to audit; train one that does, "
+            "such as gsat"
+        )
+    explain, words = _hard(top, above)
+    chosen = chosen_graphs(store, settings)
+    answers = ask(model, chosen, explain, settings, Progress("auditing", quiet=not progress))
+    own = answers.logits["own"][0]
+    compared = Comparison(model.task, own)
+    metric = "r2" if model.task.kind == "regression" else model.task.metric
+    measures: Measures = {}
+    measures["metric"], measures["skill"] = skill(model.task, own, answers.labels)
+    measures["chance"] = compared.chance()
+    measures |= _sufficiency(model, answers, compared)
+    measures |= _necessity(answers, compared)
+    measures |= _robustness(answers, compared)
+    measures |= score_measures(answers.scores, answers.ptr, model.r)
+    measures["size"] = float(answers.inside.mean())
+    if answers.again is not None:
+        measures["again_difference"] = float(np.abs(answers.scores - answers.again).mean())
+        measures["again_correlation"] = mean_graph_correlation(
+            answers.scores, answers.again, answers.ptr
+        )
+    curves = _curves(model, answers, compared, settings)
+    measures["kept_area"] = _area(curves["kept"], curves["random_kept"])
+    measures["removed_area"] = _area(curves["random_removed"], curves["removed"])
+    return Audit(
+        measures, curves, settings, words, len(chosen), len(store), metric, model.task.level
+    )
+
+
+def chosen_graphs(store: GraphStore, settings: AuditSettings = DEFAULTS) -> GraphStore:
+    """Choose the graphs of an audit: those with two edges at least, and no more than a limit.
+
+    Args:
+        store: All graphs.
+        settings: With the limit, and the seed of the draw. (default: 1000 graphs)
+
+    Returns:
+        A view of them, in their order.
+
+    Raises:
+        DataError: If no graph has two edges.
+    """
+    once = np.where(store.per_graph("undirected"), 2, 1)
+    rows = np.flatnonzero(store.edge_counts >= 2 * once)
+    if not len(rows):
+        raise DataError("no graph has two edges to choose from; there is nothing to audit")
+    if len(rows) > settings.graphs:
+        order = Draws(settings.seed, "audit", "graphs").permutation(len(rows))
+        rows = np.sort(rows[order[: settings.graphs]])
+    return store.select(rows)
+
+
+def score_measures(scores: NDArray[Any], ptr: NDArray[Any], r: float | None) -> Measures:
+    """Measure how far the scores of edges are spread.
+
+    Args:
+        scores: Edge scores, ``[U]``.
+        ptr: First edge of each graph, ``[G + 1]``.
+        r: The prior that they were pulled to; None without one.
+
+    Returns:
+        ``spread``, the mean over graphs of the highest minus the lowest score; ``deviation``, the
+        mean of their standard deviations; ``from_r``, the mean distance from r.
+    """
+    some = ptr[:-1][np.diff(ptr) > 0]
+    count = np.diff(np.append(some, len(scores)))
+    mean = np.add.reduceat(scores, some) / count
+    square = np.add.reduceat(np.square(scores), some) / count
+    spread = np.maximum.reduceat(scores, some) - np.minimum.reduceat(scores, some)
+    return {
+        "spread": float(spread.mean()),
+        "deviation": float(np.sqrt(np.maximum(square - mean**2, 0)).mean()),
+        "from_r": None if r is None else float(np.abs(scores - r).mean()),
+    }
+
+
+def _hard(top: float | None, above: float | None) -> tuple[Any, str]:
+    """What makes the hard explanation of a batch, and how it is described."""
+    if top is not None and above is not None:
+        raise GSATError("top and above both say what the explanation is; give one of them")
+    if top is not None:
+        if not 0 < top < 1:
+            raise GSATError(f"top is a share of the edges between 0 and 1, not {top}")
+        return lambda scored: scored.top(top), f"the best-scored {top:.0%} of the edges of a graph"
+    if above is not None:
+        if not 0 <= above < 1:
+            raise GSATError(f"above is a score from 0 to below 1, not {above}")
+        return lambda scored: scored.above(above), f"the edges scored above {above:g}"
+    return ScoredBatch.split, "the upper of the two groups that the scores of a graph fall into"
+
+
+def _sufficiency(model: InterpretableModel, answers: Answers, compared: Comparison) -> Measures:
+    out: dict[str, Any] = {}
+    for name in ("rest_redrawn", "explanation_redrawn"):
+        out[name] = float(compared.same(answers.logits[name]).mean())
+    out["redrawn_gap"] = out["rest_redrawn"] - out["explanation_redrawn"]
+    for name in ("inside", "outside"):
+        logits = answers.logits[name]
+        out[f"{name}_agreement"] = float(compared.same(logits).mean())
+        out[f"{name}_metric"] = skill(model.task, logits[0], answers.labels)[0]
+    return out
+
+
+def _necessity(answers: Answers, compared: Comparison) -> Measures:
+    named = {
+        "fid_plus": "outside",
+        "fid_minus": "inside",
+        "rfid_plus": "less",
+        "rfid_minus": "more",
+    }
+    return {
+        name: float(compared.drop(answers.logits[question]).mean())
+        for name, question in named.items()
+    }
+
+
+def _robustness(answers: Answers, compared: Comparison) -> Measures:
+    largest = compared.shift(answers.logits["extended"]).max(axis=0)
+    drawn = answers.logits.get("drawn")
+    kept = float(compared.same(answers.logits["extended"]).mean())
+    return {
+        "est_agreement": kept,
+        "est_advantage": kept - float(compared.same(answers.logits["random_extended"]).mean()),
+        "est_shift": float(largest.mean()),
+        "est_largest": float(largest.max()),
+        "est_rejected": float(compared.rejected(answers.logits["extended"]).mean()),
+        "attention_variation": None if drawn is None else float(compared.shift(drawn).mean()),
+    }
+
+
+def _curves(
+    model: InterpretableModel, answers: Answers, compared: Comparison, settings: AuditSettings
+) -> dict[str, list[float | None]]:
+    shares = list(settings.shares)
+    out: dict[str, list[float | None]] = {"shares": list(shares)}
+    for name in CURVES:
+        agreement = compared.same(answers.logits[name]).mean(axis=1)
+        out[name] = [float(v) for v in agreement.reshape(-1, len(shares)).mean(axis=0)]
+    for name in ("kept", "removed"):
+        logits: Tensor = answers.logits[name]
+        out[f"{name}_metric"] = [skill(model.task, row, answers.labels)[0] for row in logits]
+    return out
+
+
+def _area(upper: list[float | None], lower: list[float | None]) -> float:
+    """The mean distance of two curves."""
+    return float(np.mean(np.subtract(np.array(upper, float), np.array(lower, float))))

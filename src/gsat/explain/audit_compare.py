@@ -1,0 +1,149 @@
+"""Answers compared with those for the whole graph: the same decision, a shift, a drop."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gsat.metrics import r2
+from gsat.tasks import Task
+
+Floats = NDArray[np.float64]
+
+SAME_NUMBER = 0.5  # numbers this near are the same answer, in standard deviations of the answers
+UNSURE = (0.4, 0.6)  # probabilities between these are no answer
+
+
+class Comparison:
+    """How far answers are from a model's own.
+
+    Args:
+        task: What is answered.
+        own: The model's own logits, ``[M, num_logits]``.
+    """
+
+    def __init__(self, task: Task, own: Tensor) -> None:
+        self.task, self.own = task, own
+        self.decided = task.decide(own)
+        self.likely = task.probabilities(own)  # no columns in a regression
+        deviation = own.std(dim=0, correction=0) if len(own) > 1 else torch.ones(own.shape[1])
+        self.deviation = deviation.clamp(min=1e-6)
+
+    def same(self, logits: Tensor) -> Floats:
+        """Whether decisions are the same; of several labels or numbers, the share that are.
+
+        Args:
+            logits: ``[K, M, num_logits]``.
+
+        Returns:
+            ``[K, M]``. Numbers are the same within half a standard deviation of the model's own
+            answers.
+        """
+        flat = logits.flatten(0, 1)
+        if self.task.kind == "regression":
+            near = (self._apart(logits) <= SAME_NUMBER).double()
+        else:
+            decided = self.task.decide(flat).reshape(len(logits), len(self.own), -1)
+            near = (decided == self.decided.reshape(1, len(self.own), -1)).double()
+        return near.mean(dim=2).numpy()
+
+    def shift(self, logits: Tensor) -> Floats:
+        """Total variation of the answers' probabilities; of numbers, the distance.
+
+        Args:
+            logits: ``[K, M, num_logits]``.
+
+        Returns:
+            ``[K, M]`` from 0 to 1; numbers in standard deviations of the model's own answers, at
+            most 1.
+        """
+        if self.task.kind == "regression":
+            return self._apart(logits).clamp(max=1).mean(dim=2).numpy()
+        apart = (self._likely(logits) - self.likely[None].double()).abs()
+        if self.task.kind == "multilabel":
+            return apart.mean(dim=2).numpy()
+        return (apart.sum(dim=2) / 2).numpy()
+
+    def drop(self, logits: Tensor) -> Floats:
+        """How much the probability of the model's own decision falls; of numbers, the distance.
+
+        Args:
+            logits: ``[K, M, num_logits]``.
+
+        Returns:
+            ``[K, M]``, below 0 where it rises.
+        """
+        if self.task.kind == "regression":
+            return self.shift(logits)
+        now, before = self._likely(logits), self.likely.double()
+        if self.task.kind == "multilabel":
+            sign = 2.0 * self.decided.double() - 1
+            return (sign * (before - now)).mean(dim=2).numpy()
+        row = self.decided[:, None]
+        return (before.gather(1, row) - now.gather(2, row.expand(len(now), -1, -1)))[..., 0].numpy()
+
+    def rejected(self, logits: Tensor) -> NDArray[np.bool_]:
+        """Whether any of several answers contradicts the model's own, by the rule of EST.
+
+        Args:
+            logits: ``[K, M, num_logits]``.
+
+        Returns:
+            ``[M]``: a decision changed; or, of two classes, a sure answer became unsure. Numbers
+            contradict from a standard deviation of the model's own answers on.
+        """
+        if self.task.kind == "regression":
+            return (self._apart(logits) > 1).any(dim=2).any(dim=0).numpy()
+        changed: NDArray[np.bool_] = np.any(self.same(logits) < 1, axis=0)
+        if self.task.kind != "binary":
+            return changed
+        low, high = UNSURE
+        first, now = self.likely[:, 1].numpy(), self._likely(logits)[..., 1].numpy()
+        sure = (first < low) | (first > high)
+        return changed | (sure & np.any((now >= low) & (now <= high), axis=0))
+
+    def chance(self) -> float | None:
+        """The agreement of giving every graph the most frequent decision; None for numbers."""
+        if self.task.kind == "regression":
+            return None
+        columns = self.decided.reshape(len(self.own), -1).numpy().T
+        return float(np.mean([np.unique(c, return_counts=True)[1].max() / len(c) for c in columns]))
+
+    def _likely(self, logits: Tensor) -> Tensor:
+        flat = self.task.probabilities(logits.flatten(0, 1)).double()
+        return flat.reshape(len(logits), len(self.own), -1)
+
+    def _apart(self, logits: Tensor) -> Tensor:
+        """The distance of numbers in standard deviations, ``[K, M, T]``."""
+        return ((logits - self.own[None]) / self.deviation).abs().double()
+
+
+def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | None, float | None]:
+    """How well a task is solved, and what is left of that when guessing is taken off.
+
+    Args:
+        task: The task.
+        logits: Answers, ``[M, num_logits]``.
+        labels: What is true; None where it is not known.
+
+    Returns:
+        Accuracy, ROC AUC or R²; and the same with 0 for always guessing the most frequent class
+        (or the mean) and 1 for no error. None where undefined.
+    """
+    if labels is None:
+        return None, None
+    if task.kind == "regression":
+        numbers = task.decide(logits).reshape(len(labels), -1).numpy(force=True).T
+        found = [r2(a, b) for a, b in zip(numbers, labels.numpy(force=True).T, strict=True)]
+        known = [value for value in found if value is not None]
+        return (float(np.mean(known)),) * 2 if known else (None, None)
+    score = task.score(logits, labels)
+    if score is None:
+        return None, None
+    if task.metric == "roc_auc":
+        return score, 2 * score - 1
+    known_labels = labels.double()[~labels.double().isnan()]
+    guess = float(known_labels.unique(return_counts=True)[1].max() / len(known_labels))
+    return score, (score - guess) / (1 - guess) if guess < 1 else None

@@ -1,0 +1,44 @@
+"""The parameters of an audit: each is printed with the measures it belongs to."""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveInt
+
+from gsat.settings import Settings
+
+
+class AuditSettings(Settings):
+    """How an audit is made."""
+
+    graphs: PositiveInt = Field(
+        1000, description="The most graphs that are audited; of more, so many are drawn."
+    )
+    shares: tuple[float, ...] = Field(
+        (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9),
+        description="Shares of the edges that are kept, and removed, in the curves.",
+    )
+    orders: PositiveInt = Field(2, description="Random orders that the curves are compared with.")
+    draws: PositiveInt = Field(
+        5, description="Draws of RFid, of random attention and of edges, that are averaged."
+    )
+    rfid_remove: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="RFid+: an explanation's edge is removed with this probability.",
+    )
+    rfid_keep: float = Field(
+        0.9, ge=0, lt=1, description="RFid-: any other edge is kept with this probability."
+    )
+    est_budget: PositiveInt = Field(50, description="EST: draws for each graph.")
+    est_keep: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        description="EST: a node, or an edge, outside of the explanation is kept with this "
+        "probability.",
+    )
+    seed: int = Field(0, ge=0, description="Decides every draw, and which graphs are audited.")
+
+
+DEFAULTS = AuditSettings.model_validate({})

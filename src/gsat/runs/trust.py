@@ -1,0 +1,91 @@
+"""What speaks for or against the explanations of a run: its weaknesses, and its audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gsat.errors import GSATError
+from gsat.explain.trust import model_notes
+
+if TYPE_CHECKING:
+    from gsat.runs.run import Run
+
+
+def weaknesses(run: Run) -> list[str]:
+    """Say where the model of a run is weak on its validation data.
+
+    Args:
+        run: The run.
+
+    Returns:
+        One warning a line; none if there is nothing to warn of.
+    """
+    if not run.finished:
+        return ["the training of this model has not ended"]
+    return model_notes(run.valid, majority(run))
+
+
+def majority(run: Run) -> float | None:
+    """The share of the most frequent class in the validation data, where accuracy is measured.
+
+    Args:
+        run: The run.
+
+    Returns:
+        The share; None where another metric is used, or the data is not here.
+    """
+    if run.model.task.metric != "accuracy":
+        return None
+    try:
+        labels = run.dataset.valid.labels(run.model.task.level)
+    except (GSATError, OSError):
+        return None
+    known = labels[~np.isnan(labels.astype(np.float64))]
+    _, counts = np.unique(known, return_counts=True)
+    return float(counts.max() / counts.sum()) if len(counts) else None
+
+
+def doubts(run: Run) -> list[str]:
+    """Say what speaks against the explanations of a run: weaknesses, then a bad audit.
+
+    Args:
+        run: The run.
+
+    Returns:
+        One warning a line; none if there is nothing to warn of.
+    """
+    audit = _audit(run)
+    bad = isinstance(audit, str) or (audit is not None and not audit["believe"])
+    return [*weaknesses(run), *([audit_line(run)] if bad else [])]
+
+
+def support(run: Run) -> str:
+    """The verdict of an audit that believes the explanations of a run; empty without one.
+
+    Args:
+        run: The run.
+    """
+    audit = _audit(run)
+    return audit_line(run) if isinstance(audit, dict) and audit["believe"] else ""
+
+
+def audit_line(run: Run) -> str:
+    """What the last audit of a run says; empty without one.
+
+    Args:
+        run: The run.
+    """
+    audit = _audit(run)
+    if audit is None:
+        return ""
+    return audit if isinstance(audit, str) else f"audit: {audit['verdict']}"
+
+
+def _audit(run: Run) -> dict[str, Any] | str | None:
+    """The last audit; None without one, and the reason where it can't be read."""
+    try:
+        return run.last_audit
+    except GSATError as error:
+        return str(error)
