@@ -16,7 +16,8 @@ LONGEST_LINE = 300  # characters of an error
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
-    "train", "resume", "evaluate", "predict", "explain", "patterns", "tune", "bench", "results",
+    "train", "resume", "evaluate", "predict", "explain", "patterns", "explore", "serve", "tune",
+    "bench", "results",
     "demo", "datasets", "methods", "settings", "runs", "warm-up",
 )  # fmt: skip
 
