@@ -27,7 +27,7 @@ def line_chart(
         selected: The epoch that was chosen. (default: ``None``)
 
     Returns:
-        An ``<svg>`` element; its lines have the classes ``line-0``, ``line-1``, …
+        An ``<svg>`` element; the class of a line is ``line-NAME``.
     """
     count = max((len(values) for values in lines.values()), default=0)
     known = [v for values in lines.values() for v in values if v is not None and math.isfinite(v)]
@@ -62,8 +62,8 @@ def line_chart(
             f'<path class="chosen-epoch" d="M{x(selected):.1f} {_TOP}V{HIGH - _BOTTOM}">'
             f"<title>epoch {selected} was selected</title></path>"
         )
-    for number, values in enumerate(lines.values()):
-        out.append(f'<path class="line line-{number}" d="{_curve(values, x, y)}"/>')
+    for name, values in lines.items():
+        out.append(f'<path class="line line-{escape(name)}" d="{_curve(values, x, y)}"/>')
     return "".join([*out, "</svg>"])
 
 

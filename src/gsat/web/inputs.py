@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from gsat.datasets.formats.jsonl import from_objects
@@ -135,8 +136,18 @@ def to_store(loaded: LoadedRun, asked: Asked) -> GraphStore:
     if not store.num_nodes and loaded.model.task.level == "node":
         raise DataError("the graph has no nodes; the model answers for nodes")
     validate_graphs(store, name="the graph" if asked.single else "the graphs")
+    if loaded.model.backbone.config.get("categories"):
+        store = _with_categories(store)
     loaded.model.check_fits(store)
     return store
+
+
+def _with_categories(store: GraphStore) -> GraphStore:
+    """Numbers that are whole as categories; JSON has one kind of number."""
+    x = np.asarray(store.arrays["x"]) if store.has("x") else np.zeros(0)
+    if not len(x) or (x != np.floor(x)).any():
+        return store
+    return GraphStore({**store.arrays, "x": x.astype(np.int64)}, store.meta, store.index)
 
 
 def each_store(loaded: LoadedRun, asked: Asked) -> list[GraphStore | GSATError]:

@@ -93,7 +93,7 @@ class LoadedRun:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key][1]  # type: ignore[no-any-return]
+                return self._kept[key][1]
         made = make()
         with self._lock:
             self._kept[key] = size or getattr(made, "nbytes", 1024), made
@@ -124,7 +124,7 @@ class LoadedRun:
                 # Another request may have made it while this one waited.
                 with self._lock:
                     if ("split", name) in self._kept:
-                        return self._kept["split", name][1]  # type: ignore[no-any-return]
+                        return self._kept["split", name][1]
                 store = self.run.graphs(split=name)
                 logits, scores = self.model.score_edges(store)
                 explains = self.model.explains

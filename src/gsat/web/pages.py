@@ -76,14 +76,14 @@ def make_pages(service: Service) -> APIRouter:
     @router.get("/runs")
     def runs(part: bool = False) -> Response:
         titles: dict[str, None] = {}
-        rows = []
+        rows: list[dict[str, Any]] = []
         for entry in library.entries():
             scores = shown_metrics(entry.summary.test, has_truth=False)
             titles |= dict.fromkeys(scores)
             rows.append({"entry": entry, "summary": entry.summary, "scores": scores,
                          "audit": audit_summary(entry.path)})  # fmt: skip
         live = any(row["summary"].state == "running" for row in rows)
-        values = {"rows": rows, "titles": list(titles), "live": live}
+        values: dict[str, Any] = {"rows": rows, "titles": list(titles), "live": live}
         if part:
             return render("_runs.html", **values)
         return render("runs.html", **shared(here="runs"), **values)
@@ -287,7 +287,7 @@ def error_page(status: int, message: str) -> Response:
         message: What was needed and what came, in one line.
     """
     return render(
-        "error.html", status, status=status, message=message, run=None, here="", entries=[],
+        "error.html", status, code=status, message=message, run=None, here="", entries=[],
         several=True, has_patterns=False, has_audit=False, version=_version(),
     )  # fmt: skip
 

@@ -91,9 +91,25 @@ def draw_picture(
     if not truth:
         none = np.zeros(len(picture.true), dtype=bool)
         picture = replace(picture, true=none, true_nodes=np.zeros(len(picture.at), dtype=bool))
-    texts = [] if small else [f"node {name}" for name in explanation.node_names()]
+    texts = [] if small else [f"node {name}" for name in node_names(explanation)]
     svg = scene_svg(picture, label, names=names, texts=texts)
     return Picture(svg, "graph", low, high, cropped)
+
+
+def node_names(explanation: Explanation) -> list[str]:
+    """Name the nodes: atoms by element and number, words by number and word.
+
+    Args:
+        explanation: The explanation.
+    """
+    names, drawn = explanation.node_names(), formula(explanation)
+    if drawn is None:
+        return names
+    symbols = {
+        number: drawn.molecule.GetAtomWithIdx(i).GetSymbol()
+        for i, number in enumerate(drawn.numbers)
+    }
+    return [f"{symbols.get(int(name), 'H')}{name}" for name in names]
 
 
 def edge_names(explanation: Explanation) -> list[str]:
@@ -102,7 +118,7 @@ def edge_names(explanation: Explanation) -> list[str]:
     Args:
         explanation: The explanation.
     """
-    names, joint = explanation.node_names(), "–" if explanation.undirected else "→"
+    names, joint = node_names(explanation), "–" if explanation.undirected else "→"
     out = [""] * explanation.num_units
     for edge in explanation.ranked_edges():
         out[edge.unit] = f"{names[edge.source]} {joint} {names[edge.target]}: {edge.score:.3f}"
@@ -115,7 +131,7 @@ def ranked(explanation: Explanation) -> list[tuple[RankedEdge, str, str]]:
     Args:
         explanation: The explanation.
     """
-    names = explanation.node_names()
+    names = node_names(explanation)
     return [(edge, names[edge.source], names[edge.target]) for edge in explanation.ranked_edges()]
 
 

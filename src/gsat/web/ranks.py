@@ -77,8 +77,8 @@ def agreements(
     middle = ((counts + 1) / 2)[graph]
     a0, b0 = a - middle, b - middle
 
-    def sums(values: Floats) -> Floats:
-        return np.bincount(graph, values, len(counts))
+    def sums(values: NDArray[Any]) -> Floats:
+        return np.bincount(graph, values, len(counts)).astype(np.float64)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = sums(a0 * b0) / np.sqrt(sums(a0**2) * sums(b0**2))

@@ -210,8 +210,13 @@ class ScoredSplit:
         from rdkit import rdBase
         from rdkit.Chem import rdSubstructLibrary
 
-        with rdBase.BlockLogs():
-            pattern = chem.MolFromSmiles(text) or chem.MolFromSmarts(text)
+        pattern = None
+        if not any(character.isspace() for character in text):
+            with rdBase.BlockLogs():
+                pattern = chem.MolFromSmiles(text)
+                # A part of a molecule, such as [N+](=O)[O-], lacks bonds: it is read as SMARTS.
+                if pattern is None or any(a.GetNumRadicalElectrons() for a in pattern.GetAtoms()):
+                    pattern = chem.MolFromSmarts(text)
         if pattern is None or not pattern.GetNumAtoms():
             raise BadInputError(
                 f"'{text[:60]}' is neither a number, a part of an identifier nor a SMILES"

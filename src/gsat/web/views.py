@@ -18,7 +18,7 @@ from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, scatter
 from gsat.web.curves import shown_curves
 from gsat.web.loaded import LoadedRun
-from gsat.web.pictures import Picture, draw_picture
+from gsat.web.pictures import Picture, draw_picture, node_names
 from gsat.web.scored import ScoredSplit
 
 HEATS: Final = 8  # shades of a confusion matrix
@@ -91,7 +91,7 @@ def in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
     if scored.decided.ndim == 1:
         place = int(values[0])
         return outputs[place] if 0 <= place < len(outputs) else ""
-    on = [outputs[i] for i in np.flatnonzero(values == 1)]
+    on = [outputs[i] for i in np.flatnonzero(values == 1).tolist()]
     return ", ".join(on[:3]) + (f" and {len(on) - 3} more" if len(on) > 3 else "") or "none"
 
 
@@ -238,7 +238,7 @@ def features(explanation: Explanation) -> dict[str, Any] | None:
     x = explanation.get("x")
     if x is None or x.ndim != 2:
         return None
-    names = explanation.node_names()
+    names = node_names(explanation)
     types = explanation.get("node_types")
     rows = []
     for i, values in enumerate(x[:MOST_NODES, :MOST_FEATURES].tolist()):
