@@ -15,10 +15,10 @@ from gsat.draw.scene import scene
 from gsat.draw.sentence import sentence
 from gsat.explanation import Explanation
 from gsat.web.loaded import LoadedRun
-from gsat.web.svg import formula_with_links, scene_svg, sentence_svg, without_styles
+from gsat.web.svg import EdgeName, formula_with_links, scene_svg, sentence_svg, without_styles
 
-LARGE: Final = 400  # nodes; of larger graphs the highest-scored edges are shown
-SHOWN_EDGES: Final = 80
+LARGE: Final = 150  # nodes; of larger graphs the highest-scored edges are shown
+SHOWN_EDGES: Final = 60
 THUMBNAIL: Final = (260, 180)
 
 
@@ -75,9 +75,8 @@ def draw_picture(
             text = formula_svg(drawn, scale, THUMBNAIL, compact=True)
             svg = text.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
             return Picture(without_styles(svg), "molecule", scale.low, scale.high)
-        bonds, true = _bonds(drawn, explanation)
-        text = formula_svg(drawn, scale, (520, 380))
-        svg = formula_with_links(text, label, bonds, names, true if truth else ())
+        bonds, true = _bonds(drawn, explanation, names)
+        svg = formula_with_links(formula_svg(drawn, scale), label, bonds, true if truth else ())
         return Picture(svg, "molecule", scale.low, scale.high)
     words = sentence(explanation, budget, 4.6 if small else 7.6)
     if words is not None:
@@ -112,27 +111,47 @@ def node_names(explanation: Explanation) -> list[str]:
     return [f"{symbols.get(int(name), 'H')}{name}" for name in names]
 
 
-def edge_names(explanation: Explanation) -> list[str]:
+def edge_names(explanation: Explanation) -> list[EdgeName]:
     """Say what each edge is and how it is scored, by its number among the units.
 
     Args:
         explanation: The explanation.
     """
     names, joint = node_names(explanation), "–" if explanation.undirected else "→"
-    out = [""] * explanation.num_units
+    numbers = edge_numbers(explanation)
+    out = [EdgeName(0, "")] * len(numbers)
     for edge in explanation.ranked_edges():
-        out[edge.unit] = f"{names[edge.source]} {joint} {names[edge.target]}: {edge.score:.3f}"
+        text = f"{names[edge.source]} {joint} {names[edge.target]}: {edge.score:.3f}"
+        out[edge.unit] = EdgeName(numbers[edge.unit], text)
     return out
 
 
-def ranked(explanation: Explanation) -> list[tuple[RankedEdge, str, str]]:
-    """List the edges from the highest score down, with the names of their ends.
+def edge_numbers(explanation: Explanation) -> list[int]:
+    """The number of the first edge of each unit, in the graph that was explained.
+
+    Args:
+        explanation: The explanation, or a part of one.
+    """
+    unit, score = explanation.units()
+    edge_id = explanation.get("edge_id")
+    numbers = range(len(unit)) if edge_id is None else edge_id.tolist()
+    out = [0] * len(score)
+    for place, number in zip(reversed(unit.tolist()), reversed(numbers), strict=True):
+        out[place] = number
+    return out
+
+
+def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
+    """List the edges from the highest score down, with their numbers and the names of their ends.
 
     Args:
         explanation: The explanation.
     """
-    names = node_names(explanation)
-    return [(edge, names[edge.source], names[edge.target]) for edge in explanation.ranked_edges()]
+    names, numbers = node_names(explanation), edge_numbers(explanation)
+    return [
+        (edge, numbers[edge.unit], names[edge.source], names[edge.target])
+        for edge in explanation.ranked_edges()
+    ]
 
 
 def scale_colours() -> list[str]:
@@ -140,11 +159,13 @@ def scale_colours() -> list[str]:
     return [hexadecimal(mixed(part / 4)) for part in range(5)]
 
 
-def _bonds(drawn: Any, explanation: Explanation) -> tuple[dict[int, int], list[int]]:
-    """The unit of each drawn bond, and the bonds of the ground truth."""
+def _bonds(
+    drawn: Any, explanation: Explanation, names: list[EdgeName]
+) -> tuple[dict[int, EdgeName], list[int]]:
+    """What each drawn bond is known by, and the bonds of the ground truth."""
     place = {number: i for i, number in enumerate(drawn.numbers)}
     node_id = explanation.get("node_id")
-    bonds: dict[int, int] = {}
+    bonds: dict[int, EdgeName] = {}
     true = []
     for edge in explanation.ranked_edges():
         ends = (edge.source, edge.target)
@@ -153,7 +174,7 @@ def _bonds(drawn: Any, explanation: Explanation) -> tuple[dict[int, int], list[i
         if ends[0] in place and ends[1] in place:
             bond = drawn.molecule.GetBondBetweenAtoms(place[ends[0]], place[ends[1]])
             if bond is not None:
-                bonds[bond.GetIdx()] = edge.unit
+                bonds[bond.GetIdx()] = names[edge.unit]
                 if edge.true:
                     true.append(bond.GetIdx())
     return bonds, true

@@ -1,15 +1,15 @@
 """Pictures for the page: what the drawing library lays out, as SVG whose edges can be pointed at.
 
 A browser gets plain elements with attributes (the page allows no styles of its own in them). Every
-edge carries ``data-edge``, its number in :meth:`gsat.Explanation.ranked_edges`.
+line carries ``data-edge``, the number of its (first) edge in the graph that was explained.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +33,32 @@ from gsat.draw.sentence import Sentence
 Floats = NDArray[np.float64]
 UNIT: Final = 44.0  # pixels of an edge
 SHARPEN: Final = 2.0
+ZOOM: Final = 1.7  # of a formula, whose bonds are 26 pixels long
 _INCH: Final = 96.0
 _STYLE: Final = re.compile(r""" style=(?:'([^']*)'|"([^"]*)")""")
 
 
+class EdgeName(NamedTuple):
+    """What the page knows a line by.
+
+    Attributes:
+        number: The number of its first edge.
+        text: What a pointer says about it.
+    """
+
+    number: int
+    text: str
+
+
 def scene_svg(
-    picture: Scene, label: str, *, names: Sequence[str] = (), texts: Sequence[str] = ()
+    picture: Scene, label: str, *, names: Sequence[EdgeName] = (), texts: Sequence[str] = ()
 ) -> str:
     """Draw a graph.
 
     Args:
         picture: The graph, laid out.
         label: What a screen reader says.
-        names: What a pointer says about each line, ``U`` texts; without, lines can't be pointed at.
+        names: What each line is known by, ``U`` names; without, lines can't be pointed at.
             (default: none)
         texts: What a pointer says about each node, ``N`` texts. (default: none)
 
@@ -65,7 +78,7 @@ def scene_svg(
     out = [_head(size[0] * UNIT, high, label, "graph")]
     if picture.directed:
         out.append(_ARROW)
-    if picture.true.any():
+    if picture.true.any() and picture.shade is None:  # on an image, rims show it
         wide = thick + 0.8 * radius
         lines = [_path(at(picture.lines[i])) for i in np.flatnonzero(picture.true)]
         out.append(
@@ -84,7 +97,7 @@ def scene_svg(
     return "".join([*out, "</svg>"])
 
 
-def sentence_svg(text: Sentence, label: str, names: Sequence[str] = ()) -> str:
+def sentence_svg(text: Sentence, label: str, names: Sequence[EdgeName] = ()) -> str:
     """Draw a sentence: words in rows, arcs above them.
 
     Args:
@@ -127,15 +140,14 @@ def sentence_svg(text: Sentence, label: str, names: Sequence[str] = ()) -> str:
 
 
 def formula_with_links(
-    svg: str, label: str, bonds: dict[int, int], names: Sequence[str], true: Sequence[int] = ()
+    svg: str, label: str, bonds: Mapping[int, EdgeName], true: Sequence[int] = ()
 ) -> str:
     """Make RDKit's drawing of a molecule fit for the page.
 
     Args:
         svg: RDKit's drawing, whose elements have classes such as ``bond-3``.
         label: What a screen reader says.
-        bonds: The line (see :func:`scene_svg`) of each bond that has one.
-        names: What a pointer says about each line.
+        bonds: What each bond that has a score is known by.
         true: Bonds of the ground truth, which get a halo below everything else. (default: none)
 
     Returns:
@@ -158,7 +170,7 @@ def formula_with_links(
         element = _STYLE.sub(lambda style: _attributes(style[1] or style[2]), element)
         element = re.sub(r" class='[^']*'", "", element)
         if bond is not None and bond in bonds:
-            element = element.replace("<path", f'<path data-edge="{bonds[bond]}"', 1)
+            element = element.replace("<path", f'<path data-edge="{bonds[bond].number}"', 1)
         parts.append(element)
     halo = "".join(
         f'<path d="M{a},{b}L{c},{d}" stroke="{TRUTH}" stroke-width="17" stroke-linecap="round" '
@@ -168,13 +180,13 @@ def formula_with_links(
         for a, b, c, d in [ends[bond]]
     )
     areas = "".join(
-        f'<path class="area" data-edge="{line}" d="M{a},{b}L{c},{d}" stroke="#000" '
-        f'stroke-opacity="0" stroke-width="14"><title>{escape(names[line])}</title></path>'
-        for bond, line in bonds.items()
+        f'<path class="area" data-edge="{name.number}" d="M{a},{b}L{c},{d}" stroke="#000" '
+        f'stroke-opacity="0" stroke-width="14"><title>{escape(name.text)}</title></path>'
+        for bond, name in bonds.items()
         if bond in ends
         for a, b, c, d in [ends[bond]]
     )
-    head = _head(wide, high, label, "molecule")
+    head = _head(wide, high, label, "molecule", zoom=ZOOM)
     return f"{head}{halo}{''.join(parts)}{areas}</svg>"
 
 
@@ -204,28 +216,29 @@ _ARROW: Final = (
 )
 
 
-def _head(wide: float, high: float, label: str, kind: str) -> str:
+def _head(wide: float, high: float, label: str, kind: str, zoom: float = 1.0) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{wide:.0f}" '
-        f'height="{high:.0f}" viewBox="0 0 {wide:.1f} {high:.1f}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" width="{zoom * wide:.0f}" '
+        f'height="{zoom * high:.0f}" viewBox="0 0 {wide:.1f} {high:.1f}" role="img" '
         f'font-family="system-ui, sans-serif" aria-label="{escape(label)}">'
         f"<title>{escape(label)}</title>"
     )
 
 
 def _edge(
-    number: int, path: str, rgba: Any, width: float, directed: bool, names: Sequence[str]
+    line: int, path: str, rgba: Any, width: float, directed: bool, names: Sequence[EdgeName]
 ) -> str:
     red, green, blue = (255 * rgba[:3]).round().astype(int)
     head = ' marker-end="url(#arrow)"' if directed else ""
-    line = (
+    drawn = (
         f'<path d="{path}" fill="none" stroke="rgb({red},{green},{blue})" '
         f'stroke-opacity="{rgba[3]:.3f}" stroke-width="{width:.2f}" stroke-linecap="round"{head}/>'
     )
     if not names:
-        return line
+        return drawn
+    name = names[line]
     return (
-        f'<g data-edge="{number}"><title>{escape(names[number])}</title>{line}'
+        f'<g data-edge="{name.number}"><title>{escape(name.text)}</title>{drawn}'
         f'<path class="area" d="{path}" fill="none" stroke="#000" stroke-opacity="0" '
         f'stroke-width="{max(width, 11):.0f}"/></g>'
     )
