@@ -28,6 +28,7 @@ LAYERS = (
     ("training",),
     ("runs",),
     ("studies",),
+    ("web",),
     ("cli",),
 )
 DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}

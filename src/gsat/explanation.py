@@ -363,15 +363,19 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        edges = []
         truth, spread = self.get("edge_truth"), self.get("edge_spread")
-        for position, (source, target) in enumerate(self.edge_index.T.tolist()):
-            edge = {"source": source, "target": target, "score": float(self.edge_mask[position])}
-            if spread is not None:
-                edge["spread"] = float(spread[position])
-            if truth is not None:
-                edge["truth"] = int(truth[position])
-            edges.append(edge)
+        # As lists first: reading a tensor element by element would take longer than the model.
+        columns = [*self.edge_index.tolist(), self.edge_mask.tolist()]
+        edges = [
+            {"source": source, "target": target, "score": score}
+            for source, target, score in zip(*columns, strict=True)
+        ]
+        if spread is not None:
+            for edge, value in zip(edges, spread.tolist(), strict=True):
+                edge["spread"] = value
+        if truth is not None:
+            for edge, true in zip(edges, truth.reshape(-1).tolist(), strict=True):
+                edge["truth"] = int(true)
         out: dict[str, Any] = {}
         for name in ("node", "prediction", "probabilities", "spread", "node_prediction"):
             value = self.get(name)

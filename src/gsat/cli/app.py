@@ -16,9 +16,9 @@ LONGEST_LINE = 300  # characters of an error
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
-    "train", "resume", "evaluate", "predict", "explain", "audit", "patterns", "distill", "tune",
-    "bench",
-    "results", "demo", "datasets", "methods", "settings", "runs", "warm-up",
+    "train", "resume", "evaluate", "predict", "explain", "audit", "patterns", "explore", "serve",
+    "distill", "tune", "bench", "results",
+    "demo", "datasets", "methods", "settings", "runs", "warm-up",
 )  # fmt: skip
 
 

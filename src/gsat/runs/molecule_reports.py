@@ -159,7 +159,7 @@ def molecule_report(
     explanations = run.explain(store)
     task = run.model.task
     plain = output_names(task, explanations[0].get("class_names") if explanations else None)
-    names = _spoken(plain, run.model)
+    names = spoken_names(plain, run.model)
     if task.kind != "regression":
         for explanation in explanations:
             explanation.class_names = names
@@ -217,8 +217,16 @@ def nearest_in_training(run: Run) -> NearestMolecules | None:
     return _TRAINING[run]
 
 
-def _spoken(names: list[str], model: InterpretableModel) -> list[str]:
-    """Name numbers by their columns, and classes that are mere numbers, too: ``p_np = 1``."""
+def spoken_names(names: list[str], model: InterpretableModel) -> list[str]:
+    """Name numbers by their columns, and classes that are mere numbers, too: ``p_np = 1``.
+
+    Args:
+        names: Names of the classes, labels or numbers.
+        model: The model, which knows the columns of its table.
+
+    Returns:
+        A name for each.
+    """
     columns = (model.input or {}).get("table", {}).get("labels", [])
     if model.task.kind == "regression":
         return list(columns) if len(columns) == len(names) else names

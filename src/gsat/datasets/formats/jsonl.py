@@ -6,7 +6,7 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,6 +80,30 @@ def read(path: Path) -> GraphStore:
         raise DataError(f"{path}, line {at} (graph {graph}): {error}") from None
     except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise DataError(f"{path} can't be read after line {number} ({error})") from error
+
+
+def from_objects(graphs: Sequence[Mapping[str, Any]]) -> GraphStore:
+    """Make a store of graphs that were parsed already, as one line of a file each.
+
+    Args:
+        graphs: Objects with the keys of a line.
+
+    Returns:
+        The graphs, with their edges in the order given.
+
+    Raises:
+        DataError: If there is none, or one is malformed; the message says which.
+    """
+    reader = _Reader()
+    try:
+        for number, graph in enumerate(graphs):
+            reader.add(_known_keys(graph), number)
+        if not reader.lines:
+            raise DataError("there are no graphs: at least one is needed")
+        return reader.store()
+    except Wrong as error:
+        at = len(reader.lines) if error.graph is None else error.graph
+        raise DataError(f"graph {at}: {error}") from None
 
 
 class _Column:
@@ -297,6 +321,10 @@ def _object(line: str) -> dict[str, Any]:
         raise Wrong("it is not JSON of graphs: it is nested too deep") from None
     except ValueError as error:  # also a number of 4301 digits
         raise Wrong(f"it is not JSON ({shown(str(error), 100)})") from None
+    return _known_keys(found)
+
+
+def _known_keys(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Wrong(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
     for key in found:

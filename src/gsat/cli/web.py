@@ -1,0 +1,84 @@
+"""What ``gsat explore`` and ``gsat serve`` share."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gsat.cli.options import set_threads
+from gsat.errors import MissingExtraError
+
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="GSAT_TOKEN",
+        help="What every request has to bring; needed on other addresses than 127.0.0.1.",
+    ),
+]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(help="A further name that the service is reached by; may be repeated."),
+]
+
+
+def serve_runs(
+    runs: list[Path],
+    host: str,
+    port: int,
+    token: str | None,
+    allow_host: list[str] | None,
+    *,
+    page: bool,
+    browser: bool = False,
+    threads: int = 1,
+    limits: dict[str, Any] | None = None,
+) -> None:
+    """Serve runs until the process is asked to stop.
+
+    Args:
+        runs: Run directories, or folders of them.
+        host: The address to listen on.
+        port: The port; 0 for any that is free.
+        token: What every request has to bring, if anything.
+        allow_host: Further names that the service is reached by.
+        page: Whether there is the page beside the API.
+        browser: Whether it is opened in the browser. (default: ``False``)
+        threads: CPU threads of the model. (default: ``1``)
+        limits: Limits that are not the usual ones. (default: none)
+    """
+    try:
+        import fastapi
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "web", "the page") from None
+    del fastapi
+    from gsat.web.app import make_app
+    from gsat.web.guard import Policy, check_token
+    from gsat.web.library import RunLibrary
+    from gsat.web.limits import Limits
+    from gsat.web.server import bind, run_server
+    from gsat.web.service import Service
+
+    set_threads(threads)
+    policy = Policy(host, frozenset(name.lower() for name in allow_host or ()),
+                    check_token(host, token))  # fmt: skip
+    bounds = Limits(**(limits or {}))
+    library = RunLibrary(runs, bounds)
+    service = Service(library, policy, bounds)
+    opened = bind(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{opened.getsockname()[1]}"
+
+    def ready() -> None:
+        count = len(library.entries())
+        what = f"{count} run{'' if count == 1 else 's'}"
+        typer.echo(f"{address}  ({what}; Ctrl-C stops)")
+        if browser:
+            webbrowser.open(address + (f"/?token={token}" if token else ""))
+
+    run_server(make_app(service, page=page), opened, bounds, ready=ready)

@@ -1,0 +1,56 @@
+"""The audit of a run, where one was made: ``audit.json`` in its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import Field
+
+from gsat.errors import GSATError, RunError
+from gsat.io.files import is_regular
+from gsat.io.json_files import read_json
+from gsat.schemas import FileModel
+
+FILE: Final = "audit.json"
+
+
+class AuditFile(FileModel):
+    """What the page shows of ``audit.json``; the rest is passed on as it is."""
+
+    believe: bool | None = None
+    verdict: str = ""
+    reasons: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    measures: dict[str, float | None] = Field(default_factory=dict)
+    graphs: int | None = None
+
+
+def read_audit(run: Path) -> dict[str, Any] | None:
+    """Read the audit of a run.
+
+    Args:
+        run: The run directory.
+
+    Returns:
+        What the file holds; None if there is no audit.
+
+    Raises:
+        RunError: If the file is damaged.
+    """
+    if not is_regular(run / FILE):
+        return None
+    return read_json(run / FILE, AuditFile, error=RunError)
+
+
+def audit_summary(run: Path) -> AuditFile | None:
+    """Read what the page shows of an audit; None if there is none that can be read.
+
+    Args:
+        run: The run directory.
+    """
+    try:
+        values = read_audit(run)
+    except GSATError:
+        return None
+    return None if values is None else AuditFile.model_validate(values)

@@ -1,0 +1,40 @@
+"""Errors of requests: a status, and a line that says what was needed and what came."""
+
+from __future__ import annotations
+
+from gsat.errors import GSATError
+
+
+class RequestError(GSATError):
+    """A request can't be answered.
+
+    Args:
+        status: The HTTP status.
+        message: One line.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotFoundError(RequestError):
+    """There is no such run, graph or page.
+
+    Args:
+        message: One line.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(404, message)
+
+
+class BadInputError(RequestError):
+    """What was sent can't be used.
+
+    Args:
+        message: One line.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(422, message)

@@ -1,0 +1,276 @@
+"""A run that is being looked at: its answers are computed once, and kept within a bound."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gsat.errors import DataError, GSATError
+from gsat.explain.molecules import ExplainedMolecule, output_names
+from gsat.explanation import Explanation
+from gsat.graphs import GraphStore
+from gsat.models import InterpretableModel
+from gsat.molecules.fingerprints import NearestMolecules
+from gsat.runs.molecule_reports import (
+    MoleculeReport,
+    PatternReport,
+    molecule_report,
+    pattern_report,
+    spoken_names,
+)
+from gsat.runs.run import Run
+from gsat.tasks import Task
+from gsat.web.errors import NotFoundError
+from gsat.web.limits import Limits
+from gsat.web.scored import ScoredSplit
+
+SPLITS: Final = ("test", "valid", "train", "all")
+SIMILAR: Final = 6
+Made = TypeVar("Made")
+
+# Compiled kernels and torch share threads: one model computes at a time.
+COMPUTING: Final = threading.RLock()
+
+
+class LoadedRun:
+    """A run with what has been computed of it.
+
+    Args:
+        name: What addresses call it.
+        run: The run.
+        limits: What is kept in memory.
+    """
+
+    def __init__(self, name: str, run: Run, limits: Limits) -> None:
+        self.name, self.run, self.limits = name, run, limits
+        self._kept: OrderedDict[tuple[Any, ...], tuple[int, Any]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    @cached_property
+    def model(self) -> InterpretableModel:
+        """The model."""
+        with COMPUTING:
+            return self.run.model
+
+    @property
+    def task(self) -> Task:
+        """What the model predicts."""
+        return self.model.task
+
+    @property
+    def takes_smiles(self) -> bool:
+        """Whether the model reads molecules given as SMILES."""
+        return "table" in (self.model.input or {})
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        """Names of the classes, labels or numbers."""
+        several = self.task.kind in ("multilabel", "regression")
+        key = "labels" if several else "classes"
+        names = (self.model.input or {}).get(key) or self.run.recipe.data.options.get(key)
+        if not names:  # of a named data set, whose files may be elsewhere
+            try:
+                names = self.run.dataset.store.meta.get(key)
+            except (GSATError, OSError):
+                names = None
+        return spoken_names(output_names(self.task, names), self.model)
+
+    def kept(self, key: tuple[Any, ...], make: Callable[[], Made], size: int) -> Made:
+        """Return what was made under a key, or make it; the oldest goes when memory is full.
+
+        Args:
+            key: What it is.
+            make: Makes it.
+            size: About its bytes; 0 to ask its ``nbytes``.
+        """
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][1]
+        made = make()
+        with self._lock:
+            self._kept[key] = size or getattr(made, "nbytes", 1024), made
+            while (
+                len(self._kept) > 1
+                and sum(used for used, _ in self._kept.values()) > self.limits.cache_bytes
+            ):
+                self._kept.popitem(last=False)
+        return made
+
+    # -- splits ---------------------------------------------------------------------------------
+
+    def split(self, name: str) -> ScoredSplit:
+        """Return a split with the model's answers.
+
+        Args:
+            name: ``"test"``, ``"valid"``, ``"train"`` or ``"all"``.
+
+        Raises:
+            NotFoundError: If there is no such split.
+            GSATError: If the data is not here, or the run has no model yet.
+        """
+        if name not in SPLITS:
+            raise NotFoundError(f"there is no split '{name[:40]}': there are {', '.join(SPLITS)}")
+
+        def make() -> ScoredSplit:
+            with COMPUTING:
+                # Another request may have made it while this one waited.
+                with self._lock:
+                    if ("split", name) in self._kept:
+                        return self._kept["split", name][1]
+                store = self.run.graphs(split=name)
+                logits, scores = self.model.score_edges(store)
+                explains = self.model.explains
+                return ScoredSplit(name, store, self.task, logits, scores.numpy(), explains)
+
+        return self.kept(("split", name), make, 0)
+
+    def row(self, split: str, row: int) -> ScoredSplit:
+        """Return a split that has a row; see :meth:`split`.
+
+        Args:
+            split: The split.
+            row: The row.
+
+        Raises:
+            NotFoundError: If it has no such row.
+        """
+        scored = self.split(split)
+        if not 0 <= row < len(scored):
+            what = "graph" if scored.node is None else "node"
+            raise NotFoundError(
+                f"there is no {what} {row} in the split '{split}': they are 0 to {len(scored) - 1}"
+            )
+        return scored
+
+    # -- explanations ---------------------------------------------------------------------------
+
+    def explanation(self, split: str, row: int) -> Explanation:
+        """Explain a row of a split.
+
+        Args:
+            split: The split.
+            row: The row.
+
+        Raises:
+            NotFoundError: If there is no such row.
+        """
+        scored = self.row(split, row)
+
+        def make() -> Explanation:
+            node = None if scored.node is None else int(scored.node[row])
+            with COMPUTING:
+                found = self.run.explain(scored.store, graph=int(scored.graph[row]), node=node)
+            found.class_names = self.outputs
+            return found
+
+        return self.kept(("explanation", split, row), make, 40_000)
+
+    def explain_store(self, store: GraphStore) -> list[Explanation]:
+        """Explain graphs that belong to no split.
+
+        Args:
+            store: The graphs.
+
+        Raises:
+            DataError: If they do not fit the model.
+        """
+        with COMPUTING:
+            self.model.check_fits(store)
+            found = self.run.explain(store)
+        for explanation in found:
+            explanation.class_names = self.outputs
+        return found
+
+    def molecule(self, split: str, row: int) -> ExplainedMolecule | None:
+        """Explain a row by pieces of its molecule; None if it is no molecule.
+
+        Args:
+            split: The split.
+            row: The row.
+        """
+        scored = self.row(split, row)
+        if not scored.smiles or scored.node is not None or not scored.smiles[row]:
+            return None
+
+        def make() -> ExplainedMolecule | None:
+            try:
+                return self.molecules(scored.store.select([row]))[0]
+            except DataError:  # a SMILES that is not that of the graph
+                return None
+
+        return self.kept(("molecule", split, row), make, 60_000)
+
+    def molecules(self, store: GraphStore) -> MoleculeReport:
+        """Explain molecules by their pieces.
+
+        Args:
+            store: The molecules.
+        """
+        with COMPUTING:
+            return molecule_report(self.run, store)
+
+    def patterns(self, split: str) -> PatternReport:
+        """Find the pieces that recur in the explanations of a split.
+
+        Args:
+            split: The split.
+        """
+        self.split(split)  # is there such a split?
+        with COMPUTING:
+            return self.kept(
+                ("patterns", split), lambda: pattern_report(self.run, split=split), 8 << 20
+            )
+
+    # -- similar graphs -------------------------------------------------------------------------
+
+    def similar(self, split: str, row: int) -> list[tuple[int, float]]:
+        """Find the most similar graphs of the same split.
+
+        Molecules are compared by Tanimoto similarity of Morgan fingerprints; other graphs by the
+        cosine of the network's embeddings, averaged over the nodes.
+
+        Args:
+            split: The split.
+            row: The row.
+
+        Returns:
+            Rows and similarities, the most similar first.
+        """
+        scored = self.row(split, row)
+        if scored.node is not None:
+            return []
+        if scored.smiles:
+            size = 600 * len(scored)
+            near = self.kept(("near", split), lambda: NearestMolecules(scored.smiles), size)
+            found = near.nearest(scored.smiles[row], SIMILAR + 1)
+            return [(n.position, n.similarity) for n in found if n.position != row][:SIMILAR]
+        embedded = self.kept(("embedding", split), lambda: self._embedded(scored.store), 0)
+        likeness = embedded @ embedded[row]
+        likeness[row] = -np.inf
+        best = np.argsort(-likeness, kind="stable")[: min(SIMILAR, len(likeness) - 1)]
+        return [(int(i), float(likeness[i])) for i in best]
+
+    def _embedded(self, store: GraphStore) -> NDArray[np.float32]:
+        """A unit vector for each graph, ``[G, h]``."""
+        parts: list[NDArray[np.float32]] = []
+        device = next(self.model.parameters()).device
+        with COMPUTING, self.model.evaluating():
+            for batch in store.batches(256, 1 << 20):
+                batch = batch.to(device)
+                nodes = self.model.backbone.embed(batch)
+                sums = torch.zeros(batch.num_graphs, nodes.shape[1], device=device)
+                sums.index_add_(0, batch.node_graph, nodes)
+                counts = torch.bincount(batch.node_graph, minlength=batch.num_graphs)
+                parts.append((sums / counts.clamp(min=1)[:, None]).numpy(force=True))
+        vectors = np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+        centred = vectors - vectors.mean(axis=0)
+        length = np.linalg.norm(centred, axis=1, keepdims=True)
+        return (centred / np.maximum(length, 1e-12)).astype(np.float32)

@@ -1,0 +1,99 @@
+"""What the page of one graph shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gsat.draw.molecule_page import largest_effect
+from gsat.web import views
+from gsat.web.loaded import SPLITS, LoadedRun
+from gsat.web.pictures import ranked, scale_colours
+
+PIECES = 8
+LISTED_EDGES = 500
+
+
+def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool) -> dict[str, Any]:
+    """Gather what the page of a graph shows.
+
+    Args:
+        loaded: The run.
+        split: The split.
+        row: The row of the graph, or node, in it.
+        top: How many edges are emphasised; 0 for none.
+        truth: Whether the ground truth is shown.
+    """
+    scored = loaded.row(split, row)
+    explanation = loaded.explanation(split, row)
+    molecule = loaded.molecule(split, row)
+    edges = ranked(explanation)
+    pieces = []
+    if molecule is not None:
+        effects = [molecule.effect(piece) for piece in molecule.pieces[:PIECES]]
+        longest = largest_effect(effects)
+        pieces = [
+            {"piece": piece, "effect": effect, "bar": _bar(effect, longest)}
+            for piece, effect in zip(molecule.pieces[:PIECES], effects, strict=True)
+        ]
+    return {
+        **picture_values(loaded, split, row, top, truth),
+        "splits": SPLITS,
+        "scored": scored,
+        "card": views.card(scored, row, loaded.outputs),
+        "caption": views.caption(explanation),
+        "message": explanation.message,
+        "found": explanation.found,
+        "edges": edges[:LISTED_EDGES],
+        "edge_count": len(edges),
+        "joint": "–" if explanation.undirected else "→",
+        "bars": views.bars(scored, row, loaded.outputs),
+        "features": views.features(explanation),
+        "molecule": molecule,
+        "pieces": pieces,
+        "target": loaded.outputs[molecule.target] if molecule is not None else "",
+        "nodes": int(explanation.num_nodes or 0),
+        "previous": row - 1 if row > 0 else None,
+        "following": row + 1 if row + 1 < len(scored) else None,
+    }
+
+
+def picture_values(
+    loaded: LoadedRun, split: str, row: int, top: int, truth: bool
+) -> dict[str, Any]:
+    """Gather what the picture of a graph needs, with its legend.
+
+    Args:
+        loaded: The run.
+        split: The split.
+        row: The row.
+        top: How many edges are emphasised; 0 for none.
+        truth: Whether the ground truth is shown.
+    """
+    explanation = loaded.explanation(split, row)
+    count = explanation.num_units
+    top = min(top, count)
+    picture, svg = views.picture_of(
+        loaded, split, row, top=top if 0 < top < count else None, truth=truth
+    )
+    known = explanation.get("edge_truth") is not None or explanation.get("node_truth") is not None
+    return {
+        "run": loaded,
+        "split": split,
+        "row": row,
+        "svg": svg,
+        "picture": picture,
+        "colours": scale_colours(),
+        "top": top,
+        "count": count,
+        "truth": truth,
+        "truth_known": known,
+        "scored_edges": explanation.found,
+    }
+
+
+def _bar(effect: float | None, longest: float) -> tuple[float, float] | None:
+    """Where the bar of an effect begins and how long it is, in per cent."""
+    if effect is None:
+        return None
+    length = 50 * min(abs(effect) / longest, 1) if longest else 0.0
+    return (50.0 if effect >= 0 else 50 - length), length

@@ -1,0 +1,52 @@
+"""What the tests of the page share: a few small runs, and a client in front of the application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from web_harness import LIMITS, MOLECULES, make_service
+
+import gsat
+from gsat.training.recipe import make_recipe
+from gsat.web.app import make_app
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs: two on motifs (one split), molecules, a regression, nodes."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("web") / "runs"
+    table = folder.parent / "molecules.csv"
+    table.write_text(MOLECULES, encoding="utf-8")
+    small: dict[str, Any] = {"epochs": 2, "hidden": 16, "layers": 2}
+    for name, seed in (("motifs-a", 0), ("motifs-b", 1)):
+        settings = {**small, "graphs": 300, "split_seed": 0}
+        gsat.train(make_recipe("ba2motifs", seed=seed, settings=settings), folder / name)
+    for name, label in (("mols", "active"), ("number", "value")):
+        settings = {**small, "label": [label], "smiles": "smiles", "id": "name", "split": "random"}
+        gsat.train(make_recipe(str(table), settings=settings), folder / name)
+    gsat.train(make_recipe("tree-cycles", settings={**small, "epochs": 1}), folder / "nodes")
+    torch.set_num_threads(threads)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def client(runs: Path) -> Iterator[TestClient]:
+    """A client of the page and the API."""
+    service = make_service(runs)
+    with TestClient(make_app(service), base_url="http://127.0.0.1:8765") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def strict(runs: Path) -> Iterator[TestClient]:
+    """A client of an API with small limits, and a token."""
+    service = make_service(runs, limits=LIMITS, token="a-token-of-16-letters")
+    with TestClient(make_app(service, page=False), base_url="http://127.0.0.1:8765") as made:
+        yield made

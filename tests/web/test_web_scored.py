@@ -1,0 +1,122 @@
+"""Numbers of the gallery and of comparisons, against scikit-learn, SciPy and RDKit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+from web_harness import make_service
+
+import gsat
+from gsat.web.compare import compare
+from gsat.web.errors import BadInputError
+from gsat.web.limits import Limits
+from gsat.web.ranks import agreements, graph_aucs
+from gsat.web.scored import Filter
+
+
+def _segments(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    ptr = np.concatenate([[0], np.cumsum(draw.integers(0, 12, 40))])
+    scores = draw.integers(0, 6, ptr[-1]) / 6  # with ties
+    return scores, draw.integers(0, 6, ptr[-1]) / 6, ptr
+
+
+def test_the_auc_of_each_graph_is_that_of_scikit_learn() -> None:
+    scores, other, ptr = _segments(0)
+    truth = other > 0.5
+    found = graph_aucs(scores, truth, ptr)
+    for graph, (a, b) in enumerate(pairwise(ptr)):
+        if 0 < truth[a:b].sum() < b - a:
+            assert found[graph] == pytest.approx(roc_auc_score(truth[a:b], scores[a:b]))
+        else:
+            assert np.isnan(found[graph])
+
+
+def test_agreement_is_spearmans_correlation() -> None:
+    first, second, ptr = _segments(1)
+    correlation, overlap = agreements(first, second, ptr)
+    for graph, (a, b) in enumerate(pairwise(ptr)):
+        if b - a > 1 and np.ptp(first[a:b]) > 0 and np.ptp(second[a:b]) > 0:
+            expected = spearmanr(first[a:b], second[a:b]).statistic
+            assert correlation[graph] == pytest.approx(expected)
+    assert ((overlap >= 0) & (overlap <= 1) | np.isnan(overlap)).all()
+    same, full = agreements(first, first, ptr)
+    assert np.nanmin(same) == pytest.approx(1)
+    assert np.nanmin(full) == 1
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("pattern", ["c1ccccc1", "[N+](=O)[O-]", "C#N", "CO", "[#17]"])
+def test_substructures_are_those_that_rdkit_finds(runs: Path, pattern: str) -> None:
+    loaded = make_service(runs).library.open("mols")
+    scored = loaded.split("all")
+    query = Chem.MolFromSmarts(pattern)
+    expected = [Chem.MolFromSmiles(s).HasSubstructMatch(query) for s in scored.smiles]
+    assert scored.matching(pattern).tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+
+
+@pytest.mark.medium
+def test_a_search_finds_numbers_and_names(runs: Path) -> None:
+    scored = make_service(runs).library.open("mols").split("all")
+    named = scored.ids.index("mol-12")
+    assert scored.rows(Filter(search="MOL-12")).tolist() == [named]
+    assert 3 in scored.rows(Filter(search="3")).tolist()
+    with pytest.raises(BadInputError, match="neither a number"):
+        scored.rows(Filter(search="no such name !"))
+
+
+@pytest.mark.medium
+def test_answers_of_a_split_are_those_of_the_run(runs: Path) -> None:
+    scored = make_service(runs).library.open("motifs-a").split("test")
+    run = gsat.open_run(runs / "motifs-a")
+    np.testing.assert_allclose(scored.probabilities, run.predict().probabilities, atol=1e-6)
+    measured = run.evaluate()
+    assert (scored.right == 1).mean() == pytest.approx(measured["accuracy"])
+    assert np.nanmean(scored.auc) == pytest.approx(measured["mean_graph_auc"], abs=1e-6)
+    expected = run.explain(graph=2).edge_mask
+    np.testing.assert_allclose(scored.edge_scores(2), expected, atol=1e-6)
+
+
+@pytest.mark.medium
+def test_runs_are_compared_on_the_graphs_they_share(runs: Path) -> None:
+    library = make_service(runs).library
+    first, second = library.open("motifs-a"), library.open("motifs-b")
+    found = compare([first, second], "test")
+    assert len(found.data_rows) == len(first.split("test"))
+    place = 3
+    a = first.split("test").edge_scores(int(found.rows[0][place]))
+    b = second.split("test").edge_scores(int(found.rows[1][place]))
+    assert found.correlation[place] == pytest.approx(spearmanr(a, b).statistic, abs=1e-6)
+    worst = found.most_different()[0]
+    assert found.correlation[worst] == np.nanmin(found.correlation)
+    with pytest.raises(BadInputError, match="same data"):
+        compare([first, library.open("mols")], "test")
+
+
+@pytest.mark.medium
+def test_what_is_kept_in_memory_is_bounded(runs: Path) -> None:
+    limits = Limits(cache_bytes=300_000)
+    loaded = make_service(runs, limits=limits).library.open("motifs-a")
+    for row in range(30):
+        loaded.explanation("test", row)
+    kept = [size for size, _ in loaded._kept.values()]
+    assert sum(kept) <= limits.cache_bytes
+    assert len(kept) > 1
+
+
+@pytest.mark.medium
+def test_similar_graphs_leave_out_the_graph_itself(runs: Path) -> None:
+    library = make_service(runs).library
+    for name in ("motifs-a", "mols"):
+        found = library.open(name).similar("all", 2)
+        assert 0 < len(found) <= 6
+        assert 2 not in [row for row, _ in found]
+        likeness = [value for _, value in found]
+        assert likeness == sorted(likeness, reverse=True)

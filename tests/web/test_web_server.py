@@ -1,0 +1,164 @@
+"""The service as a process: many clients at once, slow ones, and a graceful stop."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+from web_harness import graph_json
+
+import gsat
+
+pytestmark = pytest.mark.medium
+GSAT = str(Path(sys.executable).with_name("gsat"))
+CLIENTS, REQUESTS = 32, 1000
+
+
+def _start(*arguments: object, **environment: str) -> tuple[subprocess.Popen[str], int]:
+    """Start a command, and wait for the address that it prints."""
+    process = subprocess.Popen(
+        [GSAT, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("http://127.0.0.1:"), (line, process.communicate(timeout=20))
+    return process, int(line.split()[0].rpartition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def served(runs: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    process, port = _start("serve", runs / "motifs-a", runs / "mols", "--port", 0)
+    yield process, port
+    process.kill()
+    process.communicate()
+
+
+def test_a_thousand_requests_of_many_clients_are_all_answered_as_the_model_does(
+    served: tuple[subprocess.Popen[str], int], runs: Path
+) -> None:
+    _, port = served
+    run = gsat.open_run(runs / "motifs-a")
+    graphs = list(run.graphs(split="all"))[:50]
+    bodies = [json.dumps({"graph": graph_json(graph)}) for graph in graphs]
+    expected = [run.model.explain(graph) for graph in graphs]
+    local = threading.local()
+
+    def ask(number: int) -> tuple[int, list[float]]:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        path, body = "/api/runs/motifs-a/explanations", bodies[number % len(bodies)]
+        local.connection.request("POST", path, body, {"content-type": "application/json"})
+        answer = local.connection.getresponse()
+        content = answer.read()
+        assert answer.status == 200, content
+        return number, [edge["score"] for edge in json.loads(content)["results"][0]["edges"]]
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        answers = dict(pool.map(ask, range(REQUESTS)))
+    assert len(answers) == REQUESTS
+    for number, scores in answers.items():
+        np.testing.assert_allclose(scores, expected[number % len(graphs)].edge_mask, atol=1e-6)
+    batches, graphs_done = _batches(port)
+    assert graphs_done >= REQUESTS
+    assert batches < REQUESTS, "concurrent requests are computed together"
+
+
+def _batches(port: int) -> tuple[float, float]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    found = dict(line.split() for line in lines if line.startswith("gsat_batch_graphs_"))
+    return float(found["gsat_batch_graphs_count"]), float(found["gsat_batch_graphs_sum"])
+
+
+def test_one_bad_request_does_not_spoil_those_beside_it(
+    served: tuple[subprocess.Popen[str], int],
+) -> None:
+    _, port = served
+
+    def ask(smiles: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        body = json.dumps({"smiles": smiles})
+        connection.request("POST", "/api/runs/mols/predictions", body)
+        return connection.getresponse().status
+
+    asked = ["CCO", "C1CC", "CCN", "c1ccccc1", "not a molecule", "CO"] * 8
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(ask, asked))
+    assert statuses == [200, 422, 200, 200, 422, 200] * 8
+
+
+def test_the_page_is_not_part_of_the_service(served: tuple[subprocess.Popen[str], int]) -> None:
+    _, port = served
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/runs")
+    assert connection.getresponse().status == 404
+
+
+def test_a_client_that_never_ends_its_head_is_cut_off(runs: Path) -> None:
+    from web_harness import make_service
+
+    from gsat.web.app import make_app
+    from gsat.web.limits import Limits
+    from gsat.web.server import _Server, bind, make_config
+
+    limits = Limits(header_seconds=0.4)
+    opened = bind("127.0.0.1", 0)
+    ready = threading.Event()
+    server = _Server(make_config(make_app(make_service(runs), page=False), limits), ready.set)
+    server.capture_signals = nullcontext  # not the main thread
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    try:
+        assert ready.wait(20)
+        with socket.create_connection(opened.getsockname(), timeout=20) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+            assert client.recv(100) == b"", "the connection is closed without an answer"
+        with socket.create_connection(opened.getsockname(), timeout=20) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+def test_a_stop_lets_running_requests_end(
+    served: tuple[subprocess.Popen[str], int], runs: Path
+) -> None:
+    process, port = served  # its last test
+    before, _ = _batches(port)
+    graph = graph_json(gsat.open_run(runs / "motifs-a").graphs()[0])
+    body = json.dumps({"graphs": [graph] * 900})
+    statuses = []
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("POST", "/api/runs/motifs-a/explanations", body)
+        answer = connection.getresponse()
+        statuses.append((answer.status, len(json.loads(answer.read())["results"])))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 30
+    while _batches(port)[0] == before and time.monotonic() < deadline and asking.is_alive():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    asking.join(60)
+    assert statuses == [(200, 900)]
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, ""), (out, err)
