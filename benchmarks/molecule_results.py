@@ -1,7 +1,7 @@
 """The figures of docs/molecule-results.md: ``python -m benchmarks.molecule_results`` writes them.
 
-They come from ``results/chemprop.jsonl``, ``results/ibench.jsonl`` and
-``results/molecules-tuning.jsonl``.
+They come from ``results/chemprop.jsonl``, ``results/ibench.jsonl``,
+``results/molecules-speed.json`` and ``results/molecules-tuning.jsonl``.
 """
 
 from __future__ import annotations
@@ -98,11 +98,29 @@ def tuning(rows: Sequence[Row]) -> str:
     return table(["network", "settings", *measured], out)
 
 
+def speed(measured: Row) -> str:
+    """How fast tables are read and molecules are explained."""
+    rows = [
+        [name, f"{rates['per_second']:.0f}", f"{rates['per_cpu_second']:.0f}"]
+        for name, rates in measured["reading"].items()
+    ]
+    reading = table(["reading", "molecules per second", "per CPU second"], rows)
+    own = measured["explaining"]
+    return (
+        f"{reading}\n\nA molecule is explained in {own['one_ms']:.1f} ms of CPU time (median), its "
+        f"picture takes {own['picture_ms']:.1f} ms more. {own['molecules']} molecules are "
+        f"explained in {own['explanations_seconds']:.1f} s and become a page in "
+        f"{own['page_seconds']:.1f} s. Measured on {measured['cpus']} CPUs ({measured['cpu']}) "
+        "that other programs used as well: there, two processes gain little in time that passes."
+    )
+
+
 def page() -> str:
     """All sections."""
     parts = {
         "Prediction beside chemprop": prediction(read("chemprop.jsonl")),
         "Explanations of iBenchmark": explanations(read("ibench.jsonl")),
+        "Speed": speed(json.loads((ROOT / "results" / "molecules-speed.json").read_text("utf-8"))),
         "What was tried": tuning(read("molecules-tuning.jsonl")),
     }
     return "\n".join(f"## {title}\n\n{text}\n" for title, text in parts.items())

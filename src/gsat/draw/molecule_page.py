@@ -181,14 +181,14 @@ def odds_factor(log_odds: float | None) -> str:
         log_odds: The change, or None if there is none.
 
     Example:
-        >>> odds_factor(3.0), odds_factor(-0.7), odds_factor(9.9), odds_factor(None)
-        ('×20', '÷2.0', '×>1000', '')
+        >>> odds_factor(3.0), odds_factor(-0.7), odds_factor(9.9), odds_factor(-0.01)
+        ('×20', '÷2.0', '×>1000', '×1.0')
     """
     if log_odds is None:
         return ""
     factor = math.exp(min(abs(log_odds), 50))
     digits = ">1000" if factor > 1000 else f"{factor:.{1 if factor < 9.95 else 0}f}"
-    return f"{'÷' if log_odds < 0 else '×'}{digits}"
+    return f"{'÷' if log_odds < 0 and digits != '1.0' else '×'}{digits}"
 
 
 def effect_bar(effect: float | None, largest: float) -> str:

@@ -78,12 +78,14 @@ class DMPNN(Backbone):
         x = self.encode(batch)
         start = self._edge_inputs(x, batch)  # [E, h]
         # On a directed graph an edge is paired with itself, and nothing goes back.
-        returns = (batch.dst[batch.pair] == batch.src).to(x.dtype)[:, None]
+        returns = None
+        if not batch.undirected.all():
+            returns = (batch.dst[batch.pair] == batch.src).to(x.dtype)[:, None]
         edge = torch.relu(start)
         for _ in range(self.rounds - 1):
             sent = edge if weight is None else edge * weight[:, None]
-            others = _sums(sent, batch)[batch.src] - returns * sent[batch.pair]
-            edge = torch.relu(start + self.pass_on(others))
+            back = sent[batch.pair] if returns is None else returns * sent[batch.pair]
+            edge = torch.relu(start + self.pass_on(_sums(sent, batch)[batch.src] - back))
         sent = edge if weight is None else edge * weight[:, None]
         z = self.arrive(torch.cat([x, _sums(sent, batch)], dim=1))
         source = draws.child("dropout", 0) if draws else None

@@ -16,7 +16,7 @@ from gsat.launch.progress import Progress
 from gsat.molecules.featuriser import Arrays, Molecules, read_all, to_arrays
 
 CHUNK: Final = 1000  # molecules
-_FEW: Final = 4000  # with fewer, a worker takes longer to start than it saves
+_FEW: Final = 10_000  # with fewer, workers take longer to start (a second each) than they save
 _TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "pieces", "problems")
 
 
