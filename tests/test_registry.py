@@ -13,8 +13,8 @@ from gsat.errors import GSATError, RecipeError
 from gsat.registry import BACKBONES, METHODS, Registry, load_file, loaded_files
 
 BUILT_IN = {
-    "degree", "dir", "erm", "gnnexplainer", "graphmask", "gsat", "gsat-star", "ib-subgraph", "irm",
-    "pgexplainer", "random", "vrex",
+    "degree", "dir", "distilled", "erm", "gmt", "gmt-classifier", "gnnexplainer", "graphmask",
+    "gsat", "gsat-sc", "gsat-star", "ib-subgraph", "irm", "pgexplainer", "random", "vrex",
 }  # fmt: skip
 
 

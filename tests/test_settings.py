@@ -125,7 +125,9 @@ def test_settings_are_listed_by_any_of_their_names() -> None:
         ("leconv", "32"),
         ("pna", "80"),
     ]
-    assert {i.owner for i in describe_settings("r_final")} == {"gsat", "gsat-star"}
+    assert {i.owner for i in describe_settings("r_final")} == {
+        "gsat", "gsat-star", "gsat-sc", "gmt", "distilled",
+    }  # fmt: skip
     every = set(names(None))
     for method in METHODS:
         recipe = make_recipe("ba2motifs", method=method)

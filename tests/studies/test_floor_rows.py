@@ -19,7 +19,7 @@ from gsat.studies.reproduction import reproduction_page
 from gsat.studies.study import Experiment, TableStudy
 from gsat.studies.tables import FLOORS, STUDIES
 
-TABLES = [study for study in STUDIES.values() if isinstance(study, TableStudy)]
+TABLES = [study for study in STUDIES.values() if isinstance(study, TableStudy) and not study.later]
 TABLE1 = STUDIES["table1"]
 assert isinstance(TABLE1, TableStudy)
 

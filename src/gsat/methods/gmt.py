@@ -188,6 +188,7 @@ class GMTMethod(GSATMethod):
     Settings: ClassVar[type[MethodSettings]] = GMTSettings
     Model: ClassVar[type[InterpretableModel]] = GMT
     based_on = "gsat"
+    data_parallel = False
     model: GMT
     settings: GMTSettings
 

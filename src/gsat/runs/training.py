@@ -171,10 +171,15 @@ def resume(
     """
     if is_ensemble(path):
         workers = train_members(jobs, done) if jobs > 1 else None
-        how: dict[str, Any] = {
-            "device": device, "progress": progress, "checkpoint_seconds": checkpoint_seconds
-        }  # fmt: skip
-        return _opened(resume_ensemble(path, workers, pretrained_cache=pretrained_cache, **how))
+        ended = resume_ensemble(
+            path,
+            workers,
+            device=device,
+            progress=progress,
+            checkpoint_seconds=checkpoint_seconds,
+            pretrained_cache=pretrained_cache,
+        )
+        return _opened(ended)
     result = training.resume(
         path,
         model=model,

@@ -104,7 +104,7 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
     lines: list[str] = []
     total: Counter[str] = Counter()
     for study in STUDIES.values():
-        if not isinstance(study, TableStudy):
+        if not isinstance(study, TableStudy) or study.later:
             continue
         rows = []
         for measured in measure(study, records):

@@ -29,14 +29,31 @@ class Variant:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+# Seeds 0 to 9 on one split are the members of the ensembles with seeds 0 and 1.
+_ONE_SPLIT = {"data.split_seed": 0, "snapshots": 10}
 VARIANTS: Mapping[str, Variant] = {
     "": Variant(),
     "beta0": Variant("-β=0", {"info_coef": 0.0}),
     "nostoch": Variant("-NoStoch", {"sampling": "none"}),
     "nostoch-beta0": Variant("-NoStoch-β=0", {"sampling": "none", "info_coef": 0.0}),
+    "lin": Variant("-lin", {"variant": "lin"}),
+    "sam": Variant("-sam", {"variant": "sam"}),
+    "snapshots": Variant(", snapshots", _ONE_SPLIT),
+    "ensemble": Variant(", ensemble of 5", {**_ONE_SPLIT, "members": 5}),
+    "refined": Variant(", snapshots, second look", {**_ONE_SPLIT, "refine": 1}),
+    "refined-ensemble": Variant(
+        ", ensemble of 5, second look", {**_ONE_SPLIT, "refine": 1, "members": 5}
+    ),
 }
 # Settings that select the paper's own graphs, where the default of the data set is another.
 _PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
+# What the authors of GMT set for single data sets, by backbone and data set; their recipes hold the
+# rest.
+_GMT_SETTINGS: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("gin", "spmotif-0.7"): {"samples": 200, "info_coef": 0.1, "r_interval": 20},
+    ("gin", "spmotif-0.9"): {"samples": 200, "info_coef": 0.1},
+    ("pna", "spmotif-0.7"): {"samples": 100, "info_coef": 0.1, "r_final": 0.8},
+}
 
 
 @dataclass(frozen=True)
@@ -58,12 +75,14 @@ class Experiment:
     def recipe(self, seed: int) -> Recipe:
         """Make the recipe of one seed."""
         own = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
+        place = (self.backbone, self.dataset)
+        published = _GMT_SETTINGS.get(place, {}) if self.method == "gmt" else {}
         return make_recipe(
             self.dataset,
             backbone=self.backbone,
             method=self.method,
             seed=seed,
-            settings={**_PAPER_SETTINGS.get(self.dataset, {}), **own},
+            settings={**_PAPER_SETTINGS.get(self.dataset, {}), **published, **own},
         )
 
     @property
@@ -142,6 +161,7 @@ class TableStudy:
         columns: Names of the data sets.
         parts: Groups of rows, one below the other.
         note: A remark below the table. (default: none)
+        later: Whether its numbers are those of later papers. (default: ``False``)
         needs: What it is made from: recorded results.
     """
 
@@ -150,6 +170,7 @@ class TableStudy:
     columns: tuple[str, ...]
     parts: tuple[TablePart, ...]
     note: str = ""
+    later: bool = False
     needs: ClassVar = "results"
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsat.errors import GSATError
+from gsat.studies.later_tables import BEYOND, GMT
 from gsat.studies.study import (
     PREDICTION,
     Experiment,
@@ -276,6 +277,7 @@ STUDIES: Mapping[str, Study] = {
     for study in (
         *(_TABLE1, _TABLE2, _TABLE3, _TABLE4, _TABLE5, _TABLE6, _TABLE7, _TABLE8),
         *(_POSTHOC, _REGULARISER, _EXAMPLES, _CLAIMS),
+        *(GMT, BEYOND),
     )
 }
 
@@ -310,7 +312,7 @@ def find_paper_number(method: str, backbone: str, dataset: str, metric: str) -> 
         Mean and standard deviation in per cent; None if no table has such a cell.
     """
     for study in STUDIES.values():
-        if isinstance(study, TableStudy):
+        if isinstance(study, TableStudy) and not study.later:
             for part, row, column, _ in study.cells():
                 if (row.method, row.backbone, row.variant) == (method, backbone, "") and (
                     column,

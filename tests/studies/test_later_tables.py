@@ -1,0 +1,38 @@
+"""The tables of later papers: runnable, with members of ensembles that are single runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gsat.studies.study import Experiment, TableStudy
+from gsat.studies.tables import STUDIES, find_paper_number, find_study
+from gsat.training.members import member_recipes
+
+
+def test_gmt_is_run_as_its_authors_did() -> None:
+    table = find_study("gmt")
+    assert isinstance(table, TableStudy)
+    recipes = {str(e): e.recipe(0).settings for e in table.experiments}
+    assert {settings.variant for settings in recipes.values()} == {"sam", "lin"}
+    slow = Experiment("spmotif-0.7", "gmt", "gin", (("variant", "sam"),)).recipe(0).settings
+    assert (slow.samples, slow.info_coef, slow.r_interval) == (200, 0.1, 20)
+    half = Experiment("spmotif-0.5", "gmt", "gin", (("variant", "sam"),)).recipe(0).settings
+    assert (half.samples, half.info_coef, half.r_interval) == (80, 0.5, 10)
+
+
+@pytest.mark.parametrize("row", ["", "refined-"])
+def test_single_runs_are_the_members_of_two_ensembles(row: str) -> None:
+    table = find_study("beyond")
+    assert isinstance(table, TableStudy)
+    rows = {r.variant: r for r in table.parts[0].rows if r.method == "gsat"}
+    single = rows[row.rstrip("-") or "snapshots"].experiment("spmotif-0.5")
+    ensemble = rows[f"{row}ensemble"].experiment("spmotif-0.5")
+    members = [m for seed in (0, 1) for m in member_recipes(ensemble.recipe(seed)).values()]
+    assert members == [single.recipe(seed) for seed in range(10)]
+
+
+def test_numbers_of_later_papers_are_not_the_papers() -> None:
+    later = [s.name for s in STUDIES.values() if isinstance(s, TableStudy) and s.later]
+    assert later == ["gmt", "beyond"]
+    assert find_paper_number("gmt", "gin", "mutag", "explanation_auc") is None
+    assert find_paper_number("gsat", "gin", "ba2motifs", "explanation_auc") == (98.74, 0.55)
