@@ -11,7 +11,7 @@ DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 PYTEST := $(BIN)/pytest -q -n $(JOBS) --dist worksteal --durations=25
 
-.PHONY: setup demo test test-raw test-fast test-all lint build bench campaign results clean
+.PHONY: setup demo test test-raw test-fast test-all lint build bench campaign campaign-web results clean
 
 # What the demo needs: the package and its core dependencies.
 $(CORE): pyproject.toml constraints.txt
@@ -61,6 +61,10 @@ bench: $(DEV)
 # Faults while saving, hostile files, fuzzing: some ten minutes. Figures go to results/campaign.json.
 campaign: $(DEV)
 	$(BIN)/python -m campaign $(CAMPAIGN)
+
+# The API against its own description: some 2 000 requests, a few minutes.
+campaign-web: $(DEV)
+	GSAT_SCHEMA_CASES=130 $(BIN)/pytest -q -s tests/web/test_web_schema.py
 
 results: $(DEV)
 	$(BIN)/gsat results --page results --write docs/results.md

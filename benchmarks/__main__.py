@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import against, explain, growth, pna, scale, seeds, steps
+from benchmarks import against, explain, growth, pna, scale, seeds, serve, steps
 from benchmarks.common import DATASETS, ROUNDS, load, thread_counts
 from benchmarks.page import speed_page
 from gsat.training.run_directory import environment
@@ -158,6 +158,28 @@ def scale_part(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def serve_part(rounds: int) -> dict[str, Any]:
+    """The service with 32 clients, against the model in a loop; a gallery of 10 000 graphs."""
+    print(f"{serve.REQUESTS} requests of {serve.CLIENTS} clients on loopback")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for backbone in serve.BACKBONES:
+            row = {"backbone": backbone, **serve.measure(serve.make_run(folder, backbone))}
+            rows.append(row)
+            print(
+                f"  {backbone}: together {row['together_per_s']:.0f} a second (p50 "
+                f"{row['together_p50_ms']:.0f} ms, p99 {row['together_p99_ms']:.0f} ms), one by "
+                f"one {row['single_per_s']:.0f}, the model in a loop {row['loop_per_s']:.0f}: "
+                f"{row['batching_ratio']:.1f} x and {row['loop_ratio']:.1f} x"
+            )
+    shown = child("gallery")
+    print(
+        f"  gallery of {shown['graphs']} graphs: first page {shown['first_s']:.2f} s, next "
+        f"{shown['next_s']:.2f} s, sorted {shown['sorted_s']:.2f} s, {shown['grown_mib']:.0f} MiB"
+    )
+    return {"rows": rows, "gallery": shown}
+
+
 PARTS: dict[str, Callable[[int], Any]] = {
     "floor": floor_part,
     "pna": pna_part,
@@ -167,6 +189,7 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "growth": growth_part,
     "seeds": seeds_part,
     "scale": scale_part,
+    "serve": serve_part,
 }
 FIGURES, PAGE = Path("results/bench.json"), Path("docs/speed.md")
 CHILDREN: dict[str, Callable[..., Any]] = {
@@ -176,6 +199,8 @@ CHILDREN: dict[str, Callable[..., Any]] = {
     "epochs": seeds.epochs,
     "write_shards": lambda folder, graphs: scale.write(folder, int(graphs)),
     "read_shards": scale.read,
+    "serve": serve.serve,
+    "gallery": serve.gallery,
 }
 
 

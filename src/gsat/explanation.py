@@ -392,7 +392,11 @@ class Explanation(torch_geometric.explain.Explanation):
         for name in ("node_id", "edge_id", "y", "node_y"):
             if self.get(name) is not None:
                 out[name] = self[name].tolist()
-        return {name: _finite(value) for name, value in out.items()}
+        sound = bool(self.edge_mask.isfinite().all())  # most of the values are scores of edges
+        return {
+            name: value if name == "edges" and sound else _finite(value)
+            for name, value in out.items()
+        }
 
 
 def _finite(value: Any) -> Any:

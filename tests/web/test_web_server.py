@@ -103,6 +103,22 @@ def test_one_bad_request_does_not_spoil_those_beside_it(
     assert statuses == [200, 422, 200, 200, 422, 200] * 8
 
 
+def test_the_example_of_a_client_runs(served: tuple[subprocess.Popen[str], int]) -> None:
+    _, port = served
+    script = Path(__file__).resolve().parents[2] / "examples" / "serve_client.py"
+
+    def ask(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(script), "--url", f"http://127.0.0.1:{port}", *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    done = ask("mols", "--top", "2", "--smiles", "CCO", "C1CC")
+    assert done.returncode == 0, done.stderr
+    assert "0: predicted" in done.stdout
+    assert "C1CC" in done.stdout
+    assert "0: predicted" in ask("motifs-a").stdout
+    assert ask("nobody").stderr.startswith("404: there is no run 'nobody'")
+
+
 def test_the_page_is_not_part_of_the_service(served: tuple[subprocess.Popen[str], int]) -> None:
     _, port = served
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

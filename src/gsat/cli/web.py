@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gsat.cli.options import set_threads
-from gsat.errors import MissingExtraError
+from gsat.errors import GSATError, MissingExtraError
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
 Token = Annotated[
@@ -74,10 +76,17 @@ def serve_runs(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{opened.getsockname()[1]}"
 
+    def prepare() -> None:
+        """Score the first run while its overview is looked at."""
+        with contextlib.suppress(GSATError, OSError):
+            library.open(library.entries()[0].name).split("test")
+
     def ready() -> None:
         count = len(library.entries())
         what = f"{count} run{'' if count == 1 else 's'}"
         typer.echo(f"{address}  ({what}; Ctrl-C stops)")
+        if page and not library.is_folder:
+            threading.Thread(target=prepare, daemon=True).start()
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 

@@ -241,10 +241,12 @@ def add_positions(explanation: Explanation, meta: Mapping[str, Any]) -> Explanat
     Returns:
         The same explanation.
     """
-    x = explanation.get("x")
+    x, name = explanation.get("x"), (meta.get("made_by") or {}).get("name")
+    if not name:  # graphs of your own
+        return explanation
     try:
-        source = find_source((meta.get("made_by") or {}).get("name", ""))
-    except DataError:  # graphs of your own, or of a plug-in that is not installed here
+        source = find_source(name)
+    except DataError:  # of a plug-in that is not installed here
         return explanation
     if x is not None and (placed := source.positions(x)) is not None:
         explanation.pos, explanation.shade = placed

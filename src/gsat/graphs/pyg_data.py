@@ -1,7 +1,8 @@
-"""One graph of a store as a PyG ``Data``."""
+"""Graphs of a store as PyG ``Data``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,32 +26,62 @@ def to_pyg(store: GraphStore, position: int) -> Data:
     Returns:
         The graph, with its further per-graph arrays under their names.
     """
+    return next(each_pyg(store.select([position])))
+
+
+def each_pyg(store: GraphStore) -> Iterator[Data]:
+    """Convert the graphs of a view one after the other; all are gathered at once.
+
+    Args:
+        store: The view.
+
+    Returns:
+        The graphs; see :func:`to_pyg`.
+    """
     from torch_geometric.data import Data
 
-    view = store.select([position]).at_nodes(None)
+    view = store.at_nodes(None)
     batch = view.batch()
     order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
-    data = Data(edge_index=batch.edge_index[:, order], num_nodes=batch.num_nodes)
-    if store.has("x"):
-        data.x = batch.x
+    nodes, edges = batch.node_ptr.tolist(), batch.edge_ptr.tolist()
+    per_node = {} if not store.has("x") else {"x": batch.x}
+    index, per_edge = batch.edge_index[:, order], {}
     for name in ("edge_attr", "edge_weight", "edge_truth"):
         values = getattr(batch, name)
         if values is not None:
-            data[name] = values[order]
+            per_edge[name] = values[order]
     if batch.node_truth is not None:
-        data.node_truth = batch.node_truth
+        per_node["node_truth"] = batch.node_truth
     if "node_sign" in store.arrays:
-        data.node_sign = torch.from_numpy(
-            np.asarray(store.arrays["node_sign"][view.target_nodes()])
-        )
+        signs = np.asarray(store.arrays["node_sign"][view.target_nodes()])
+        per_node["node_sign"] = torch.from_numpy(signs)
+    per_graph = {}
     if store.has("node_y"):
-        data.node_y = batch.y
+        assert batch.y is not None
+        per_node["node_y"] = batch.y
     elif batch.y is not None:
-        data.y = batch.y
+        per_graph["y"] = batch.y
+    texts = {}
     for name in store.arrays:
         if name.startswith("graph."):
-            rows = view.per_graph(name)
-            text = rows.dtype == np.uint8
-            value = decode_texts(rows)[0] if text else torch.from_numpy(rows)
-            data[name.removeprefix("graph.")] = value
-    return data
+            rows, short = view.per_graph(name), name.removeprefix("graph.")
+            if rows.dtype == np.uint8:
+                texts[short] = decode_texts(rows)
+            else:
+                per_graph[short] = torch.from_numpy(rows)
+    # Copies, so that one graph that is kept does not keep all others in memory.
+    for place in range(batch.num_graphs):
+        own_nodes = slice(nodes[place], nodes[place + 1])
+        own_edges = slice(edges[place], edges[place + 1])
+        own_index = index[:, own_edges] - nodes[place]
+        data = Data(edge_index=own_index, num_nodes=nodes[place + 1] - nodes[place])
+        for own, columns in (
+            (own_nodes, per_node),
+            (own_edges, per_edge),
+            (slice(place, place + 1), per_graph),
+        ):
+            for name, values in columns.items():
+                data[name] = values[own].clone()
+        for name, listed in texts.items():
+            data[name] = listed[place]
+        yield data

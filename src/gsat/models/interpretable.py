@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
+from gsat.graphs.pyg_data import each_pyg
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
 from gsat.models.saved import write_model
@@ -292,9 +293,12 @@ class InterpretableModel(nn.Module, ABC):
         scores = torch.from_numpy(view.caller_order(output.edge_weight.numpy(force=True)))
         logits, edges, nodes = output.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
-        for number, undirected in enumerate(batch.undirected.tolist()):
+        graphs = each_pyg(view) if isinstance(given, GraphStore) else iter(given[first:])
+        for number, (undirected, graph) in enumerate(
+            zip(batch.undirected.tolist(), graphs, strict=False)
+        ):
             out = Explanation()
-            for name, value in given[first + number].items():
+            for name, value in graph.items():
                 out[name] = value
             out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":

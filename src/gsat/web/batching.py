@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gsat.errors import GSATError
 from gsat.explanation import Explanation
@@ -17,6 +17,7 @@ from gsat.web.loaded import LoadedRun
 from gsat.web.metrics import Metrics
 
 Answer = Explanation | GSATError
+GATHERING: Final = 0.002  # seconds
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class _Waiting:
 class Batcher:
     """Answers questions in the order they come, as many at once as are waiting.
 
-    Nobody waits for others to come: while the model computes one batch, the next one gathers.
+    A question that comes alone is answered at once. While the model computes one batch, the next
+    one gathers; those who were answered together get a moment to ask again.
 
     Args:
         limits: How many may wait, and how many graphs are computed at once.
@@ -98,6 +100,8 @@ class Batcher:
                     one.answer.set_exception(answer)
                 else:
                     one.answer.set_result(answer)
+            if len(batch) > 1:
+                await asyncio.sleep(GATHERING)
 
     def _take(self) -> list[_Waiting]:
         """Take questions to one model that fit into a batch; given up ones are dropped."""

@@ -56,7 +56,7 @@ class LoadedRun:
     @cached_property
     def model(self) -> InterpretableModel:
         """The model."""
-        with COMPUTING:
+        with self._lock:  # a page that needs no more than this does not wait for scores
             return self.run.model
 
     @property
