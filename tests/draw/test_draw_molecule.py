@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,18 @@ def test_the_truth_lies_behind_the_formula_and_can_be_left_out() -> None:
     bare = explanation_svg(explanation, truth=False)
     assert 'class="truth"' not in bare
     assert "ground truth" not in bare
+
+
+def test_the_truth_of_hydrogens_that_are_not_drawn_is_around_their_atom(
+    explain: Callable[..., Explanation],
+) -> None:
+    bonds, scores, truth = [(0, 1), (1, 2), (1, 3)], [0.9, 0.8, 0.1], [1, 1, 0]
+    explanation = explain(bonds, scores, truth=truth, smiles="[H]N([H])C")
+    root = ET.fromstring(explanation_svg(explanation))
+    groups = [e for e in root.iter() if e.get("class") == "true-atoms"]
+    assert [len(group) for group in groups] == [1]
+    assert not [e for e in root.iter() if e.get("class") == "truth"]
+    assert "ground truth" in "".join(e.text or "" for e in root.iter())
 
 
 def test_what_is_not_believed_has_pale_colours() -> None:

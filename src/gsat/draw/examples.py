@@ -12,6 +12,7 @@ import numpy as np
 from gsat.draw.files import check_suffix
 from gsat.draw.graph import finished
 from gsat.draw.legend import Entry, legend_height, legend_part
+from gsat.draw.molecule_picture import MoleculePicture
 from gsat.draw.options import SHARPEN, DrawingOptions
 from gsat.draw.paint import GraphPicture
 from gsat.draw.pictures import Picture, common_scale, picture_of
@@ -190,4 +191,7 @@ def _width(cell: Picture, size: tuple[float, float]) -> float:
 
 
 def _height(cell: Picture, size: tuple[float, float]) -> float:
+    if isinstance(cell, MoleculePicture):
+        wide, high = cell.size
+        return float(np.clip(high * min(1.0, size[0] / wide) + 0.1, 0.9, size[1]))
     return cell.size[1] if isinstance(cell, Sentence) else size[1]

@@ -22,8 +22,8 @@ _SPACING: Final = 0.65  # of the neighbours around a node
 def structure(count: int, ends: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
     """Find how long edges should be, and which edges a layout is made of, ``[e]`` each.
 
-    Where a graph without its shortcuts is planar, neighbours of a node get room on a circle around
-    it, and the shortcuts have no say. All other graphs are taken as they are.
+    Shortcuts have no say. Where a graph without them is planar, neighbours of a node get room on a
+    circle around it.
 
     Args:
         count: How many nodes there are.
@@ -36,7 +36,7 @@ def structure(count: int, ends: NDArray[np.int64]) -> tuple[Floats, NDArray[np.b
         kept = ~_shortcuts(count, ends, lengths)
         if nx.check_planarity(nx.Graph(ends[kept].tolist()))[0]:
             return lengths, kept
-    return np.ones(len(ends)), np.ones(len(ends), dtype=bool)
+    return np.ones(len(ends)), kept
 
 
 def _shortcuts(count: int, ends: NDArray[np.int64], lengths: Floats) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from gsat.draw.legend import Entry
 from gsat.draw.marks import FADED
 from gsat.draw.molecule import ColourScale, Formula, atom_places, formula, natural_size
 from gsat.draw.options import DrawingOptions
-from gsat.draw.sheet import Floats, Layer, Molecule, Part, Strokes, Tag
+from gsat.draw.sheet import Circles, Floats, Layer, Molecule, Part, Strokes, Tag
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PIXEL: Final = 0.01  # inches
 _WIDEST, _SMALLEST = 900, 60  # pixels
 _HALO: Final = 17.0  # points: wider than the colour of a bond
+_RING: Final = 12.0  # pixels: wider than the colour of an atom
 _HIT: Final = 9.0  # points: where a pointer finds a bond
 
 
@@ -32,6 +33,8 @@ class MoleculePicture:
         scale: Colours of its scores.
         tags: What a page knows its bonds by, in RDKit's order.
         true: Which bonds are of the ground truth.
+        true_atoms: Atoms, in RDKit's order, with bonds of the ground truth to hydrogens that are
+            not drawn.
         label: What the colours mean; empty if nothing is coloured.
         options: How it is drawn.
         uncertain: What is known of the uncertainty of the scores, in words.
@@ -41,6 +44,7 @@ class MoleculePicture:
     scale: ColourScale
     tags: list[Tag]
     true: list[bool]
+    true_atoms: list[int]
     label: str
     options: DrawingOptions
     uncertain: str = ""
@@ -76,6 +80,11 @@ class MoleculePicture:
         if true:
             inks, ones = ["halo"] * len(true), np.ones(len(true))
             layers.append(Strokes("truth", true, inks, ones, np.full(len(true), _HALO)))
+        if self.true_atoms:
+            middles, count = at[self.true_atoms], len(self.true_atoms)
+            radius, none = np.full(count, _RING), np.zeros(count)
+            inks, rims = ["halo"] * count, ["none"] * count
+            layers.append(Circles("true atoms", middles, radius, inks, np.ones(count), rims, none))
         layers.append(Molecule("formula", self.formula, self.scale, style))
         known = [i for i, tag in enumerate(self.tags) if tag.title]
         if known:
@@ -100,7 +109,7 @@ class MoleculePicture:
             full = (("full", self.scale.fade),)
             low, high = self.scale.low, self.scale.high
             out.append(Entry("formula", f"{what} {low:.2f}", f"{high:.2f}", full))
-        if any(self.true):
+        if any(self.true) or self.true_atoms:
             out.append(Entry("truth", after="ground truth"))
         return out
 
@@ -132,12 +141,17 @@ def molecule_picture(
         tag, known = edges.get((min(u, v), max(u, v)), (Tag(), False))
         tags.append(tag)
         true.append(known)
+    place = {number: atom for atom, number in enumerate(drawn.numbers)}
+    half_drawn = [
+        {place[end] for end in pair if end in place} for pair, (_, known) in edges.items() if known
+    ]
+    true_atoms = sorted({atom for ends in half_drawn if len(ends) == 1 for atom in ends})
     uncertain = ""
     if spread is not None and len(spread):
         middle, highest = float(np.median(spread)), float(spread.max())
         uncertain = f"scores are uncertain by {middle:.2f} (median), at most {highest:.2f}"
     label = _label(explanation, options.top)
-    return MoleculePicture(drawn, scale, tags, true, label, options, uncertain)
+    return MoleculePicture(drawn, scale, tags, true, true_atoms, label, options, uncertain)
 
 
 def _label(explanation: Explanation, top: int | str | None) -> str:

@@ -17,7 +17,7 @@ SMALLEST_FONT: Final = 3.5  # points; smaller labels are left out
 # Inches.
 NARROWEST, WIDEST = 3.8, 7.0
 _LOWEST, _HIGHEST = 1.2, 7.0
-_HEAD: Final = (2.2, 9.0)  # points; an arrowhead that has no room for the first is left out
+_HEAD: Final = (3.0, 9.0)  # points; an arrowhead that has no room for the first is left out
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ def _with_head(
     outside = np.flatnonzero(np.linalg.norm(dense - goal, axis=1) >= 1.08 * radius)
     tip = int(outside[-1]) if len(outside) else len(dense) - 1
     room = float(np.linalg.norm(dense[tip] - dense[0]))
-    length = min(max(2.6 * width, 5.5 / points), _HEAD[1] / points, 0.45 * room)
-    if len(line) > 4:  # a loop or a bend comes back to where it began
-        length = min(max(2.6 * width, 5.5 / points), 1.6 * radius)
+    wished = min(max(2.6 * width, 4.0 / points), _HEAD[1] / points, 1.7 * radius)
+    # A loop or a bend comes back to where it began.
+    length = wished if len(line) > 4 else min(wished, 0.45 * room)
     if length * points < _HEAD[0]:
         return line, None
     away = np.linalg.norm(dense[:tip] - dense[tip], axis=1) >= length
