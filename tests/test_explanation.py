@@ -337,7 +337,7 @@ def test_an_explanation_draws_and_saves_itself(tmp_path) -> None:
     explanation.save(tmp_path / "c.svg", above=0.5)  # two edges, 0.9 and 0.7
     assert picture.read_bytes() == (tmp_path / "c.svg").read_bytes()
     assert explanation.draw(top=2).get_size_inches().min() > 1
-    assert explanation._repr_svg_().startswith("<?xml")
+    assert explanation._repr_svg_().startswith("<svg ")
     for suffix in ("png", "pdf", "json", "html", "csv"):
         assert explanation.save(tmp_path / f"a.{suffix}").stat().st_size > 20
     with pytest.raises(GSATError, match=r"no edge is above 0\.95; the highest is at 0\.900"):

@@ -217,6 +217,29 @@ class Explanation(torch_geometric.explain.Explanation):
         unit, score = self.units()
         return self._restrict((score > probability)[unit])
 
+    def near(self, edges: Tensor, hops: int, most: int | None = None) -> Explanation:
+        """Return the subgraph within some hops of edges, numbered as by :meth:`top`.
+
+        Args:
+            edges: Marks these edges, ``[E]``.
+            hops: How many hops, in either direction.
+            most: How many neighbours each node brings in at most, those of its highest-scored
+                edges first. (default: all)
+        """
+        near = set(self.edge_index[:, edges].reshape(-1).tolist())
+        ranked = [(edge.source, edge.target) for edge in self.ranked_edges()]
+        for _ in range(hops):
+            brought = dict.fromkeys(near, 0)
+            for pair in ranked:
+                for node, other in (pair, pair[::-1]):
+                    room = most is None or brought.get(node, 0) < most
+                    if node in brought and other not in near and room:
+                        near.add(other)
+                        brought[node] += 1
+        kept = torch.zeros(int(self.num_nodes), dtype=torch.bool)
+        kept[sorted(near)] = True
+        return self._restrict(kept[self.edge_index].all(dim=0), kept.nonzero()[:, 0])
+
     def of_node(self, node: int) -> Explanation:
         """Return the explanation of one node's prediction: the subgraph whose messages reach it.
 
@@ -323,7 +346,7 @@ class Explanation(torch_geometric.explain.Explanation):
         Args:
             above: Emphasise the edges scored above this probability. (default: ``None``)
             options: The options of :func:`gsat.draw.draw_explanation`: ``title``, ``top``,
-                ``node_types``, ``class_names``, ``sharpen``, ``aromatic``, ``numbers``.
+                ``class_names``, ``truth``, ``crop``, ``spread``, ``doubt`` and others.
 
         Returns:
             A matplotlib figure.

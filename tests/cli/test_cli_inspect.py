@@ -187,6 +187,19 @@ def test_explain_draws(trained: Trained, tmp_path: Path) -> None:
     assert not list(pictures.glob(".*"))
 
 
+def test_explain_draws_less_on_request(trained: Trained, tmp_path: Path) -> None:
+    def drawn(*options: str) -> str:
+        file = tmp_path / "g.svg"
+        succeed("explain", trained.path, "--graph", 1, "--top", 3, *options, "--out", file)
+        return file.read_text()
+
+    whole, cropped, bare = drawn(), drawn("--crop"), drawn("--no-truth")
+    assert "ground truth" in whole
+    assert "ground truth" not in bare
+    assert 0 < cropped.count("data-node=") < whole.count("data-node=")
+    assert "nodes, 1 hop around the explanation" in cropped
+
+
 def test_explain_for_programs(
     trained: Trained, data: package.Dataset, model: package.GSAT, tmp_path: Path
 ) -> None:
@@ -254,8 +267,10 @@ def test_a_sentence_is_drawn_by_its_words(
         succeed("explain", trained.path, saved, "--graph", 0, "--out", out)
         assert out.stat().st_size > 1000
     succeed("explain", trained.path, saved, "--graph", 0, "--top", 2, "--out", tmp_path / "s.svg")
-    ids = {e.get("id") for e in ElementTree.parse(tmp_path / "s.svg").iter()}
-    assert {f"word {i}" for i in range(len(words))} <= ids
+    root = ElementTree.parse(tmp_path / "s.svg").getroot()
+    assert set(words) <= {e.text for e in root.iter()}
+    numbers = {e.get("data-node") for e in root.iter()}
+    assert {str(i) for i in range(len(words))} <= numbers
 
 
 # -- explain: a split -----------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_explain_a_node(nodes: Path, tmp_path: Path) -> None:
     output = succeed("explain", nodes, "--node", 511, "--out", tmp_path / "node.svg").lines
     assert output[0].startswith("node 511: predicted ")
     assert output[0].endswith(", true cycle")
-    assert 'id="marked"' in (tmp_path / "node.svg").read_text("utf-8")
+    assert 'class="marked"' in (tmp_path / "node.svg").read_text("utf-8")
     explained = json.loads(succeed("explain", nodes, "--node", 511, "--json").out)
     assert explained["node"] == 511
     # Three hops from where the cycle hangs: the whole cycle, its joint and some of the tree.

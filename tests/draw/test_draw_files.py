@@ -12,7 +12,7 @@ import pytest
 from gsat.draw import draw_explanation, draw_grid
 from gsat.errors import GSATError
 
-MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<svg ", ".pdf": b"%PDF-"}
 
 
 @pytest.mark.parametrize("suffix", MAGIC)

@@ -11,14 +11,16 @@ import torch
 from matplotlib.colors import to_hex
 
 from gsat.draw import draw_explanation, draw_grid
-from gsat.draw.paint import CHOSEN, INK, NODE, TRUTH
+from gsat.draw.palette import light
 from gsat.errors import GSATError
+
+CHOSEN, INK, NODE = (light(name) for name in ("chosen", "ink", "node"))
 
 
 def part(figure, name, axes=0):
-    """The drawn collection of that name, or None."""
+    """The drawn collection of that name, or None; with a budget, that of what is within it."""
     found = [c for c in figure.axes[axes].collections if c.get_gid() == name]
-    return found[0] if found else None
+    return found[-1] if found else None
 
 
 def title(figure, axes=0):
@@ -30,7 +32,9 @@ def labels(figure, axes=0):
 
 
 def legend(figure):
-    return [text.get_text() for box in figure.legends for text in box.get_texts()]
+    return [
+        text.get_text() for axes in figure.axes if axes.get_gid() == "legend" for text in axes.texts
+    ]
 
 
 def line_of(figure, u, v):
@@ -85,7 +89,7 @@ def test_an_undirected_edge_is_drawn_once_and_has_no_head(house):
 def test_directed_edges_have_heads_that_point_at_their_target(explain):
     figure = draw_explanation(explain([(0, 1), (2, 1)], [0.2, 0.9], undirected=False))
     at = part(figure, "nodes").get_offsets()
-    heads = [path.vertices for path in part(figure, "heads").get_paths()]
+    heads = [path.vertices for path in part(figure, "heads").get_paths()]  # weakest first
     assert len(heads) == 2
     for source, (tip, left, right) in zip((0, 2), (h[:3] for h in heads), strict=True):
         foot = (left + right) / 2
@@ -125,26 +129,38 @@ def test_a_loop_is_seen_beside_its_node(explain, undirected):
 def test_equal_scores_far_from_r_are_not_faint(explain):
     figure = draw_explanation(explain([(0, 1)], [0.95]))
     assert part(figure, "edges").get_colors()[0, 3] > 0.8
-    assert legend(figure) == ["edge score 0.95"]
+    assert legend(figure) == ["edge score 0.95", "0.95"]
 
 
 # -- ground truth and budget -----------------------------------------------------------------------
 
 
-def test_true_nodes_are_pink_and_true_edges_have_a_halo(house):
+def test_true_nodes_and_edges_have_a_halo_behind_them(house):
     figure = draw_explanation(house())
-    faces = [to_hex(c).upper() for c in part(figure, "nodes").get_facecolors()]
-    assert faces == [NODE, NODE, TRUTH, TRUTH, TRUTH]
+    at = part(figure, "nodes").get_offsets()
+    assert part(figure, "true nodes").get_offsets().tolist() == at[[2, 3, 4]].tolist()
     assert len(part(figure, "truth").get_segments()) == 3
     assert "ground truth" in legend(figure)
+    # Nothing the model says is covered: all of it is drawn later, and looks as it does without.
+    layers = [c.get_gid() for c in figure.axes[0].collections]
+    assert layers == ["truth", "true nodes", "edges", "nodes"]
+    orders = [c.get_zorder() for c in figure.axes[0].collections]
+    assert orders == sorted(orders)
+    bare = draw_explanation(house(), truth=False)
+    assert part(bare, "truth") is None
+    assert part(bare, "true nodes") is None
+    assert "ground truth" not in legend(bare)
+    for name in ("edges", "nodes"):
+        assert (part(bare, name).get_edgecolors() == part(figure, name).get_edgecolors()).all()
+        assert list(part(bare, name).get_linewidths()) == list(part(figure, name).get_linewidths())
 
 
 def test_node_truth_marks_nodes_where_there_is_no_edge_truth(explain):
     figure = draw_explanation(
         explain([(0, 1), (1, 2)], [0.1, 0.9], node_truth=torch.tensor([1, 0, 0]))
     )
-    faces = [to_hex(c).upper() for c in part(figure, "nodes").get_facecolors()]
-    assert faces == [TRUTH, NODE, NODE]
+    at = part(figure, "nodes").get_offsets()
+    assert part(figure, "true nodes").get_offsets().tolist() == at[[0]].tolist()
     assert part(figure, "truth") is None
 
 
@@ -155,20 +171,19 @@ def test_without_truth_nothing_is_pink(explain):
 
 
 @pytest.mark.parametrize(("top", "words"), [(2, "top 2 edges"), ("40%", "top 40% of edges")])
-def test_the_budget_is_emphasised(house, top, words):
+def test_the_budget_is_emphasised_and_lies_over_the_rest(house, top, words):
     figure = draw_explanation(house(), top=top)
-    edges = part(figure, "edges")
-    chosen = [line_of(figure, 2, 3), line_of(figure, 3, 4)]
-    colours = [to_hex(c[:3]).upper() for c in edges.get_colors()]
-    assert [colours[i] for i in chosen] == [CHOSEN, CHOSEN]
-    assert colours.count(INK) == 3
-    others = [i for i in range(5) if i not in chosen]
-    assert edges.get_colors()[chosen, 3].min() > edges.get_colors()[others, 3].max()
-    widths = np.array(edges.get_linewidths())
-    assert widths[chosen].min() > widths[others].max()
-    rims = [to_hex(c).upper() for c in part(figure, "nodes").get_edgecolors()]
-    assert [rim == CHOSEN for rim in rims] == [False, False, True, True, True]
-    assert words in legend(figure)
+    others, edges = [c for c in figure.axes[0].collections if c.get_gid() == "edges"]
+    assert [to_hex(c[:3]).upper() for c in edges.get_colors()] == [CHOSEN, CHOSEN]
+    assert [to_hex(c[:3]).upper() for c in others.get_colors()] == [INK, INK, INK]
+    assert edges.get_colors()[:, 3].min() > others.get_colors()[:, 3].max()
+    assert min(edges.get_linewidths()) > max(others.get_linewidths())
+    outside, inside = [c for c in figure.axes[0].collections if c.get_gid() == "nodes"]
+    assert {to_hex(c).upper() for c in inside.get_edgecolors()} == {CHOSEN}
+    assert (len(outside.get_offsets()), len(inside.get_offsets())) == (2, 3)
+    assert others.get_zorder() < outside.get_zorder() < edges.get_zorder() < inside.get_zorder()
+    assert f"{words}: score 0.90 to 0.95" in legend(figure)
+    assert "other edges: 0.10 to 0.80" in legend(figure)
 
 
 def test_a_bad_budget_is_an_error(house):
@@ -179,8 +194,8 @@ def test_a_bad_budget_is_an_error(house):
 def test_the_budget_of_a_restricted_explanation(house):
     figure = draw_explanation(house().top(3), top=1)
     colours = [to_hex(c[:3]).upper() for c in part(figure, "edges").get_colors()]
-    assert colours.count(CHOSEN) == 1
-    assert labels(figure) == ["2", "3", "4"]  # the numbers of the explained graph
+    assert colours == [CHOSEN]
+    assert sorted(labels(figure)) == ["2", "3", "4"]  # the numbers of the explained graph
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -232,7 +247,7 @@ def test_no_explanation_is_said_and_no_edge_stands_out(explain):
 
 
 def test_the_legend_gives_the_range_of_the_scores(house):
-    assert legend(draw_explanation(house())) == ["edge score 0.95", "0.10", "ground truth"]
+    assert legend(draw_explanation(house())) == ["edge score 0.10", "0.95", "ground truth"]
 
 
 def test_names_of_node_types(explain):
@@ -294,12 +309,11 @@ def test_a_grid_shows_each_graph_and_one_legend(house, explain, tmp_path):
         class_names=["cycle", "house"],
     )
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
-    assert len(figure.axes) == 5
+    assert len(figure.axes) == 5 + 1
     assert title(figure, 0) == "a\npredicted house (0.99), true house"
     assert title(figure, 1).endswith("no explanation found")
-    assert len(figure.legends) == 1
-    assert legend(figure) == ["highest edge score of the graph", "lowest", "ground truth"]
-    boxes = [axes.get_position() for axes in figure.axes]
+    assert legend(figure) == ["edge score 0.10", "0.95", "ground truth"]
+    boxes = [axes.get_position() for axes in figure.axes[:5]]
     assert len({round(box.x0, 3) for box in boxes}) == 3
     assert boxes[0].y0 > boxes[3].y1
     assert all(box.x0 >= 0 and box.x1 <= 1.001 and box.y0 >= 0 and box.y1 <= 1 for box in boxes)

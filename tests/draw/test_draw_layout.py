@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gsat.draw.layout import _crossings, layout
+from gsat.draw.layout_structure import structure
 
 
 def edges_of(graph: nx.Graph) -> np.ndarray:
@@ -68,6 +69,89 @@ def test_a_motif_on_a_random_tree_is_not_folded(seed):
     graph.add_edges_from([*house, (seed, 22)])
     ends = edges_of(graph)
     assert len(_crossings(layout(25, ends), ends)) == 0
+
+
+# -- structure is visible --------------------------------------------------------------------------
+
+
+def angles(at: np.ndarray, ring: list[int]) -> np.ndarray:
+    """The inner angles of a polygon, in degrees."""
+    points = at[ring]
+    to, back = np.roll(points, -1, axis=0) - points, np.roll(points, 1, axis=0) - points
+    cosine = (to * back).sum(axis=1) / np.linalg.norm(to, axis=1) / np.linalg.norm(back, axis=1)
+    return np.degrees(np.arccos(cosine))
+
+
+def wheel(rim: int, chords: list[tuple[int, int]] = ()) -> nx.Graph:
+    graph = nx.wheel_graph(rim + 1)
+    graph.add_edges_from(chords)
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_house_is_a_square_with_a_roof(seed):
+    graph = nx.barabasi_albert_graph(20, 1, seed=seed)
+    house = [(20, 21), (21, 22), (22, 23), (23, 20), (20, 24), (21, 24)]
+    graph.add_edges_from([*house, (seed, 22)])
+    at = layout(25, edges_of(graph))
+    assert angles(at, [20, 21, 22, 23]) == pytest.approx(90, abs=15)
+    assert angles(at, [20, 21, 24]) == pytest.approx(60, abs=15)
+    # The roof is outside the square.
+    (x, y), gaps = at[21] - at[20], at[[22, 24]] - at[20]
+    assert np.prod(x * gaps[:, 1] - y * gaps[:, 0]) < 0
+
+
+def test_a_motif_that_springs_would_fold_is_drawn_by_its_faces():
+    crane = nx.complete_bipartite_graph(2, 3)
+    tree = nx.disjoint_union(nx.balanced_tree(2, 3), crane)
+    tree.add_edge(7, 17)
+    for graph in (crane, tree):
+        ends = edges_of(graph)
+        at = layout(graph.number_of_nodes(), ends)
+        assert len(_crossings(at, ends)) == 0
+        assert nearest(at) > 0.4
+
+
+@pytest.mark.parametrize("chords", [[], [(3, 30), (10, 41), (20, 55)]])
+def test_a_wheel_is_round_with_its_hub_in_the_middle(chords):
+    ends = edges_of(wheel(60, chords))
+    at = layout(61, ends)
+    spokes = np.linalg.norm(at[1:] - at[0], axis=1)
+    assert spokes.max() / spokes.min() < 1.25
+    turn = np.unwrap(np.arctan2(*(at[1:] - at[0]).T[::-1]))
+    steps = np.diff(turn) * np.sign(turn[-1] - turn[0])
+    assert (steps > 0).all()  # the rim goes round once, in order
+    assert abs(turn[-1] - turn[0]) < 2 * np.pi
+    assert nearest(at) > 0.4
+
+
+def test_a_few_shortcuts_do_not_bend_a_ladder():
+    straight = nx.ladder_graph(20)
+    ends = edges_of(straight)
+    bent = np.vstack([ends, [[2, 15], [25, 38]]])
+    for edges in (ends, bent):
+        at = layout(40, edges)
+        length, width = np.ptp(at, axis=0)
+        assert length == pytest.approx(19, rel=0.1)
+        assert width < 2
+        assert len(_crossings(at, ends)) == 0
+
+
+def test_many_shortcuts_are_the_graph_itself():
+    graph = nx.random_regular_graph(4, 40, seed=0)
+    ends = edges_of(graph)
+    lengths, kept = structure(40, ends)
+    assert kept.all()
+    assert (lengths == 1).all()
+
+
+@pytest.mark.parametrize("centre", [0, 3])
+def test_around_a_centre_nodes_stand_as_far_as_they_are_away(centre):
+    graph = nx.barabasi_albert_graph(15, 1, seed=1)
+    at = layout(15, edges_of(graph), centre)
+    away = nx.single_source_shortest_path_length(graph, centre)
+    drawn = np.linalg.norm(at - at[centre], axis=1)
+    assert drawn == pytest.approx([away[node] for node in range(15)], abs=0.1)
 
 
 def test_crossings_are_counted():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,16 @@ from matplotlib.image import imread
 from rdkit import Chem
 
 from explained_molecules import explanation_of
-from gsat.draw.molecule import ColourScale, Formula, formula, formula_png, formula_svg, hexadecimal
+from gsat.draw import draw_grid, explanation_svg
+from gsat.draw.molecule import (
+    ColourScale,
+    Formula,
+    atom_places,
+    formula,
+    formula_png,
+    formula_svg,
+    hexadecimal,
+)
 from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.molecules.smiles import write_smiles
@@ -171,12 +181,68 @@ def test_explanations_of_molecules_save_themselves_as_formulae(tmp_path: Path) -
     words = " ".join(element.text or "" for element in root.iter() if element.tag.endswith("text"))
     assert "predicted <toxic> & more (0.80)" in words
     assert "bond score" in words
-    assert "bond-0" in text, "RDKit's classes stay, for style sheets"
+    bonds = [e for e in root.iter() if e.get("data-edge") is not None]
+    assert len(bonds) == 10, "a page finds each bond once"
+    assert "style=" not in text, "a page may forbid inline styles"
     for suffix in (".png", ".pdf", ".html", ".json", ".csv"):
         path = explanation.save(tmp_path / f"m{suffix}", numbers=True)
         assert path.stat().st_size > 100
     assert imread(tmp_path / "m.png").shape[0] > 200
-    assert "bond-0" in explanation._repr_svg_()
+    assert explanation._repr_svg_() == text
+
+
+def test_the_truth_lies_behind_the_formula_and_can_be_left_out() -> None:
+    explanation = explanation_of(NITRO, HIGH)
+    explanation.edge_truth = (explanation.edge_mask > 0.5).long()
+    svg = explanation_svg(explanation)
+    assert svg.index('class="truth"') < svg.index("<svg ", 1)
+    true = [e for e in ET.fromstring(svg).iter() if e.get("data-truth") == "1"]
+    assert {float(e.get("data-score", 0)) > 0.5 for e in true} == {True}
+    assert "ground truth" in svg
+    bare = explanation_svg(explanation, truth=False)
+    assert 'class="truth"' not in bare
+    assert "ground truth" not in bare
+
+
+def test_the_truth_of_hydrogens_that_are_not_drawn_is_around_their_atom(
+    explain: Callable[..., Explanation],
+) -> None:
+    bonds, scores, truth = [(0, 1), (1, 2), (1, 3)], [0.9, 0.8, 0.1], [1, 1, 0]
+    explanation = explain(bonds, scores, truth=truth, smiles="[H]N([H])C")
+    root = ET.fromstring(explanation_svg(explanation))
+    groups = [e for e in root.iter() if e.get("class") == "true-atoms"]
+    assert [len(group) for group in groups] == [1]
+    assert not [e for e in root.iter() if e.get("class") == "truth"]
+    assert "ground truth" in "".join(e.text or "" for e in root.iter())
+
+
+def test_what_is_not_believed_has_pale_colours() -> None:
+    scale = ColourScale(0.5, 1, fade=0.4)
+    assert all(p > b for p, b in zip(scale.colour(1), ColourScale(0.5, 1).colour(1), strict=True))
+    svg = explanation_svg(explanation_of(NITRO, HIGH), doubt="seeds disagree")
+    assert "not to be relied on: seeds disagree" in svg
+    assert "#ec791b" not in svg.lower().split("</svg>")[0]
+
+
+def test_places_of_atoms_are_those_of_the_picture() -> None:
+    found = drawn_of(explanation_of(NITRO, HIGH))
+    at = atom_places(found, (300, 200))
+    svg = formula_svg(found, ColourScale(2, 3), (300, 200))
+    for bond in found.molecule.GetBonds():
+        ends = at[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
+        paths = re.findall(rf"class='bond-{bond.GetIdx()} [^']*' d='([^']*)'", svg)
+        drawn = np.array([float(n) for p in paths for n in re.findall(r"[\d.]+", p)]).reshape(-1, 2)
+        drawn[:, 1] = 200 - drawn[:, 1]
+        assert (drawn >= ends.min(axis=0) - 6).all()
+        assert (drawn <= ends.max(axis=0) + 6).all()
+
+
+def test_molecules_stand_in_a_grid_as_formulae(tmp_path: Path) -> None:
+    draw_grid([explanation_of(NITRO, HIGH)] * 3, tmp_path / "g.svg")
+    root = ET.parse(tmp_path / "g.svg").getroot()
+    assert sum(element.tag.endswith("svg") for element in root.iter()) == 1 + 3
+    figure = draw_grid([explanation_of(NITRO, HIGH)] * 3)
+    assert [len(axes.images) for axes in figure.axes] == [1, 1, 1, 0]
 
 
 def test_a_subgraph_is_drawn_within_the_whole_molecule(tmp_path: Path) -> None:

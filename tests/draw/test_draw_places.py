@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from matplotlib.colors import to_hex
 
 from gsat.draw import draw_explanation
-from gsat.draw.paint import NODE, TRUTH_RIM
 from gsat.draw.scene import scene
 
 PLACES = torch.tensor([[0.1, 0.1], [0.3, 0.1], [0.5, 0.3], [0.5, 0.9]])
@@ -56,20 +54,3 @@ def test_without_places_in_the_plane_nodes_are_laid_out(explain, pos):
 def test_one_node_with_a_place(explain):
     figure = draw_explanation(explain([], [], nodes=1, pos=torch.rand(1, 2), shade=torch.ones(1)))
     assert len(nodes(figure).get_offsets()) == 1
-
-
-def test_a_shaded_node_shows_its_brightness_and_its_rim_the_truth(explain):
-    shade = torch.tensor([0.0, 0.5, 1.0, 2.0])
-    explanation = explain(EDGES, [0.1, 0.9, 0.3], pos=PLACES, shade=shade, truth=[0, 1, 0])
-    figure = draw_explanation(explanation)
-    faces = nodes(figure).get_facecolors()
-    assert to_hex(faces[0]).upper() == NODE
-    assert faces[0, 0] > faces[1, 0] > faces[2, 0] == faces[3, 0]
-    assert (faces[:, 0] == faces[:, 2]).all()  # grey
-    rims = [to_hex(c).upper() for c in nodes(figure).get_edgecolors()]
-    assert [rim == TRUTH_RIM for rim in rims] == [False, True, True, False]
-    chosen = nodes(draw_explanation(explanation, top=1)).get_edgecolors()
-    assert [to_hex(c).upper() == TRUTH_RIM for c in chosen] == [False, True, True, False]
-    (box,) = figure.legends
-    assert [text.get_text() for text in box.get_texts()][-2:] == ["ground truth", "bright"]
-    assert not figure.axes[0].texts  # no numbers over the image

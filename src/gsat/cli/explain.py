@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         "gsat explain runs/mols new.csv --out report.html",
         "gsat explain runs/mols new.csv --out scores.csv",
         "gsat explain runs/x --graph 12",
-        "gsat explain runs/x --graph 12 --top 6 --out g.svg",
+        "gsat explain runs/x --graph 12 --top 6 --crop --out g.svg",
         "gsat explain runs/nodes --node 511 --out node.png",
         "gsat explain runs/x --split test --out scores.npz",
     ),
@@ -57,6 +57,15 @@ def explain(
         bool, typer.Option("--numbers", help="Molecules: write its number beside each atom.")
     ] = False,
     refine: Refine = None,
+    truth: Annotated[
+        bool, typer.Option("--truth/--no-truth", help="Show the ground truth, where it is known.")
+    ] = True,
+    crop: Annotated[
+        bool, typer.Option("--crop", help="Graphs: show the explanation and its neighbours only.")
+    ] = False,
+    edges: Annotated[
+        bool, typer.Option("--edges", help="Images: draw the edges over the superpixels, too.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +85,7 @@ def explain(
         raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
     if smiles is not None and any(value is not None for value in (data, graph, node)):
         raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
-    style = {"aromatic": aromatic, "numbers": numbers}
+    style = {"aromatic": aromatic, "numbers": numbers, "truth": truth}
     from gsat.runs import open_run
 
     opened = open_run(run)
@@ -93,8 +102,8 @@ def explain(
                 "report.html for all molecules or --out scores.npz for all scores"
             )
         if out.suffix == ".npz":
-            graphs, edges = opened.save_scores(out, data, split)
-            typer.echo(f"{graphs} graphs, {edges} edges · {out}")
+            graphs, scored = opened.save_scores(out, data, split)
+            typer.echo(f"{graphs} graphs, {scored} edges · {out}")
             return
         _check_report(out)
         report = opened.explain_molecules(data, split=split, target=target)
@@ -102,6 +111,7 @@ def explain(
         _print_notes(report)
         typer.echo(f"{len(report)} molecules · {out}")
         return
+    style = {**style, "crop": crop, "edges": edges}
     _explain_graph(opened, data, graph, node, split, top, above, target, style, out, json_)
 
 
@@ -140,7 +150,7 @@ def _explain_graph(
     if budget == 0:
         typer.echo(f"no edge is above {above:g}; the highest is at {explanation.highest:.3f}")
     elif out is not None:
-        typer.echo(str(explanation.save(out, top=budget)))
+        typer.echo(str(explanation.save(out, top=budget, **style)))
     elif explanation.found:
         _print_edges(explanation.within(top, above))
 

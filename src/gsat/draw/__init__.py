@@ -9,7 +9,7 @@ Matplotlib is imported when something is drawn.
 from gsat.draw.curves import Line, Panel, draw_curves
 from gsat.draw.examples import ExampleRow, draw_examples
 from gsat.draw.export import write_explanation, write_scores_npz
-from gsat.draw.graph import draw, draw_explanation, draw_grid
+from gsat.draw.graph import draw, draw_explanation, draw_grid, explanation_svg
 
 __all__ = [
     "ExampleRow",
@@ -20,6 +20,7 @@ __all__ = [
     "draw_examples",
     "draw_explanation",
     "draw_grid",
+    "explanation_svg",
     "write_explanation",
     "write_scores_npz",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.paint import INK
+from gsat.draw.palette import INK
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.graph import SHARPEN, check_drawing
-from gsat.draw.paint import INK, legend, paint
-from gsat.draw.scene import Scene, scene
-from gsat.draw.sentence import Sentence, paint_sentence, sentence
+import numpy as np
+
+from gsat.draw.files import check_suffix
+from gsat.draw.graph import finished
+from gsat.draw.legend import Entry, legend_height, legend_part
+from gsat.draw.molecule_picture import MoleculePicture
+from gsat.draw.options import SHARPEN, DrawingOptions
+from gsat.draw.paint import GraphPicture
+from gsat.draw.pictures import Picture, common_scale, picture_of
+from gsat.draw.sentence import Sentence
+from gsat.draw.sheet import Sheet, Texts
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
 _LABEL: Final = 0.34
 _TITLE: Final = 0.3
 _CAPTION: Final = 0.2
-_LEGEND: Final = 0.34
 _GRAPH: Final = (2.0, 1.7)
 _NAMED: Final = (2.9, 2.3)  # names of nodes need room
 _SENTENCE: Final = 4.4
@@ -38,11 +43,14 @@ class ExampleRow:
         label: Text at the left of the row.
         explanations: One per column.
         captions: A short text under each, or none at all.
+        scored: Whether the scores are a model's; those of the ground truth need no scale in the
+            legend. (default: ``True``)
     """
 
     label: str
     explanations: Sequence[Explanation]
     captions: Sequence[str] = ()
+    scored: bool = True
 
 
 def draw_examples(
@@ -56,7 +64,8 @@ def draw_examples(
 ) -> Figure:
     """Draw a page of examples.
 
-    A graph has the same layout in all rows. Scores are stretched to [0, 1] within each graph.
+    A graph has the same layout in all rows. The scores of a row have one scale, which is in the
+    legend.
 
     Args:
         rows: One row per method; all rows hold the same graphs in the same order.
@@ -72,11 +81,13 @@ def draw_examples(
     Raises:
         GSATError: If there is nothing to draw, or rows hold different graphs.
     """
-    check_drawing(path, sharpen)
+    if path is not None:
+        check_suffix(path)
+    options = DrawingOptions(node_types=node_types, sharpen=sharpen)
     _check(rows, titles, columns)
     count = len(rows[0].explanations)
     columns = min(columns or count, count)
-    cells = _cells(rows, node_types)
+    cells = _cells(rows, options)
     size = _GRAPH if node_types is None else _NAMED
     wide = [max(_width(r[g], size) for r in cells for g in range(c, count, columns))
             for c in range(columns)]  # fmt: skip
@@ -84,13 +95,15 @@ def draw_examples(
     top = _TITLE if titles is not None else 0.08
     under = [_CAPTION if row.captions else 0.06 for row in rows]
     high = [[max(_height(row[g], size) for g in block) for row in cells] for block in blocks]
+    entries = _entries(rows, cells)
     width = _LABEL + sum(wide)
-    height = sum(top + sum(h) + sum(under) for h in high) + _LEGEND
-    figure = new_figure(width, height)
+    foot = legend_height(entries, width) if entries else 0.1
+    height = sum(top + sum(h) + sum(under) for h in high) + foot
+    texts, parts = [], []
 
-    def write_text(x: float, y: float, text: str, size: float, **style: Any) -> None:
-        style = {"ha": "center", "color": INK, "parse_math": False, **style}
-        figure.text(x / width, y / height, text, fontsize=size, **style)
+    def write_text(x: float, y: float, text: str, size: float, angle: float = 0.0) -> None:
+        written = Texts("words", np.array([[x, y]]), [text], np.array([size]), ["ink"])
+        texts.append((written, angle))
 
     floor = height
     for block, heights in zip(blocks, high, strict=True):
@@ -101,45 +114,49 @@ def draw_examples(
                 write_text(left + room / 2, floor + 0.08, titles[graph], 9)
         for row, drawn, tall, below in zip(rows, cells, heights, under, strict=True):
             floor -= tall
-            write_text(0.2, floor + tall / 2, row.label, 9.5, va="center", rotation=90)
+            write_text(0.24, floor + tall / 2, row.label, 9.5, angle=90)
             for left, room, graph in zip(lefts, wide, block, strict=False):
-                box = (left / width, floor / height, room / width, tall / height)
-                cell = drawn[graph]
-                if isinstance(cell, Sentence):
-                    paint_sentence(figure, box, (room, tall), cell, (), sharpen)
-                else:
-                    paint(figure, box, (room, tall), cell, [], sharpen)
+                parts.append(drawn[graph].part((left + 0.03, floor, room - 0.06, tall)))
                 if row.captions:
                     write_text(left + room / 2, floor - 0.12, row.captions[graph], 8)
             floor -= below
-    flat = [cell for row in cells for cell in row]
-    words = "important word" if any(isinstance(cell, Sentence) for cell in flat) else ""
-    legend(figure, [c.scene if isinstance(c, Sentence) else c for c in flat], None, words)
-    if path is not None:
-        write(path, render(figure, check_suffix(path)))
-    return figure
+    about = f"Explanations by {', '.join(row.label for row in rows)} of {count} graphs."
+    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)], texts,
+                  title=about.removesuffix("."), about=about)  # fmt: skip
+    return finished(sheet, path)
 
 
-def _cells(
-    rows: Sequence[ExampleRow], node_types: Sequence[str] | None
-) -> list[list[Scene | Sentence]]:
+def _cells(rows: Sequence[ExampleRow], options: DrawingOptions) -> list[list[Picture]]:
     """Prepare what is drawn, row by row; the layout is found once for each graph."""
-    out: list[list[Scene | Sentence]] = []
+    out: list[list[Picture]] = []
     for row in rows:
-        cells: list[Scene | Sentence] = []
+        cells: list[Picture] = []
+        own, colours = common_scale(row.explanations, options)
         for graph, explanation in enumerate(row.explanations):
-            text = sentence(explanation, None, _SENTENCE, _SENTENCE_FONT)
-            if text is not None:
-                cells.append(text)
-                continue
             known = out[0][graph] if out else None
-            at = known.at if isinstance(known, Scene) else None
-            picture = scene(explanation, None, node_types, at=at)
-            # Node numbers are no help on such a page.
-            named = picture.labels if node_types is not None else [""] * len(picture.at)
-            cells.append(replace(picture, labels=named))
+            at = known.scene.at if isinstance(known, GraphPicture) else None
+            picture = picture_of(
+                explanation, own, width=_SENTENCE, font=_SENTENCE_FONT, at=at, colours=colours
+            )
+            if isinstance(picture, GraphPicture) and options.node_types is None:
+                # Node numbers are no help on such a page.
+                bare = replace(picture.scene, labels=[""] * len(picture.scene.at))
+                picture = replace(picture, scene=bare)
+            cells.append(picture)
         out.append(cells)
     return out
+
+
+def _entries(rows: Sequence[ExampleRow], cells: Sequence[Sequence[Picture]]) -> list[Entry]:
+    """Return the legend: the scale of each row, then what all of them share."""
+    scored = [row for row in rows if row.scored]
+    out = []
+    for row, pictures in zip(rows, cells, strict=True):
+        for picture in pictures:
+            found = picture.entries(row.label if len(scored) > 1 else "")
+            scales = ("scale", "heat", "formula")
+            out += [entry for entry in found if row.scored or entry.kind not in scales]
+    return sorted(out, key=lambda entry: entry.kind not in ("scale", "heat", "formula"))
 
 
 def _check(rows: Sequence[ExampleRow], titles: Sequence[str] | None, columns: int | None) -> None:
@@ -169,9 +186,12 @@ def _check(rows: Sequence[ExampleRow], titles: Sequence[str] | None, columns: in
                 )
 
 
-def _width(cell: Scene | Sentence, size: tuple[float, float]) -> float:
+def _width(cell: Picture, size: tuple[float, float]) -> float:
     return max(cell.size[0] + 0.1, 1.6) if isinstance(cell, Sentence) else size[0]
 
 
-def _height(cell: Scene | Sentence, size: tuple[float, float]) -> float:
+def _height(cell: Picture, size: tuple[float, float]) -> float:
+    if isinstance(cell, MoleculePicture):
+        wide, high = cell.size
+        return float(np.clip(high * min(1.0, size[0] / wide) + 0.1, 0.9, size[1]))
     return cell.size[1] if isinstance(cell, Sentence) else size[1]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gsat.draw.files import PICTURES, check_suffix, render, write
-from gsat.draw.graph import MOLECULE_TITLE, draw_explanation, scale_label, title_lines
-from gsat.draw.molecule import ColourScale, formula
-from gsat.draw.molecule_picture import picture_svg
+from gsat.draw.files import PICTURES, check_suffix, write
+from gsat.draw.graph import draw_explanation, explanation_svg
+from gsat.draw.options import DrawingOptions
 from gsat.draw.page import html_page
 from gsat.errors import GSATError
 from gsat.graphs.build import ranges
@@ -45,8 +43,8 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
         GSATError: If the suffix is unknown or the file can't be written.
     """
     suffix = check_suffix(path, FORMATS)
-    if suffix == ".svg" and (text := _molecule_svg(explanation, **options)):
-        return write(path, text.encode())
+    if suffix == ".svg":
+        return write(path, explanation_svg(explanation, **options).encode())
     if suffix in PICTURES:
         draw_explanation(explanation, path, **options)
         return Path(path)
@@ -63,32 +61,7 @@ def svg_of(explanation: Explanation) -> str:
     Returns:
         The text of a file.
     """
-    return _molecule_svg(explanation) or render(draw_explanation(explanation), ".svg").decode()
-
-
-def _molecule_svg(
-    explanation: Explanation,
-    *,
-    top: int | str | None = None,
-    title: str | None = None,
-    class_names: Sequence[str] | None = None,
-    node_types: Sequence[str] | None = None,  # these two are for graphs of circles and lines
-    sharpen: float | None = None,
-    aromatic: bool = False,
-    numbers: bool = False,
-) -> str:
-    """Draw a molecule as RDKit's own SVG; empty if the graph is none."""
-    drawn = formula(explanation, top)
-    if drawn is None:
-        return ""
-    return picture_svg(
-        drawn,
-        ColourScale.of([explanation]),
-        title_lines(explanation, title, class_names, MOLECULE_TITLE),
-        label=scale_label(explanation, top),
-        aromatic=aromatic,
-        numbers=numbers,
-    )
+    return explanation_svg(explanation)
 
 
 def write_scores_npz(
@@ -165,39 +138,21 @@ def _edges(explanation: Explanation, top: int | str | None) -> list[dict[str, An
     return edges
 
 
-def _json(
-    explanation: Explanation,
-    *,
-    top: int | str | None = None,
-    title: str | None = None,
-    class_names: Sequence[str] | None = None,
-    node_types: Sequence[str] | None = None,  # these four are for pictures
-    sharpen: float | None = None,
-    aromatic: bool = False,
-    numbers: bool = False,
-) -> str:
+def _json(explanation: Explanation, **options: Any) -> str:
+    style = DrawingOptions(**options)
     values = explanation.as_dict()
-    values["edges"] = _edges(explanation, top)
-    if title is not None:
-        values["title"] = title
-    class_names = explanation.get("class_names") if class_names is None else class_names
+    values["edges"] = _edges(explanation, style.top)
+    if style.title is not None:
+        values["title"] = style.title
+    given = style.class_names
+    class_names = explanation.get("class_names") if given is None else given
     if class_names is not None:
         values["class_names"] = list(class_names)
     return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _csv(
-    explanation: Explanation,
-    *,
-    top: int | str | None = None,
-    title: str | None = None,  # these six are for pictures and JSON
-    class_names: Sequence[str] | None = None,
-    node_types: Sequence[str] | None = None,
-    sharpen: float | None = None,
-    aromatic: bool = False,
-    numbers: bool = False,
-) -> str:
-    edges = _edges(explanation, top)
+def _csv(explanation: Explanation, **options: Any) -> str:
+    edges = _edges(explanation, DrawingOptions(**options).top)
     node_id = explanation.get("node_id")
     if node_id is not None:  # numbers of the graph that was explained, as in every other format
         for edge in edges:

@@ -1,25 +1,27 @@
 """Explained graphs as pictures.
 
-Darker and wider lines are the edges the model used; the ground truth, where known, is pink. Only
-``matplotlib.figure.Figure`` is used, never ``pyplot``: nothing is global, so threads may draw.
+Darker and wider lines are the edges the model used; the ground truth, where known, is a pink halo.
+Only ``matplotlib.figure.Figure`` is used, never ``pyplot``: nothing is global, so threads may draw.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from gsat.draw.caption import answer
-from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.molecule import ColourScale, formula
-from gsat.draw.molecule_picture import picture_figure
-from gsat.draw.paint import legend, paint
-from gsat.draw.scene import scene
-from gsat.draw.sentence import Sentence, paint_sentence, sentence
+from gsat.draw.files import check_suffix, render, write
+from gsat.draw.legend import legend_height, legend_part
+from gsat.draw.matplotlib_figure import sheet_figure
+from gsat.draw.options import SHARPEN, DrawingOptions
+from gsat.draw.paint import NARROWEST
+from gsat.draw.pictures import Picture, common_scale, cropped, note_of, picture_of
+from gsat.draw.sentence import Sentence
+from gsat.draw.sheet import LINE, Sheet
+from gsat.draw.svg import sheet_svg
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -27,11 +29,9 @@ if TYPE_CHECKING:
 
     from gsat.explanation import Explanation
 
-SHARPEN: Final = 2.0
 # Inches.
-_LEGEND: Final = 0.34
-_NARROWEST, _WIDEST = 3.8, 7.0
-MOLECULE_TITLE: Final = 52  # characters
+_HEAD: Final = 0.12
+_CELL: Final = (2.6, 2.1)
 
 
 def draw(
@@ -73,19 +73,28 @@ def draw_explanation(
     sharpen: float = SHARPEN,
     aromatic: bool = False,
     numbers: bool = False,
+    truth: bool = True,
+    crop: bool | int = False,
+    edges: bool = False,
+    spread: Any = None,
+    doubt: str | None = None,
+    scale: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw one explained graph.
 
-    The opacity and width of an edge follow its score, stretched to the graph's own range and raised
-    to the power ``sharpen``. Both directions of an undirected edge are one line; directed edges
-    have arrowheads. Nodes and edges of the ground truth are pink. A sentence is drawn as its words
-    in rows, superpixels (``shade``) at their positions (``pos``), and a molecule (``smiles``) as a
-    structural formula with the scores as colours behind it. When no edge stands out
+    The opacity and width of an edge follow its score, stretched to ``scale`` and raised to the
+    power ``sharpen``; the legend has the numbers. Both directions of an undirected edge are one
+    line; directed edges have arrowheads where there is room, and two of them, there and back, are
+    the halves of one line. The ground truth is a halo behind nodes and edges. A sentence is drawn
+    as its words in rows with arcs, superpixels (``shade``) as an image with the scores as heat over
+    it, a molecule (``smiles``) as a structural formula with the scores as colours behind it, and
+    the graph of one node's prediction around that node. When no edge stands out
     (``explanation.found`` is False) all lines are alike and the title says so.
 
     Args:
         explanation: The explained graph.
-        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. In an SVG, edges and nodes have
+            ``data-`` attributes (``data-edge``, ``data-score``, …). (default: ``None``)
         title: A line above the prediction. (default: ``None``)
         top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
             (default: ``None``)
@@ -99,68 +108,93 @@ def draw_explanation(
             turn. (default: ``False``)
         numbers: In a molecule, write the number of its node beside each atom.
             (default: ``False``)
+        truth: Show the ground truth, where it is known. (default: ``True``)
+        crop: Leave out what is farther than so many hops (``True``: 1) from the explanation: the
+            edges of ``top`` or, without it, the upper half of the scale. (default: ``False``)
+        edges: Draw the edges over an image, too. (default: ``False``)
+        spread: How uncertain each score is, ``[E]``, such as the standard deviation over an
+            ensemble; lines of uncertain scores are dashed.
+            (default: the explanation's own ``edge_spread``, if any)
+        doubt: Why the explanation is not believed: it is drawn pale, and the reason stands over it.
+            (default: the explanation's own ``doubt``, if any)
+        scale: The lowest and the highest score of the scale, so that pictures can be compared.
+            (default: those of the graph)
 
     Returns:
         The matplotlib figure.
 
     Raises:
-        GSATError: If ``sharpen`` or ``top`` is out of range or the file can't be written.
+        GSATError: If an option is out of range or the file can't be written.
     """
-    check_drawing(path, sharpen)
-    molecule = formula(explanation, top)
-    if molecule is not None:
-        scale = ColourScale.of([explanation])
-        lines = title_lines(explanation, title, class_names, width=MOLECULE_TITLE)
-        figure = picture_figure(
-            *(molecule, scale, lines),
-            label=scale_label(explanation, top),
-            aromatic=aromatic,
-            numbers=numbers,
-        )
-        if path is not None:
-            write(path, render(figure, check_suffix(path)))
-        return figure
-    text = sentence(explanation, top, _WIDEST)
-    if text is not None:
-        return _draw_sentence(explanation, text, path, title, top, class_names, sharpen)
-    picture = scene(explanation, top, node_types)
-    # An edge is half an inch, or more where crowded nodes would become too small.
-    unit = max(0.5, 0.07 / picture.radius)
-    wide, high = np.clip(unit * picture.box[1], (_NARROWEST, 1.2), (_WIDEST, 7.0))
-    lines = title_lines(explanation, title, class_names, width=int(14 * wide))
-    head = 0.12 + 0.19 * len(lines)
-    figure = new_figure(wide, high + head + _LEGEND)
-    box = (0, _LEGEND / (high + head + _LEGEND), 1, high / (high + head + _LEGEND))
-    paint(figure, box, (wide, high), picture, lines, sharpen)
-    legend(figure, [picture], top)
+    given = locals()
+    options = DrawingOptions(**{field.name: given[field.name] for field in fields(DrawingOptions)})
     if path is not None:
-        write(path, render(figure, check_suffix(path)))
-    return figure
+        check_suffix(path)
+    return finished(explanation_sheet(explanation, options), path)
 
 
-def _draw_sentence(
-    explanation: Explanation,
-    text: Sentence,
-    path: str | Path | None,
-    title: str | None,
-    top: int | str | None,
-    class_names: Sequence[str] | None,
-    sharpen: float,
-) -> Figure:
-    wide, high = max(text.size[0], 4.8), max(text.size[1], 0.7)
-    lines = title_lines(explanation, title, class_names, width=int(14 * wide))
-    head = 0.12 + 0.19 * len(lines)
-    whole = high + head + _LEGEND
-    figure = new_figure(wide, whole)
-    box = (0, _LEGEND / whole, 1, high / whole)
-    paint_sentence(figure, box, (wide, high), text, lines, sharpen)
-    on_nodes = explanation.get("node_mask") is not None
-    legend(
-        figure, [text.scene], top, "word, by its score" if on_nodes else "word, by its highest edge"
+def explanation_svg(explanation: Explanation, **options: Any) -> str:
+    """Draw one explanation as SVG.
+
+    Args:
+        explanation: The explained graph.
+        options: The options of :func:`draw_explanation`.
+
+    Returns:
+        The text of an ``<svg>`` element, which can be a file or a part of a page.
+
+    Example:
+        >>> import gsat, torch
+        >>> explanation = gsat.Explanation(
+        ...     edge_index=torch.tensor([[0], [1]]), edge_mask=torch.tensor([0.9]), num_nodes=2,
+        ...     undirected=False,
+        ... )
+        >>> svg = gsat.draw.explanation_svg(explanation)
+        >>> svg[:4], svg.count('data-score="0.9000"')
+        ('<svg', 1)
+    """
+    return sheet_svg(explanation_sheet(explanation, DrawingOptions(**options)))
+
+
+def explanation_sheet(explanation: Explanation, options: DrawingOptions) -> Sheet:
+    """Compose the picture of one explanation.
+
+    Args:
+        explanation: The explained graph.
+        options: How it is drawn.
+    """
+    rest, chosen, left_out = cropped(explanation, options)
+    picture = picture_of(rest, chosen)
+    wide, high = picture.size
+    width = max(wide, NARROWEST)
+    lines = title_lines(explanation, options.title, options.class_names, width=int(14 * width))
+    note = [left_out, note_of(picture), _doubt(explanation, options)]
+    notes = [part for text in note for part in textwrap.wrap(text, int(14 * width))]
+    entries = picture.entries()
+    foot = legend_height(entries, width) if entries else _HEAD
+    head = _HEAD + LINE * (len(lines) + len(notes))
+    part = picture.part(((width - wide) / 2, foot, wide, high), lines, notes)
+    return Sheet(
+        (width, foot + high + head),
+        [part, *legend_part(entries, width)],
+        title=" · ".join(lines) or "explained graph",
+        about=describe(explanation),
     )
-    if path is not None:
-        write(path, render(figure, check_suffix(path)))
-    return figure
+
+
+def describe(explanation: Explanation) -> str:
+    """Describe an explanation for readers who can't see its picture: the best edges in words."""
+    names = explanation.node_names()
+    joint = "–" if explanation.undirected else "→"
+    count = int(explanation.num_nodes or 0)
+    out = f"A graph of {count} nodes and {explanation.num_units} edges. {explanation.message}."
+    if not explanation.found:
+        return out
+    best = [
+        f"{names[edge.source]} {joint} {names[edge.target]} ({edge.score:.2f})"
+        for edge in explanation.ranked_edges()[:5]
+    ]
+    return f"{out} Highest scores: {', '.join(best)}."
 
 
 def draw_grid(
@@ -173,8 +207,9 @@ def draw_grid(
     node_types: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
     sharpen: float = SHARPEN,
+    **options: Any,
 ) -> Figure:
-    """Draw several explained graphs row by row in one picture with one legend.
+    """Draw several explained graphs row by row in one picture, with one scale and one legend.
 
     Args:
         explanations: The explained graphs.
@@ -185,6 +220,7 @@ def draw_grid(
         node_types: As in :func:`draw_explanation`. (default: ``None``)
         class_names: As in :func:`draw_explanation`. (default: ``None``)
         sharpen: As in :func:`draw_explanation`. (default: ``2.0``)
+        options: The other options of :func:`draw_explanation`.
 
     Returns:
         The matplotlib figure.
@@ -192,7 +228,11 @@ def draw_grid(
     Raises:
         GSATError: If there is nothing to draw, or an option is out of range.
     """
-    check_drawing(path, sharpen)
+    style = DrawingOptions(
+        top=top, node_types=node_types, class_names=class_names, sharpen=sharpen, **options
+    )
+    if path is not None:
+        check_suffix(path)
     if not explanations:
         raise GSATError("there is no explanation to draw: a grid needs at least one")
     if columns < 1:
@@ -201,41 +241,52 @@ def draw_grid(
         raise GSATError(f"{len(titles)} titles came for {len(explanations)} explanations")
     columns = min(columns, len(explanations))
     rows = -(-len(explanations) // columns)
-    scenes = [scene(explanation, top, node_types) for explanation in explanations]
-    words = [
-        title_lines(
-            explanation,
-            titles[i] if titles is not None else None,
-            class_names,
-            width=38,
-            short=True,
-        )
-        for i, explanation in enumerate(explanations)
-    ]
-    wide, high = 2.6, 2.1
-    heads = [
-        0.12 + 0.19 * max(len(w) for w in words[r * columns : (r + 1) * columns])
-        for r in range(rows)
-    ]
-    width, height = columns * wide, rows * high + sum(heads) + _LEGEND
-    figure = new_figure(width, height)
-    for i, picture in enumerate(scenes):
+    style, colours = common_scale(explanations, style)
+    pictures: list[Picture] = []
+    words: list[tuple[list[str], list[str]]] = []
+    for i, explanation in enumerate(explanations):
+        rest, own, left_out = cropped(explanation, style)
+        own = replace(own, scale=style.scale)
+        pictures.append(picture_of(rest, own, width=_CELL[0] - 0.1, font=7.5, colours=colours))
+        name = titles[i] if titles is not None else None
+        lines = title_lines(explanation, name, class_names, width=38, short=True)
+        notes = [left_out, _doubt(explanation, style)]
+        words.append((lines, [part for text in notes for part in textwrap.wrap(text, 42)]))
+    wide = _CELL[0]
+    heads, heights = [], []
+    for row in range(rows):
+        own_row = slice(row * columns, (row + 1) * columns)
+        heads.append(_HEAD + LINE * max(len(lines) + len(notes) for lines, notes in words[own_row]))
+        high = [p.size[1] for p in pictures[own_row] if isinstance(p, Sentence)]
+        heights.append(max([*high, _CELL[1]] if len(high) < len(words[own_row]) else high))
+    entries = [entry for picture in pictures for entry in picture.entries()]
+    width = columns * wide
+    foot = legend_height(entries, width) if entries else _HEAD
+    height = foot + sum(heads) + sum(heights)
+    parts = []
+    for i, picture in enumerate(pictures):
         row, column = divmod(i, columns)
-        bottom = height - sum(heads[: row + 1]) - (row + 1) * high
-        box = (column / columns, bottom / height, 1 / columns, high / height)
-        paint(figure, box, (wide, high), picture, words[i], sharpen, font=8.5)
-    legend(figure, scenes, top)
+        bottom = height - sum(heads[: row + 1]) - sum(heights[: row + 1])
+        box = (column * wide + 0.04, bottom, wide - 0.08, heights[row])
+        parts.append(picture.part(box, *words[i], font=8.5))
+    about = " ".join(describe(explanation) for explanation in explanations[:4])
+    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)],
+                  title=f"{len(explanations)} explained graphs", about=about)  # fmt: skip
+    return finished(sheet, path)
+
+
+def finished(sheet: Sheet, path: str | Path | None) -> Figure:
+    """Make a figure, and write it where a path is given."""
+    figure = sheet_figure(sheet)
     if path is not None:
-        write(path, render(figure, check_suffix(path)))
+        suffix = check_suffix(path)
+        write(path, sheet_svg(sheet).encode() if suffix == ".svg" else render(figure, suffix))
     return figure
 
 
-def check_drawing(path: str | Path | None, sharpen: float) -> None:
-    """Raise a :class:`GSATError` for an unknown suffix or a wrong ``sharpen`` before drawing."""
-    if path is not None:
-        check_suffix(path)
-    if not sharpen > 0:
-        raise GSATError(f"sharpen must be above 0 (1 leaves the scores as they are), not {sharpen}")
+def _doubt(explanation: Explanation, options: DrawingOptions) -> str:
+    reason = options.doubt_of(explanation)
+    return f"not to be relied on: {reason}" if reason else ""
 
 
 def title_lines(
@@ -265,12 +316,3 @@ def title_lines(
     elif explanation.get("doubt"):
         out.append("no finding" if short else explanation.message)
     return [line for text in out for line in textwrap.wrap(text, width)]
-
-
-def scale_label(explanation: Explanation, top: int | str | None) -> str:
-    """Say what the colours of a molecule mean; empty if nothing is coloured."""
-    if not explanation.found:
-        return ""
-    if top is not None:
-        return f"score of the top {str(top).strip()} bonds"
-    return "bond score" if explanation.get("node_mask") is None else "atom score"

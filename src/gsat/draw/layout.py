@@ -4,30 +4,42 @@ A component is laid out by stress majorisation (Gansner, Koren, North 2004). It 
 of Kamada and Kawai, so it gives their pictures, but it takes 0.5 s for 400 nodes where the L-BFGS
 form in networkx takes 10 s. Above ``STRESS_LIMIT`` nodes the distances cost too much and networkx's
 spring layout takes over. Components stand side by side; one unit is the length of an edge.
+
+Three things make structure visible. Edges of a node with many neighbours are longer, so that these
+have room around it: a wheel is round. Small rings and motifs keep their own shape, whatever pulls
+at them. A few edges that join distant parts of a regular graph (a ladder, say) are drawn, but do
+not bend it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gsat.draw.layout_structure import around_hub, motifs, planar_places, structure
 
 if TYPE_CHECKING:
     import networkx as nx
 
 Floats = NDArray[np.float64]
-STRESS_LIMIT = 1000
-SEVERAL_STARTS = 120
-GAP = 1.0  # between components
+STRESS_LIMIT: Final = 1000
+SEVERAL_STARTS: Final = 120
+GAP: Final = 1.0  # between components
+_SMALL: Final = 12  # nodes of a graph that is drawn by its faces, if springs make edges cross
+_STIFF: Final = 25.0  # how much stiffer its springs are
+_CENTRAL: Final = 12.0  # how much stiffer springs to the centre are
 
 
-def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
+def layout(num_nodes: int, edges: NDArray[np.int64], centre: int | None = None) -> Floats:
     """Lay out the nodes of a graph.
 
     Args:
         num_nodes: How many nodes there are, N.
         edges: Node numbers, ``[E, 2]``; direction, duplicates and self-loops make no difference.
+        centre: A node around which the others stand, as far away as they are from it in the graph.
+            (default: ``None``)
 
     Returns:
         Positions ``[N, 2]``; the lower left corner is at 0, and a typical edge is 1 long.
@@ -39,7 +51,7 @@ def layout(num_nodes: int, edges: NDArray[np.int64]) -> Floats:
     graph.add_edges_from((int(u), int(v)) for u, v in edges if u != v)
     parts = [sorted(part) for part in nx.connected_components(graph)]
     parts.sort(key=lambda part: (-len(part), part[0]))
-    places = [_component(graph.subgraph(part).copy(), part) for part in parts]
+    places = [_component(graph.subgraph(part).copy(), part, centre) for part in parts]
     out = np.zeros((num_nodes, 2))
     for part, at in zip(parts, _side_by_side(places), strict=True):
         out[part] = at
@@ -64,54 +76,106 @@ def to_scale(at: Floats) -> Floats | None:
     return ((at - at.min(axis=0)) / near).round(4) if near > 0 else None
 
 
-def _component(graph: nx.Graph, nodes: list[int]) -> Floats:
+def _component(graph: nx.Graph, nodes: list[int], centre: int | None) -> Floats:
     """Lay out one connected component, ``[n, 2]``, wider than high, from its lower left corner."""
     if len(nodes) == 1:
         return np.zeros((1, 2))
     place = {node: i for i, node in enumerate(nodes)}
     ends = np.array([(place[u], place[v]) for u, v in graph.edges])
+    lengths = np.ones(len(ends))
     if len(nodes) <= STRESS_LIMIT:
-        at = _untangled(graph, nodes, ends)
+        kept, middle = np.ones(len(ends), dtype=bool), place.get(-1 if centre is None else centre)
+        if middle is None:
+            lengths, kept = structure(len(nodes), ends)
+        at = _untangled(graph, nodes, ends, lengths, kept, middle)
     else:
         import networkx as nx
 
         found = nx.spring_layout(graph, seed=0, iterations=50)
         at = np.array([found[node] for node in nodes])
-    lengths = np.linalg.norm(at[ends[:, 0]] - at[ends[:, 1]], axis=1)
-    at = _lying(at / max(float(np.median(lengths)), 1e-9))
+    if centre not in place:  # else the distances from there are right already
+        drawn = np.linalg.norm(at[ends[:, 0]] - at[ends[:, 1]], axis=1)
+        at = at / max(float(np.median(drawn / lengths)), 1e-9)
+    at = _lying(at)
     return at - at.min(axis=0)
 
 
-def _distances(graph: nx.Graph, nodes: list[int]) -> Floats:
-    import networkx as nx
+def _distances(count: int, ends: NDArray[np.int64], lengths: Floats) -> Floats:
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
 
-    place = {node: i for i, node in enumerate(nodes)}
-    out = np.zeros((len(nodes), len(nodes)))
-    for source, found in nx.all_pairs_shortest_path_length(graph):
-        row = out[place[source]]
-        for target, distance in found.items():
-            row[place[target]] = distance
+    joined = coo_array((lengths, (ends[:, 0], ends[:, 1])), shape=(count, count))
+    return np.asarray(shortest_path(joined.tocsr(), directed=False), dtype=np.float64)
+
+
+def _untangled(
+    graph: nx.Graph,
+    nodes: list[int],
+    ends: NDArray[np.int64],
+    lengths: Floats,
+    kept: NDArray[np.bool_],
+    centre: int | None,
+) -> Floats:
+    """Find the layout with the fewest crossings, then the least stress, from several starts.
+
+    Args:
+        graph: The component.
+        nodes: Its n nodes.
+        ends: Its edges, ``[e, 2]``, counted within ``nodes``.
+        lengths: How long these should be, ``[e]``.
+        kept: Which of them have a say, ``[e]``.
+        centre: The node in the middle, if there is one.
+    """
+    distances = _distances(len(nodes), ends[kept], lengths[kept])
+    stiff = np.ones((len(nodes), len(nodes)))
+    shapes: list[tuple[list[int], Floats]] = []
+    if centre is None:
+        shapes = _shapes(graph, nodes, ends)
+        for own, shape in shapes:
+            distances[np.ix_(own, own)], stiff[np.ix_(own, own)] = _apart(shape), _STIFF
+    else:
+        stiff[centre], stiff[:, centre] = _CENTRAL * len(nodes), _CENTRAL * len(nodes)
+    springs = _Springs(distances, stiff)
+    at = springs.relax(springs.spread())
+    if shapes:
+        at = springs.relax(_unfolded(at, shapes))
+    if len(nodes) > SEVERAL_STARTS or len(ends) > 3 * SEVERAL_STARTS:
+        return at
+    # Sparse graphs (trees, molecules) can often be drawn without any crossing: a good start.
+    planar = planar_places(graph, nodes)
+    starts = around_hub(len(nodes), ends, kept, lengths) if centre is None else []
+    starts += [*planar[-1:], *(springs.spread(noise) for noise in (0.3, 0.6, 1.0))]
+    found: list[tuple[int, float, int, Floats]] = []
+    for start in [at, *starts]:
+        at, crossings = _repaired(springs, springs.relax(start), ends[kept])
+        found.append((crossings, springs.stress(at), len(found), at))
+    best = min(found)
+    if best[0] and len(planar) > 1 and len(nodes) <= _SMALL:
+        return planar[0]
+    return best[-1]
+
+
+def _shapes(
+    graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]
+) -> list[tuple[list[int], Floats]]:
+    """Lay out each motif on its own, unless the graph is one: its nodes, and places ``[k, 2]``."""
+    out = []
+    for block in motifs(graph, nodes):
+        if len(block) < len(nodes):
+            own = np.isin(ends, block).all(axis=1)
+            out.append((block, layout(len(block), np.searchsorted(block, ends[own]))))
     return out
 
 
-def _untangled(graph: nx.Graph, nodes: list[int], ends: NDArray[np.int64]) -> Floats:
-    """Find the layout with the fewest crossings, then the least stress, from several starts."""
-    springs = _Springs(_distances(graph, nodes))
-    at = springs.relax(springs.spread())
-    if len(nodes) > SEVERAL_STARTS or len(ends) > 3 * SEVERAL_STARTS:
-        return at
-    starts = [springs.spread(noise) for noise in (0.3, 0.6, 1.0)]
-    # Sparse graphs (trees, molecules) can often be drawn without any crossing: a good start.
-    planar, embedding = _planar(graph)
-    if planar:
-        starts.insert(0, np.array([embedding[node] for node in nodes], dtype=float))
-    found: list[tuple[int, float, int, Floats]] = []
-    for start in [at, *starts]:
-        at, crossings = _repaired(springs, springs.relax(start), ends)
-        found.append((crossings, springs.stress(at), len(found), at))
-        if crossings == 0:
-            break
-    return min(found)[-1]
+def _unfolded(at: Floats, shapes: list[tuple[list[int], Floats]]) -> Floats:
+    """Put motifs in their own shapes where they lie in a layout, turned or mirrored to fit best."""
+    at = at.copy()
+    for block, shape in shapes:
+        middle = at[block].mean(axis=0)
+        gap, own = at[block] - middle, shape - shape.mean(axis=0)
+        left, _, right = np.linalg.svd(own.T @ gap)
+        at[block] = own @ left @ right + middle
+    return at
 
 
 def _repaired(springs: _Springs, at: Floats, ends: NDArray[np.int64]) -> tuple[Floats, int]:
@@ -137,13 +201,6 @@ def _repaired(springs: _Springs, at: Floats, ends: NDArray[np.int64]) -> tuple[F
     return at, len(crossing)
 
 
-def _planar(graph: nx.Graph) -> tuple[bool, dict[int, Any]]:
-    import networkx as nx
-
-    planar, embedding = nx.check_planarity(graph)
-    return planar, nx.combinatorial_embedding_to_pos(embedding) if planar else {}
-
-
 def _crossings(at: Floats, ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find pairs of edges that cross or touch, ``[c, 2]``; edges that share a node do not count."""
     a, b = at[ends[:, 0]], at[ends[:, 1]]
@@ -159,12 +216,12 @@ def _crossings(at: Floats, ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Springs:
-    """Springs between all pairs of nodes, with rest lengths ``distances`` [n, n]."""
+    """Springs between all pairs of nodes, with rest lengths and relative stiffness [n, n]."""
 
-    def __init__(self, distances: Floats) -> None:
+    def __init__(self, distances: Floats, stiff: Floats) -> None:
         n = len(distances)
         self.distances = distances
-        self.weights = (distances + np.eye(n)) ** -2.0
+        self.weights = stiff * (distances + np.eye(n)) ** -2.0
         np.fill_diagonal(self.weights, 0)
         laplacian = np.diag(self.weights.sum(axis=1)) - self.weights
         self.inverse = np.asarray(np.linalg.inv(laplacian + 1.0 / n) - 1.0 / n, np.float64)

@@ -39,10 +39,12 @@ class ColourScale:
     Attributes:
         low: Scores up to this one have no colour.
         high: Scores from this one on have the full colour.
+        fade: How much of the colours is left, from 0 to 1. (default: ``1.0``)
     """
 
     low: float
     high: float
+    fade: float = 1.0
 
     @classmethod
     def of(cls, explanations: Iterable[Explanation]) -> ColourScale:
@@ -72,7 +74,8 @@ class ColourScale:
 
     def colour(self, score: float) -> Colour:
         """Return the colour of a score: red, green and blue from 0 to 1."""
-        return mixed(self.share(score))
+        red, green, blue = (1 - self.fade * (1 - part) for part in mixed(self.share(score)))
+        return red, green, blue
 
 
 def mixed(share: float) -> Colour:
@@ -191,6 +194,7 @@ def formula_svg(
     aromatic: bool = False,
     numbers: bool = False,
     compact: bool = False,
+    classes: bool = False,
 ) -> str:
     """Draw a formula as SVG.
 
@@ -202,6 +206,7 @@ def formula_svg(
             (default: ``False``)
         numbers: Write the number of each node beside its atom. (default: ``False``)
         compact: Leave out what a page with many pictures can do without. (default: ``False``)
+        classes: Keep RDKit's classes of atoms and bonds nevertheless. (default: ``False``)
 
     Returns:
         An ``<svg>`` element.
@@ -212,7 +217,7 @@ def formula_svg(
     _draw(canvas, drawn, scale, aromatic, numbers)
     text = canvas.GetDrawingText()
     text = text[text.index("<svg") :].replace("<!-- END OF HEADER -->\n", "")
-    return _compacted(text) if compact else text
+    return _compacted(text, classes) if compact else text
 
 
 def formula_png(
@@ -249,6 +254,28 @@ def natural_size(drawn: Formula) -> tuple[int, int]:
     text = formula_svg(drawn, ColourScale(0, 1))
     found = re.search(r"width='(\d+)px' height='(\d+)px'", text)
     return (int(found[1]), int(found[2])) if found else (200, 200)
+
+
+def atom_places(
+    drawn: Formula, size: tuple[int, int], *, aromatic: bool = False, numbers: bool = False
+) -> NDArray[np.float64]:
+    """Return where the atoms of a formula are drawn.
+
+    Args:
+        drawn: The formula.
+        size: Width and height of the picture in pixels.
+        aromatic: As in :func:`formula_svg`. (default: ``False``)
+        numbers: As in :func:`formula_svg`. (default: ``False``)
+
+    Returns:
+        Pixels from the lower left corner, ``[atoms, 2]``.
+    """
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    canvas = rdMolDraw2D.MolDraw2DSVG(*size)
+    _draw(canvas, drawn, ColourScale(0, 1), aromatic, numbers)
+    places = [canvas.GetDrawCoords(atom) for atom in range(drawn.molecule.GetNumAtoms())]
+    return np.array([(place.x, size[1] - place.y) for place in places]).reshape(-1, 2)
 
 
 def _draw(
@@ -288,9 +315,9 @@ def _draw(
     canvas.FinishDrawing()
 
 
-def _compacted(svg: str) -> str:
-    """Shorten an SVG: no classes, and no styles that are the browser's own."""
-    svg = _STYLE.sub(lambda match: _attributes(match[1]), _CLASS.sub("", svg))
+def _compacted(svg: str, classes: bool) -> str:
+    """Shorten an SVG: attributes in place of styles, and none that are the browser's own."""
+    svg = _STYLE.sub(lambda match: _attributes(match[1]), svg if classes else _CLASS.sub("", svg))
     svg = " ".join(line.strip() for line in svg.splitlines() if ":rdkit=" not in line)
     return svg.replace("<svg ", '<svg font-family="sans-serif" ', 1)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from gsat.draw.caption import answer
-from gsat.draw.files import render
-from gsat.draw.graph import draw_explanation
-from gsat.draw.scene import scene
+from gsat.draw.graph import explanation_svg
+from gsat.draw.options import DrawingOptions
+from gsat.draw.scene import Scene, scene
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -80,33 +81,32 @@ def html_page(explanation: Explanation, **options: Any) -> str:
 
     title = options.pop("title", None)
     predicted = answer(explanation, options.get("class_names"))
-    svg = render(draw_explanation(explanation, **options), ".svg").decode()
     template = Environment(autoescape=True, trim_blocks=True).from_string(TEMPLATE)
     return template.render(
         heading=title or predicted or "Explained graph",
         answer=predicted,
         message=explanation.message,
-        svg=svg[svg.index("<svg") :],  # a prolog has no place inside a page
+        svg=explanation_svg(explanation, **options),
         truth=explanation.get("edge_truth") is not None,
-        edges=_rows(explanation, options.get("top"), options.get("node_types")),
+        edges=_rows(explanation, DrawingOptions(**options)),
     )
 
 
-def _rows(
-    explanation: Explanation, top: int | str | None, node_types: Sequence[str] | None
-) -> list[dict[str, Any]]:
+def _rows(explanation: Explanation, options: DrawingOptions) -> list[dict[str, Any]]:
     """List the edges from the highest score down, as the table shows them."""
-    picture = scene(explanation, top, node_types)
-    names = explanation.node_names()
-    if any(picture.labels) and (node_types or explanation.get("node_types")) is not None:
-        names = [f"{label}{name}" for label, name in zip(picture.labels, names, strict=True)]
+    picture = _flat(explanation, options)
     joint = "→" if picture.directed else "–"
     return [
         {
-            "name": f"{names[edge.source]} {joint} {names[edge.target]}",
+            "name": f"{picture.names[edge.source]} {joint} {picture.names[edge.target]}",
             "score": f"{edge.score:.4f}",
             "true": edge.true,
             "chosen": picture.chosen is not None and bool(picture.chosen[edge.unit]),
         }
         for edge in explanation.ranked_edges()
     ]
+
+
+def _flat(explanation: Explanation, options: DrawingOptions) -> Scene:
+    """Prepare the names and marks of a graph without its layout, which a table does not need."""
+    return scene(explanation, options, at=np.zeros((int(explanation.num_nodes or 0), 2)))

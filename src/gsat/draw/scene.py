@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsat.draw.layout import layout, to_scale
+from gsat.draw.options import DrawingOptions
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -31,24 +32,36 @@ class Scene:
         at: Positions of the nodes, ``[N, 2]``; an edge is about 1 long.
         radius: Radius of the nodes.
         ends: End nodes of the lines, ``[U, 2]``.
-        lines: U polylines ``[k, 2]`` between node centres; a self-loop is a circle.
-        strength: Scores stretched to [0, 1] within the graph, ``[U]``; None if no edge stands out.
+        edge: The number of each line's first edge in the explained graph, ``[U]``.
+        lines: U polylines ``[k, 2]`` between node centres; a self-loop is a circle. Two directed
+            edges there and back are the halves of one line, each at its target.
+        score: Scores, ``[U]``.
+        strength: Scores on the scale from ``low`` to ``high``, ``[U]``, from 0 to 1; None if no
+            edge stands out.
         true: Lines of the ground truth, ``[U]``.
         true_nodes: Nodes of the ground truth, ``[N]``.
         chosen: Lines within the budget, ``[U]``; None without a budget.
         chosen_nodes: Ends of these lines, ``[N]``.
         marked: The node whose prediction is explained; None for a whole graph.
         labels: N texts, empty where there is none.
-        low: The lowest score.
-        high: The highest score.
+        names: N texts, by which a page names the nodes.
+        numbers: Numbers of the nodes in the explained graph, ``[N]``.
+        low: The lowest score of the scale.
+        high: The highest score of the scale.
         directed: Whether lines have arrowheads.
         shade: Brightness of superpixels in [0, 1], ``[N]``; None for other graphs.
+        spread: How uncertain the scores are, ``[U]``; None where unknown.
+        node_score: Scores of the nodes, where the model attends to them, ``[N]``; None elsewhere.
+        doubted: Whether the explanation is not believed.
+        hops: How many hops around ``marked`` there are; 0 for a whole graph.
     """
 
     at: Floats
     radius: float
     ends: NDArray[np.int64]
+    edge: NDArray[np.int64]
     lines: list[Floats]
+    score: Floats
     strength: Floats | None
     true: Bools
     true_nodes: Bools
@@ -56,10 +69,16 @@ class Scene:
     chosen_nodes: Bools
     marked: int | None
     labels: list[str]
+    names: list[str]
+    numbers: NDArray[np.int64]
     low: float
     high: float
     directed: bool
     shade: Floats | None = None
+    spread: Floats | None = None
+    node_score: Floats | None = None
+    doubted: bool = False
+    hops: int = 0
 
     @property
     def box(self) -> tuple[Floats, Floats]:
@@ -69,37 +88,43 @@ class Scene:
         low = points.min(axis=0) - margin
         return low, points.max(axis=0) + margin - low
 
+    def on_scale(self, scores: Floats) -> Floats:
+        """Return where scores are on the scale, from 0 to 1; themselves where it has one value."""
+        if self.high - self.low < EQUAL:
+            return scores.clip(0, 1)
+        return ((scores - self.low) / (self.high - self.low)).clip(0, 1)
+
 
 def scene(
     explanation: Explanation,
-    top: int | str | None = None,
-    node_types: Sequence[str] | None = None,
+    options: DrawingOptions | None = None,
     at: Floats | None = None,
 ) -> Scene:
     """Prepare the picture of one explanation.
 
     Args:
         explanation: The explained graph.
-        top: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
-        node_types: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
+        options: How it is drawn. (default: as :class:`DrawingOptions` has it)
         at: Positions of the nodes, ``[N, 2]``. (default: the explanation's ``pos`` where these are
             positions in the plane, else a computed layout)
 
     Returns:
         The scene.
     """
-    node_types = explanation.get("node_types") if node_types is None else node_types
+    options = DrawingOptions() if options is None else options
+    given = options.node_types
+    node_types = explanation.get("node_types") if given is None else given
     nodes = int(explanation.num_nodes or 0)
     index = explanation.edge_index.numpy(force=True).astype(np.int64)
-    unit = explanation.units()[0].numpy(force=True)
-    scores = explanation.edge_mask.numpy(force=True)
-    count = int(unit.max()) + 1 if len(unit) else 0
+    found, best = explanation.units()
+    unit, score = found.numpy(force=True), best.numpy(force=True).astype(np.float64)
+    count = len(score)
 
     # One line per unit, drawn as its first edge is written.
-    ends = np.zeros((count, 2), dtype=np.int64)
-    ends[unit[::-1]] = index.T[::-1]
-    strength = np.zeros(count)
-    np.maximum.at(strength, unit, explanation.normalised().numpy(force=True))
+    ends, edge = np.zeros((count, 2), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    number, node_id = explanation.get("edge_id"), explanation.get("node_id")
+    number = np.arange(len(unit)) if number is None else number.numpy(force=True)
+    ends[unit[::-1]], edge[unit[::-1]] = index.T[::-1], number[::-1]
 
     def marked(edges: Bools) -> Bools:
         out = np.zeros(count, dtype=bool)
@@ -107,44 +132,63 @@ def scene(
         return out
 
     true, true_nodes = np.zeros(count, dtype=bool), np.zeros(nodes, dtype=bool)
-    if explanation.get("edge_truth") is not None:
+    if options.truth and explanation.get("edge_truth") is not None:
         true = marked(explanation.edge_truth.numpy(force=True).reshape(-1) > 0)
         true_nodes[ends[true]] = True
-    elif explanation.get("node_truth") is not None:
+    elif options.truth and explanation.get("node_truth") is not None:
         true_nodes = explanation.node_truth.numpy(force=True).reshape(-1) > 0
     chosen, chosen_nodes = None, np.zeros(nodes, dtype=bool)
-    if top is not None and explanation.found:
-        chosen = marked(explanation.in_top(top).numpy(force=True))
+    if options.top is not None and explanation.found:
+        chosen = marked(explanation.in_top(options.top).numpy(force=True))
         chosen_nodes[ends[chosen]] = True
 
-    low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
-    if high - low < EQUAL:
-        strength[:] = high  # nothing to stretch: the score itself
-
+    if (uncertain := options.spread_of(explanation)) is not None:
+        spread = np.zeros(count)
+        np.maximum.at(spread, unit, uncertain)
+    node_score = explanation.get("node_mask")
+    hops = int(explanation.get("hops") or 0) if explanation.marked is not None else 0
     if at is None:
         at = _own_places(explanation)
     if at is None:
-        at = layout(nodes, ends)
+        at = layout(nodes, ends, explanation.marked)
     shade = explanation.get("shade")
     labels = _labels(explanation, nodes, node_types) if shade is None else [""] * nodes
     radius = _radius(at, named=node_types is not None)
-    return Scene(
+    low, high = options.scale or score_range([explanation])
+    out = Scene(
         at=at,
         radius=radius,
         ends=ends,
+        edge=edge,
         lines=_lines(at, ends, radius),
-        strength=strength if explanation.found else None,
+        score=score,
+        strength=None,
         true=true,
         true_nodes=true_nodes,
         chosen=chosen,
         chosen_nodes=chosen_nodes,
         marked=explanation.marked,
         labels=labels,
+        names=_names(explanation, None if node_types is None else labels),
+        numbers=np.arange(nodes) if node_id is None else node_id.numpy(force=True),
         low=low,
         high=high,
         directed=not explanation.undirected,
         shade=None if shade is None else shade.numpy(force=True).astype(np.float64).clip(0, 1),
+        spread=None if uncertain is None else spread,
+        node_score=None if node_score is None else node_score[:, 0].numpy(force=True).astype(float),
+        doubted=bool(options.doubt_of(explanation)),
+        hops=hops,
     )
+    return replace(out, strength=out.on_scale(score)) if explanation.found else out
+
+
+def score_range(explanations: Iterable[Explanation]) -> tuple[float, float]:
+    """Return the lowest and the highest score of an edge in all explanations; 0 and 0 if none."""
+    scores = [e.units()[1] for e in explanations if len(e.edge_mask)]
+    if not scores:
+        return 0.0, 0.0
+    return min(float(s.min()) for s in scores), max(float(s.max()) for s in scores)
 
 
 def _own_places(explanation: Explanation) -> Floats | None:
@@ -170,6 +214,14 @@ def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -
     return [names[kind] if 0 <= kind < len(names) else "?" for kind in kinds.tolist()]
 
 
+def _names(explanation: Explanation, types: list[str] | None) -> list[str]:
+    """Name nodes by their numbers in the whole graph, with a type or a word where there is one."""
+    names = explanation.node_names()
+    if types is None:
+        return names
+    return [f"{label}{name}" for label, name in zip(types, names, strict=True)]
+
+
 def _radius(at: Floats, named: bool) -> float:
     """Choose a radius as large as the distances allow; names need more room than numbers."""
     wish = 0.27 if named else 0.2
@@ -181,12 +233,20 @@ def _radius(at: Floats, named: bool) -> float:
 
 
 def _lines(at: Floats, ends: NDArray[np.int64], radius: float) -> list[Floats]:
-    """Route the edges: straight, bent apart where several join two nodes, loops as circles."""
+    """Route the edges: straight, bent apart where several join two nodes, loops as circles.
+
+    There and back, two edges share one straight line, in which each has the half at its target.
+    """
     together: dict[tuple[int, int], list[int]] = {}
     for line, (u, v) in enumerate(ends.tolist()):
         together.setdefault((min(u, v), max(u, v)), []).append(line)
     out: list[Floats] = [np.empty((0, 2))] * len(ends)
     for (u, v), group in together.items():
+        if len(group) == 2 and u != v and ends[group[0], 0] == ends[group[1], 1]:
+            middle = (at[u] + at[v]) / 2
+            for line in group:
+                out[line] = np.stack([middle, at[ends[line, 1]]])
+            continue
         for rank, line in enumerate(group):
             if u == v:
                 out[line] = _loop(at[u], _away(at, ends, u), radius * (1 + 0.5 * rank))

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.draw.paint import CHOSEN, INK, SHADED, TRUTH_RIM, edge_styles
+from gsat.draw.legend import Entry, spread_entries
+from gsat.draw.marks import FADED, dashes, edge_tags, line_styles, node_tags
+from gsat.draw.options import DrawingOptions
+from gsat.draw.paint import line_entries, node_strength
 from gsat.draw.scene import Floats, Scene, scene
+from gsat.draw.sheet import Boxes, Layer, Part, Strokes, Texts, text_width
 from gsat.graphs.texts import explanation_words
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gsat.explanation import Explanation
 
 _GAP: Final = 0.05  # between words, and around the text of one
@@ -28,6 +30,7 @@ _HIGHEST: Final = 1.1  # of a row's arcs
 _POINTS: Final = 20  # of half an arc
 _TURN: Final = 0.45  # length within which an arc that continues in another row has risen
 _MARGIN: Final = 0.12
+_SHADE: Final = 0.6  # opacity of the highest score: letters stay readable on it
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Sentence:
         boxes: Width and height of each word's box, ``[N, 2]``.
         weight: Importance of each word in [0, 1], ``[N]``; None if no word stands out.
         font: Size of the words in points.
+        options: How it is drawn.
     """
 
     words: list[str]
@@ -50,19 +54,97 @@ class Sentence:
     boxes: Floats
     weight: Floats | None
     font: float
+    options: DrawingOptions
+
+    def part(
+        self,
+        box: tuple[float, float, float, float],
+        title: Sequence[str] = (),
+        note: Sequence[str] = (),
+        font: float = 9.5,
+    ) -> Part:
+        """Place the sentence at the top of a part of a sheet; arguments as for :class:`Part`."""
+        left, low = (box[2] - self.size[0]) / 2, box[3] - self.size[1]
+        return Part("sentence", box, (-left, -low, box[2], box[3]), self._layers(), title, note,
+                    font)  # fmt: skip
+
+    def _layers(self) -> list[Layer]:
+        picture, count = self.scene, len(self.words)
+        out: list[Layer] = []
+        if len(picture.ends):
+            colours, opacity, width = line_styles(picture, 2.2, self.options.sharpen)
+            opacity, width = np.maximum(opacity, 0.12), np.maximum(width, 0.5)
+            order = np.argsort(opacity, kind="stable")
+            dash, tags = dashes(picture), edge_tags(picture)
+            out.append(
+                Strokes(
+                    "edges",
+                    [picture.lines[i] for i in order],
+                    [colours[i] for i in order],
+                    opacity[order],
+                    width[order],
+                    dashes=[dash[i] for i in order] if dash else (),
+                    tags=[tags[i] for i in order],
+                )
+            )
+        if picture.true_nodes.any():
+            own = np.flatnonzero(picture.true_nodes)
+            half = self.boxes[own] / 2 * (0.9, 1.0)
+            lines = [
+                np.array([[x - wide, y - high], [x + wide, y - high]])
+                for (x, y), (wide, high) in zip(picture.at[own], half, strict=True)
+            ]
+            ink, thick = ["truth"] * len(own), np.full(len(own), 1.6)
+            out.append(Strokes("truth", lines, ink, np.ones(len(own)), thick))
+        weight = np.zeros(count) if self.weight is None else self.weight**self.options.sharpen
+        rim = "ink" if picture.doubted else "chosen"
+        out.append(
+            Boxes(
+                "word",
+                picture.at,
+                self.boxes,
+                0.03,
+                ["heat"] * count,
+                _SHADE * weight * (FADED if picture.doubted else 1.0),
+                [rim if chosen else "none" for chosen in picture.chosen_nodes],
+                np.full(count, 1.1),
+                node_tags(picture, picture.node_score),
+            )
+        )
+        base = picture.at - np.array([0, 0.3 * self.font / 72])
+        size, fitted = np.full(count, self.font), self.boxes[:, 0] - 2 * _GAP
+        out.append(Texts("words", base, self.words, size, ["ink"] * count, fitted=fitted))
+        return out
+
+    def entries(self, scores_of: str = "") -> list[Entry]:
+        """Return the legend; ``scores_of`` names the method where there are several."""
+        picture = self.scene
+        out = line_entries(picture, self.options.sharpen, self.options.top, scores_of)
+        if self.weight is not None and len(picture.ends):
+            full = (("full", _SHADE * (FADED if picture.doubted else 1.0)),)
+            if picture.node_score is None:
+                out.append(Entry("heat", after="word, by its highest edge", options=full))
+            else:
+                low, high = float(picture.node_score.min()), float(picture.node_score.max())
+                out.append(Entry("heat", f"word score {low:.2f}", f"{high:.2f}", full))
+        if picture.true_nodes.any():
+            out.append(Entry("outline", after="ground truth"))
+        if picture.spread is not None and picture.strength is not None:
+            out += spread_entries()
+        return out
 
 
 def sentence(
-    explanation: Explanation, top: int | str | None, width: float, font: float = 11.0
+    explanation: Explanation, options: DrawingOptions, width: float, font: float = 11.0
 ) -> Sentence | None:
     """Lay out the words of an explanation.
 
-    A word is as important as its own score or, where the model scores edges, as its highest edge;
-    both are stretched to [0, 1] within the sentence.
+    A word is as important as its own score or, where the model scores edges, as its highest edge,
+    on the scale of the picture.
 
     Args:
         explanation: The explained graph.
-        top: As in :func:`gsat.draw.draw_explanation`.
+        options: How it is drawn.
         width: Where rows are wrapped.
         font: Size of the words in points. (default: ``11.0``)
 
@@ -72,7 +154,7 @@ def sentence(
     words = explanation_words(explanation)
     if not words or not explanation.undirected or explanation.marked is not None:
         return None
-    picture = scene(explanation, top, at=np.zeros((len(words), 2)))
+    picture = scene(explanation, options, at=np.zeros((len(words), 2)))
     boxes = _boxes(words, font)
     row, middle, wide = _wrap(boxes[:, 0], width - 2 * _MARGIN)
     pieces = _pieces(picture.ends, row)
@@ -91,79 +173,16 @@ def sentence(
         scene=replace(picture, at=at.round(4), lines=lines),
         size=(wide + 2 * _MARGIN, float(heights.sum()) + 0.06),
         boxes=boxes,
-        weight=_weight(explanation, picture),
+        weight=_weight(picture),
         font=font,
+        options=options,
     )
-
-
-def paint_sentence(
-    figure: Figure,
-    box: tuple[float, float, float, float],
-    inches: tuple[float, float],
-    text: Sentence,
-    title: Sequence[str],
-    sharpen: float,
-    font: float = 9.5,
-) -> None:
-    """Draw a sentence at the top of a part of a figure; arguments as in ``paint``."""
-    from matplotlib.collections import LineCollection
-    from matplotlib.patches import FancyBboxPatch
-
-    axes = figure.add_axes(box)
-    axes.set_axis_off()
-    left, low = (inches[0] - text.size[0]) / 2, inches[1] - text.size[1]
-    axes.set_xlim(-left, inches[0] - left)
-    axes.set_ylim(-low, inches[1] - low)
-    axes.set_title(
-        "\n".join(title), fontsize=font, color=INK, pad=3, parse_math=False, linespacing=1.25
-    )
-    picture = text.scene
-    if len(picture.ends):
-        rgba, width = edge_styles(picture, 2.2, sharpen)
-        rgba[:, 3], width = np.maximum(rgba[:, 3], 0.16), np.maximum(width, 0.5)
-        order = np.argsort(rgba[:, 3], kind="stable")
-        drawn = LineCollection(
-            [picture.lines[i] for i in order],
-            colors=rgba[order],
-            linewidths=width[order],
-            capstyle="round",
-        )
-        drawn.set_gid("edges")
-        axes.add_collection(drawn, autolim=False)
-    weight = np.zeros(len(text.words)) if text.weight is None else text.weight**sharpen
-    paper, ink = np.ones(3), np.array([int(SHADED[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    for i, word in enumerate(text.words):
-        (x, y), (wide, high) = picture.at[i], text.boxes[i]
-        rim = CHOSEN if picture.chosen_nodes[i] else TRUTH_RIM if picture.true_nodes[i] else "none"
-        patch = FancyBboxPatch(
-            (x - wide / 2 + 0.02, y - high / 2 + 0.02),
-            wide - 0.04,
-            high - 0.04,
-            boxstyle="round,pad=0.02",
-            facecolor=tuple(paper + weight[i] * (ink - paper)),
-            edgecolor=rim,
-            linewidth=1.1,
-        )
-        patch.set_gid(f"word {i}")
-        axes.add_patch(patch)
-        style: dict[str, Any] = {
-            "fontsize": text.font,
-            "color": INK,
-            "parse_math": False,
-            "clip_on": False,
-        }
-        axes.text(x, y - 0.3 * text.font / 72, word, ha="center", va="baseline", **style)
 
 
 def _boxes(words: Sequence[str], font: float) -> Floats:
     """Measure the words: the width of each and one height for all, ``[N, 2]``."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    style = FontProperties(size=font)
-    wide = [text_to_path.get_text_width_height_descent(w, style, False)[0] / 72 for w in words]
     high = 1.55 * font / 72
-    return np.array([(max(w, 0.04) + 2 * _GAP, high) for w in wide])
+    return np.array([(max(text_width(w, font), 0.04) + 2 * _GAP, high) for w in words])
 
 
 def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]:
@@ -256,14 +275,12 @@ def _arc(left: float, right: float, high: float, from_before: bool, continues: b
     )
 
 
-def _weight(explanation: Explanation, picture: Scene) -> Floats | None:
+def _weight(picture: Scene) -> Floats | None:
     """Return the importance of each word, ``[N]``; see :func:`sentence`."""
     if picture.strength is None:
         return None
-    if explanation.get("node_mask") is not None:
-        kept = explanation.node_mask[:, 0].numpy(force=True).astype(np.float64)
-        spread = np.ptp(kept)
-        return (kept - kept.min()) / spread if spread > 1e-12 else kept
+    if picture.node_score is not None:
+        return node_strength(picture)
     weight = np.zeros(len(picture.at))
     np.maximum.at(weight, picture.ends.reshape(-1), np.repeat(picture.strength, 2))
     return weight

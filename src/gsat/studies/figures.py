@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
 TITLES = {"ba2motifs": "BA-2Motifs", "mutag": "Mutag", "mnist75sp": "MNIST-75sp"}
+# Names of classes that their data do not have.
+CLASSES = {"ogbg-molhiv": ("inactive", "active")}
+# How many graphs a page of examples shows, and how many side by side; 6 in one row elsewhere.
+PAGES = {"mnist75sp": (10, 5), "graph-sst2": (6, 2), "mutag": (4, 4), "ogbg-molhiv": (4, 4)}
 POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
 
 
@@ -50,7 +54,7 @@ def posthoc_curves(
             (default: all)
 
     Returns:
-        The panels.
+        The panels; one without a curve is left out.
 
     Raises:
         GSATError: If there are no such curves, or a method has curves of several recipes.
@@ -83,7 +87,8 @@ def posthoc_curves(
                   y_range=(0, 1.03)),
             Panel(name, epoch, "training loss", [a for a in loss if a.x], y_scale="log"),
         ]  # fmt: skip
-    if not any(panel.lines for panel in panels):
+    panels = [panel for panel in panels if panel.lines]
+    if not panels:
         raise GSATError(f"no curves are recorded of {', '.join(methods)} on {', '.join(datasets)}")
     return panels
 
@@ -102,7 +107,7 @@ def regulariser_curves(
         backbone: Name of the backbone. (default: ``"gin"``)
 
     Returns:
-        Two panels for each data set that has runs of either sweep.
+        A panel for each sweep of a data set that has runs.
 
     Raises:
         GSATError: If no data set has such runs.
@@ -118,12 +123,12 @@ def regulariser_curves(
             )
             for points in (R_SWEEP, L1_SWEEP)
         )
-        if by_r[0].x or by_weight[0].x:
-            name, axis = _title(dataset), "AUC, accuracy (test)"
-            panels += [
-                Panel(name, "r", axis, by_r, y_range=(0, 1.03)),
-                Panel(name, "λ₁ (ℓ₁ norm)", axis, by_weight, "log", y_range=(0, 1.03)),
-            ]
+        name, axis = _title(dataset), "AUC, accuracy (test)"
+        both = [
+            Panel(name, "r", axis, by_r, y_range=(0, 1.03)),
+            Panel(name, "λ₁ (ℓ₁ norm)", axis, by_weight, "log", y_range=(0, 1.03)),
+        ]
+        panels += [panel for panel in both if panel.lines[0].x]
     if not panels:
         raise GSATError(f"no sweep of r or λ₁ is recorded on {', '.join(datasets)}")
     return panels
@@ -178,8 +183,9 @@ def draw_run_examples(
         rows.append(ExampleRow(METHODS[recipe.method].title, explained, _captions(explained)))
     shown = rows[0].explanations
     if truth and all(e.get("edge_truth") is not None for e in shown):
-        rows.insert(0, ExampleRow("truth", [_as_truth(e) for e in shown]))
-    titles = [_class(e, meta.get("classes")) for e in shown]
+        rows.insert(0, ExampleRow("truth", [_as_truth(e) for e in shown], scored=False))
+    names = meta.get("classes") or CLASSES.get(recipes[0].data.name)
+    titles = [_class(e, names) for e in shown]
     return draw_examples(
         rows,
         path,
@@ -224,8 +230,8 @@ def draw_figure(study: Study, folders: BenchFolders) -> list[Path]:
     pictures = []
     for dataset, runs in found.items():
         pictures.append(folders.pictures / f"examples-{dataset}.png")
-        columns = 2 if dataset == "graph-sst2" else None
-        draw_run_examples(runs, pictures[-1], columns=columns, truth=True)
+        count, columns = PAGES.get(dataset, (6, None))
+        draw_run_examples(runs, pictures[-1], count=count, columns=columns, truth=True)
     return pictures
 
 

@@ -237,15 +237,13 @@ _REGULARISER = FigureStudy(
 _EXAMPLES = FigureStudy(
     "fig-examples",
     "Explained graphs of each data set; GraphMask beside GSAT",
-    (
-        *(
-            Experiment(dataset, "gsat")
-            for dataset in (
-                *("ba2motifs", "mutag", "houses", "mnist75sp", "graph-sst2", "ogbg-molhiv"),
-                *_MOTIFS.split(),
-            )
-        ),
-        *(Experiment(dataset, "graphmask") for dataset in ("mnist75sp", "houses")),
+    tuple(
+        Experiment(dataset, method)
+        for method in ("gsat", "graphmask")
+        for dataset in (
+            *("ba2motifs", "mutag", "houses", "mnist75sp", "graph-sst2", "ogbg-molhiv"),
+            *_MOTIFS.split(),
+        )
     ),
     needs="models",
 )

@@ -1,0 +1,131 @@
+"""Which picture an explanation gets: a formula, a sentence, an image, or a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import torch
+
+from gsat.draw.budget import parse_budget
+from gsat.draw.legend import Entry
+from gsat.draw.molecule import ColourScale
+from gsat.draw.molecule_picture import MoleculePicture, molecule_picture
+from gsat.draw.options import DrawingOptions
+from gsat.draw.paint import WIDEST, GraphPicture
+from gsat.draw.scene import EQUAL, Scene, scene, score_range
+from gsat.draw.sentence import Sentence, sentence
+from gsat.draw.sheet import Floats, Part
+from gsat.draw.superpixels import ImagePicture, image_picture
+
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
+
+_CROPPED: Final = 30  # edges that a picture is cropped to, at most, without a budget
+_NEIGHBOURS: Final = 6  # of a node that a cropped picture shows, at most
+
+
+class Picture(Protocol):
+    """A picture of one explanation, not yet placed on a sheet."""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit it."""
+
+    def part(
+        self,
+        box: tuple[float, float, float, float],
+        title: Sequence[str] = (),
+        note: Sequence[str] = (),
+        font: float = 9.5,
+    ) -> Part:
+        """Fit it into a part of a sheet; arguments as the fields of :class:`Part`."""
+
+    def entries(self, scores_of: str = "") -> list[Entry]:
+        """Return its legend; ``scores_of`` names the method where there are several."""
+
+
+def picture_of(
+    explanation: Explanation,
+    options: DrawingOptions,
+    *,
+    width: float = WIDEST,
+    font: float = 11.0,
+    at: Floats | None = None,
+    colours: ColourScale | None = None,
+) -> Picture:
+    """Choose and prepare the picture of an explanation.
+
+    Args:
+        explanation: The explained graph, cropped already where it should be.
+        options: How it is drawn.
+        width: Where the rows of a sentence are wrapped, in inches. (default: ``7.0``)
+        font: Size of the words of a sentence in points. (default: ``11.0``)
+        at: Positions of the nodes of a graph, ``[N, 2]``. (default: computed)
+        colours: Colours of the scores of a molecule. (default: from its own scores)
+    """
+    molecule = molecule_picture(explanation, options, colours)
+    if molecule is not None:
+        return molecule
+    text = sentence(explanation, options, width, font)
+    if text is not None:
+        return text
+    picture = scene(explanation, options, at=at)
+    image = image_picture(picture, options.sharpen, options.top, options.edges)
+    return image or GraphPicture(picture, options.sharpen, options.top)
+
+
+def scene_of(picture: Picture) -> Scene | None:
+    """Return what a picture of circles, cells or words shows; None for a formula."""
+    return picture.scene if isinstance(picture, GraphPicture | ImagePicture | Sentence) else None
+
+
+def common_scale(
+    explanations: Sequence[Explanation], options: DrawingOptions
+) -> tuple[DrawingOptions, ColourScale]:
+    """Return the options with one scale for several explanations, and one for their molecules."""
+    scale = options.scale or score_range(explanations)
+    return replace(options, scale=scale), ColourScale.of(explanations)
+
+
+def cropped(
+    explanation: Explanation, options: DrawingOptions
+) -> tuple[Explanation, DrawingOptions, str]:
+    """Leave out what is far from the explanation; sentences, molecules and images stay whole.
+
+    Without a budget, the explanation is the upper half of the scale, at most 30 edges.
+
+    Args:
+        explanation: The explained graph.
+        options: How it is drawn; ``crop`` is how many hops are left around the explanation.
+
+    Returns:
+        The rest of the graph, the options for it, and what was left out, in words.
+    """
+    itself = any(explanation.get(name) is not None for name in ("words", "smiles", "shade"))
+    if not options.crop or not explanation.found or itself:
+        return explanation, options, ""
+    _, score = explanation.units()
+    low, high = options.scale or score_range([explanation])
+    if options.top is None:
+        best = int((score >= (low + high) / 2).sum()) if high - low > EQUAL else len(score)
+        count = max(1, min(best, _CROPPED))
+    else:
+        count = parse_budget(options.top, len(score))
+    whole = explanation.clone()
+    if (spread := options.spread_of(explanation)) is not None:
+        whole.edge_spread = torch.from_numpy(spread)
+    rest = whole.near(whole.in_top(count), int(options.crop), most=_NEIGHBOURS)
+    top = None if options.top is None else count
+    hops = int(options.crop)
+    options = replace(options, top=top, scale=(low, high), spread=None, crop=False)
+    if rest.num_nodes == explanation.num_nodes:
+        return explanation, options, ""
+    around = f"{hops} hop{'s' if hops > 1 else ''} around the explanation"
+    return rest, options, f"{rest.num_nodes} of {explanation.num_nodes} nodes, {around}"
+
+
+def note_of(picture: Picture) -> str:
+    """Return what a picture can't show by itself; empty for most."""
+    return picture.uncertain if isinstance(picture, MoleculePicture) else ""
