@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gsat.draw.curves import COLOURS, MARKS
 from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.paint import INK
+from gsat.draw.palette import INK
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:

@@ -34,11 +34,13 @@ INCH: Final = 100.0  # pixels
 _POINT: Final = INCH / 72
 
 
-def sheet_svg(sheet: Sheet) -> str:
+def sheet_svg(sheet: Sheet, *, alone: bool = True) -> str:
     """Write a sheet as an SVG document.
 
     Args:
         sheet: The picture.
+        alone: Whether it is a file of its own, with a style sheet for dark paper; a part of a page
+            has none. (default: ``True``)
 
     Returns:
         The text of the file; the same sheet always gives the same text.
@@ -52,7 +54,7 @@ def sheet_svg(sheet: Sheet) -> str:
     ]
     if sheet.about:
         out.append(f"<desc>{_text(sheet.about)}</desc>")
-    if sheet.dark:
+    if alone and sheet.dark:
         out.append(f"<style>{_dark()}</style>")
     out.append(f'<rect width="{wide}" height="{high}" {_style("paper")}/>')
     for part in sheet.parts:

@@ -11,7 +11,7 @@ from gsat.draw.molecule import ColourScale, formula, formula_svg
 from gsat.draw.pattern_page import SHOWN, SIGNIFICANT
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.web.loaded import LoadedRun
-from gsat.web.svg import without_styles
+from gsat.web.pictures import without_styles
 
 EXAMPLE: Final = (180, 130)
 

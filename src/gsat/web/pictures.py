@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-import numpy as np
-
 from gsat.draw.budget import RankedEdge
 from gsat.draw.caption import answer
-from gsat.draw.molecule import ColourScale, formula, formula_svg, hexadecimal, mixed
-from gsat.draw.scene import scene
-from gsat.draw.sentence import sentence
+from gsat.draw.graph import describe
+from gsat.draw.molecule import formula, hexadecimal, mixed
+from gsat.draw.molecule_picture import MoleculePicture
+from gsat.draw.options import DrawingOptions
+from gsat.draw.pictures import cropped, picture_of, scene_of
+from gsat.draw.sentence import Sentence
+from gsat.draw.sheet import Sheet
+from gsat.draw.superpixels import ImagePicture
+from gsat.draw.svg import sheet_svg
 from gsat.explanation import Explanation
 from gsat.web.loaded import LoadedRun
-from gsat.web.svg import EdgeName, formula_with_links, scene_svg, sentence_svg, without_styles
 
-LARGE: Final = 150  # nodes; of larger graphs the highest-scored edges are shown
-SHOWN_EDGES: Final = 60
-THUMBNAIL: Final = (260, 180)
+LARGE: Final = 150  # nodes; of larger graphs the explanation and its neighbours are shown
+THUMBNAIL: Final = (2.6, 1.8)  # inches
+_KINDS: Final = {MoleculePicture: "molecule", Sentence: "sentence", ImagePicture: "image"}
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,11 @@ class Picture:
 
     Attributes:
         svg: An ``<svg>`` element.
-        kind: ``"graph"``, ``"molecule"`` or ``"sentence"``.
+        kind: ``"graph"``, ``"molecule"``, ``"sentence"`` or ``"image"``.
         low: The score at the lower end of the scale.
         high: The score at its upper end.
         cropped: How many edges are shown, if not all are.
+        edges: How many edges there are.
     """
 
     svg: str
@@ -39,6 +44,7 @@ class Picture:
     low: float
     high: float
     cropped: int | None = None
+    edges: int = 0
 
 
 def draw_picture(
@@ -60,39 +66,75 @@ def draw_picture(
         truth: Whether the ground truth is shown. (default: ``True``)
         small: Whether it is one of many: no numbers, nothing to point at. (default: ``False``)
     """
-    cropped = None
-    if int(explanation.num_nodes or 0) > LARGE and explanation.num_units > SHOWN_EDGES:
-        explanation, cropped = explanation.top(SHOWN_EDGES), SHOWN_EDGES
+    budget = None if top is None or top <= 0 else top
+    large = int(explanation.num_nodes or 0) > LARGE
+    options = DrawingOptions(top=budget, truth=truth, crop=large)
+    whole = explanation.num_units
+    explanation, options, left_out = cropped(explanation, options)
+    places = loaded.kept(
+        ("layout", *key, options.top if left_out else None),
+        lambda: _places(explanation, options),
+        16 * int(explanation.num_nodes or 0) + 200,
+    )
+    width, font = (4.6, 11.0) if small else (7.6, 11.0)
+    picture = picture_of(explanation, options, width=width, font=font, at=places)
+    kind = _KINDS.get(type(picture), "graph")
     scores = explanation.edge_mask
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
+    if isinstance(picture, MoleculePicture):
+        low, high = picture.scale.low, picture.scale.high
+    wide, tall = THUMBNAIL if small and kind == "molecule" else picture.size
     label = answer(explanation) or "explained graph"
-    names = [] if small else edge_names(explanation)
-    budget = None if top is None or top <= 0 else top
-    drawn = formula(explanation, budget)
-    if drawn is not None:
-        scale = ColourScale.of([explanation])
-        if small:
-            text = formula_svg(drawn, scale, THUMBNAIL, compact=True)
-            svg = text.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
-            return Picture(without_styles(svg), "molecule", scale.low, scale.high)
-        bonds, true = _bonds(drawn, explanation, names)
-        svg = formula_with_links(formula_svg(drawn, scale), label, bonds, true if truth else ())
-        return Picture(svg, "molecule", scale.low, scale.high)
-    words = sentence(explanation, budget, 4.6 if small else 7.6)
-    if words is not None:
-        return Picture(sentence_svg(words, label, names), "sentence", low, high, cropped)
-    places = loaded.kept(
-        ("layout", *key), lambda: scene(explanation).at, 16 * int(explanation.num_nodes or 0) + 200
+    about = "" if small else describe(explanation)
+    sheet = Sheet((wide, tall), [picture.part((0.0, 0.0, wide, tall))], title=label, about=about)
+    svg = without_styles(sheet_svg(sheet, alone=False))
+    svg = svg.replace('class="gsat"', f'class="gsat {kind}" aria-label="{escape(label)}"', 1)
+    svg = svg if small or kind == "image" else _with_areas(svg)
+    return Picture(svg, kind, low, high, explanation.num_units if left_out else None, whole)
+
+
+_EDGE: Final = re.compile(
+    r'<path d="([^"]*)"[^>]* data-edge="(\d+)"[^>]*?(?:/>|>(<title>[^<]*</title>)?</path>)'
+)
+
+
+def _with_areas(svg: str) -> str:
+    """Give every line something wider, which can't be seen, for the pointer to find."""
+    areas = "".join(
+        f'<path class="area" data-edge="{number}" d="{path}" fill="none" stroke="#000" '
+        f'stroke-opacity="0" stroke-width="11">{title}</path>'
+        for path, number, title in _EDGE.findall(svg)
     )
-    picture = scene(explanation, budget, at=places)
-    if small:
-        picture = replace(picture, labels=[""] * len(picture.labels))
-    if not truth:
-        none = np.zeros(len(picture.true), dtype=bool)
-        picture = replace(picture, true=none, true_nodes=np.zeros(len(picture.at), dtype=bool))
-    texts = [] if small else [f"node {name}" for name in node_names(explanation)]
-    svg = scene_svg(picture, label, names=names, texts=texts)
-    return Picture(svg, "graph", low, high, cropped)
+    place = svg.find('<g class="nodes"')
+    place = svg.rindex("</svg>") if place < 0 else place
+    return f'{svg[:place]}<g class="areas">{areas}</g>{svg[place:]}'
+
+
+def _places(explanation: Explanation, options: DrawingOptions) -> Any:
+    """Positions of the nodes of a graph; None for what is drawn without them."""
+    shown = scene_of(picture_of(explanation, options))
+    return None if shown is None else shown.at
+
+
+_STYLE: Final = re.compile(r""" style=(?:'([^']*)'|"([^"]*)")""")
+
+
+def without_styles(svg: str) -> str:
+    """Write the styles of an SVG as attributes, which the page allows.
+
+    Args:
+        svg: An ``<svg>`` element.
+    """
+    return _STYLE.sub(lambda style: _attributes(style[1] or style[2]), svg)
+
+
+def _attributes(style: str) -> str:
+    out = ""
+    for part in style.split(";"):
+        name, _, value = part.partition(":")
+        if value.strip():
+            out += f' {name.strip()}="{escape(value.strip().removesuffix("px"))}"'
+    return out
 
 
 def node_names(explanation: Explanation) -> list[str]:
@@ -109,21 +151,6 @@ def node_names(explanation: Explanation) -> list[str]:
         for i, number in enumerate(drawn.numbers)
     }
     return [f"{symbols.get(int(name), 'H')}{name}" for name in names]
-
-
-def edge_names(explanation: Explanation) -> list[EdgeName]:
-    """Say what each edge is and how it is scored, by its number among the units.
-
-    Args:
-        explanation: The explanation.
-    """
-    names, joint = node_names(explanation), "–" if explanation.undirected else "→"
-    numbers = edge_numbers(explanation)
-    out = [EdgeName(0, "")] * len(numbers)
-    for edge in explanation.ranked_edges():
-        text = f"{names[edge.source]} {joint} {names[edge.target]}: {edge.score:.3f}"
-        out[edge.unit] = EdgeName(numbers[edge.unit], text)
-    return out
 
 
 def edge_numbers(explanation: Explanation) -> list[int]:
@@ -157,24 +184,3 @@ def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
 def scale_colours() -> list[str]:
     """The colours of a molecule's scale, from its lower end to its upper."""
     return [hexadecimal(mixed(part / 4)) for part in range(5)]
-
-
-def _bonds(
-    drawn: Any, explanation: Explanation, names: list[EdgeName]
-) -> tuple[dict[int, EdgeName], list[int]]:
-    """What each drawn bond is known by, and the bonds of the ground truth."""
-    place = {number: i for i, number in enumerate(drawn.numbers)}
-    node_id = explanation.get("node_id")
-    bonds: dict[int, EdgeName] = {}
-    true = []
-    for edge in explanation.ranked_edges():
-        ends = (edge.source, edge.target)
-        if node_id is not None:
-            ends = (int(node_id[ends[0]]), int(node_id[ends[1]]))
-        if ends[0] in place and ends[1] in place:
-            bond = drawn.molecule.GetBondBetweenAtoms(place[ends[0]], place[ends[1]])
-            if bond is not None:
-                bonds[bond.GetIdx()] = names[edge.unit]
-                if edge.true:
-                    true.append(bond.GetIdx())
-    return bonds, true
