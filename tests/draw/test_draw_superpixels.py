@@ -7,7 +7,7 @@ import pytest
 import torch
 from matplotlib.path import Path as Outline
 
-from gsat.draw import draw_explanation, explanation_svg
+from gsat.draw import draw_explanation, draw_grid, explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import scene
 from gsat.draw.superpixels import image_picture
@@ -75,6 +75,16 @@ def test_cells_show_the_image_and_the_mean_of_their_edges(digit):
     assert words[:2] == [f"mean edge score {mean.min():.2f}", f"{mean.max():.2f}"]
     assert part(figure, "edges") is None
     assert part(figure, "nodes") is None
+
+
+def test_images_of_a_grid_have_one_scale(digit):
+    pale = digit()
+    pale.edge_mask = pale.edge_mask / 2
+    figure = draw_grid([digit(), pale])
+    words = [text.get_text() for text in figure.axes[2].texts]
+    assert [word for word in words if "score" in word] == ["mean edge score 0.10"]
+    bold, faint = (axes.collections[1].get_facecolors()[:, 3].max() for axes in figure.axes[:2])
+    assert faint < bold / 2
 
 
 def test_attention_to_superpixels_is_the_heat_itself(digit):

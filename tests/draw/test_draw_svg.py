@@ -109,6 +109,18 @@ def test_a_grid_has_one_scale_for_all_its_graphs(house, explain, tmp_path):
     assert both == sorted(both)  # within and between the graphs
 
 
+def test_a_bare_picture_has_neither_title_nor_legend_and_can_reuse_places(house):
+    root = parsed(house(), bare=True)
+    assert words(root) == ["0", "1", "2", "3", "4"]
+    assert len(shapes(root, "data-edge")) == 5
+    assert root[0].text.startswith("predicted class 1")
+    line = np.column_stack([np.arange(5.0), np.zeros(5)])
+    placed = shapes(parsed(house(), bare=True, at=line), "data-node")
+    assert len({node.get("cy") for node in placed}) == 1
+    across = [float(node.get("cx")) for node in placed]
+    assert across == sorted(across)
+
+
 def test_it_can_be_read_by_those_who_cannot_see_it(house):
     root = parsed(house(), class_names=["cycle", "house"])
     assert root.get("role") == "img"

@@ -20,7 +20,7 @@ from gsat.draw.options import SHARPEN, DrawingOptions
 from gsat.draw.paint import NARROWEST
 from gsat.draw.pictures import Picture, common_scale, cropped, note_of, picture_of
 from gsat.draw.sentence import Sentence
-from gsat.draw.sheet import LINE, Sheet
+from gsat.draw.sheet import LINE, Floats, Sheet
 from gsat.draw.svg import sheet_svg
 from gsat.errors import GSATError
 
@@ -133,11 +133,17 @@ def draw_explanation(
     return finished(explanation_sheet(explanation, options), path)
 
 
-def explanation_svg(explanation: Explanation, **options: Any) -> str:
+def explanation_svg(
+    explanation: Explanation, *, bare: bool = False, at: Floats | None = None, **options: Any
+) -> str:
     """Draw one explanation as SVG.
 
     Args:
         explanation: The explained graph.
+        bare: Leave out the title and the legend, which a page can show by itself.
+            (default: ``False``)
+        at: Positions of the nodes, ``[N, 2]``, such as ``gsat.draw.scene.scene(explanation).at`` of
+            an earlier picture; without ``crop``. (default: computed)
         options: The options of :func:`draw_explanation`.
 
     Returns:
@@ -153,19 +159,30 @@ def explanation_svg(explanation: Explanation, **options: Any) -> str:
         >>> svg[:4], svg.count('data-score="0.9000"')
         ('<svg', 1)
     """
-    return sheet_svg(explanation_sheet(explanation, DrawingOptions(**options)))
+    return sheet_svg(explanation_sheet(explanation, DrawingOptions(**options), bare, at))
 
 
-def explanation_sheet(explanation: Explanation, options: DrawingOptions) -> Sheet:
+def explanation_sheet(
+    explanation: Explanation,
+    options: DrawingOptions,
+    bare: bool = False,
+    at: Floats | None = None,
+) -> Sheet:
     """Compose the picture of one explanation.
 
     Args:
         explanation: The explained graph.
         options: How it is drawn.
+        bare: As in :func:`explanation_svg`. (default: ``False``)
+        at: As in :func:`explanation_svg`. (default: ``None``)
     """
     rest, chosen, left_out = cropped(explanation, options)
-    picture = picture_of(rest, chosen)
+    picture = picture_of(rest, chosen, at=at if rest is explanation else None)
     wide, high = picture.size
+    if bare:
+        title = answer(explanation, options.class_names) or "explained graph"
+        part = picture.part((0.0, 0.0, wide, high))
+        return Sheet((wide, high), [part], title=title, about=describe(explanation))
     width = max(wide, NARROWEST)
     lines = title_lines(explanation, options.title, options.class_names, width=int(14 * width))
     note = [left_out, note_of(picture), _doubt(explanation, options)]

@@ -72,7 +72,7 @@ def picture_of(
     if text is not None:
         return text
     picture = scene(explanation, options, at=at)
-    image = image_picture(picture, options.sharpen, options.top, options.edges)
+    image = image_picture(picture, options.sharpen, options.top, options.edges, options.scale)
     return image or GraphPicture(picture, options.sharpen, options.top)
 
 

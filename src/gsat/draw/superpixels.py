@@ -35,6 +35,7 @@ class ImagePicture:
         sharpen: The power to which scores are raised.
         top: The budget, if there is one.
         edges: Whether all edges are drawn.
+        scale: The lowest and the highest score of the heat; None for those of the image.
     """
 
     scene: Scene
@@ -43,6 +44,12 @@ class ImagePicture:
     sharpen: float
     top: int | str | None = None
     edges: bool = False
+    scale: tuple[float, float] | None = None
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        assert self.score is not None
+        return self.scale or (float(self.score.min()), float(self.score.max()))
 
     @property
     def size(self) -> tuple[float, float]:
@@ -111,8 +118,9 @@ class ImagePicture:
 
     def _heat(self) -> Floats:
         assert self.score is not None
-        low, high = float(self.score.min()), float(self.score.max())
-        share = (self.score - low) / (high - low) if high > low else self.score.clip(0, 1)
+        low, high = self._range
+        share = (self.score - low) / (high - low) if high > low else self.score
+        share = share.clip(0, 1)
         faded = FADED if self.scene.doubted else 1.0
         return np.asarray(faded * _HEAT * share**self.sharpen, np.float64)
 
@@ -138,7 +146,7 @@ class ImagePicture:
         if self.score is not None:
             what = "superpixel score" if picture.node_score is not None else "mean edge score"
             what = f"{scores_of}: {what}" if scores_of else what
-            low, high = float(self.score.min()), float(self.score.max())
+            low, high = self._range
             full = _HEAT * (FADED if picture.doubted else 1.0)
             out.append(Entry("heat", f"{what} {low:.2f}", f"{high:.2f}", (("full", full),)))
         if self.edges or picture.chosen is not None:
@@ -153,7 +161,11 @@ class ImagePicture:
 
 
 def image_picture(
-    picture: Scene, sharpen: float, top: int | str | None = None, edges: bool = False
+    picture: Scene,
+    sharpen: float,
+    top: int | str | None = None,
+    edges: bool = False,
+    scale: tuple[float, float] | None = None,
 ) -> ImagePicture | None:
     """Prepare the picture of superpixels; None if the graph is no image.
 
@@ -162,6 +174,7 @@ def image_picture(
         sharpen: The power to which scores are raised.
         top: The budget, if there is one. (default: ``None``)
         edges: Whether all edges are drawn. (default: ``False``)
+        scale: The lowest and the highest score of the heat. (default: those of the image)
     """
     if picture.shade is None or len(np.unique(picture.at, axis=0)) < len(picture.at):
         return None
@@ -175,7 +188,7 @@ def image_picture(
         np.add.at(total, picture.ends.reshape(-1), np.repeat(picture.score, 2))
         np.add.at(degree, picture.ends.reshape(-1), 1.0)
         score = np.where(degree > 0, total / np.maximum(degree, 1), picture.low)
-    return ImagePicture(picture, _cells(picture.at), score, sharpen, top, edges)
+    return ImagePicture(picture, _cells(picture.at), score, sharpen, top, edges, scale)
 
 
 def _cells(at: Floats) -> list[Floats]:
