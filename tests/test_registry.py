@@ -32,7 +32,7 @@ def test_names_import_nothing() -> None:
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     methods, backbones = out.stdout.splitlines()
     assert set(methods.split()) == BUILT_IN
-    assert backbones.split() == ["gin", "leconv", "pna", "wrapped"]
+    assert backbones.split() == ["dmpnn", "gin", "leconv", "pna", "wrapped"]
 
 
 def test_a_registry_reads_like_a_dictionary() -> None:

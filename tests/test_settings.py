@@ -121,6 +121,7 @@ def test_settings_are_listed_by_any_of_their_names() -> None:
     assert {"data.split_seed", "data.graphs"} <= set(names("ba2motifs"))
     hidden = describe_settings("hidden")
     assert [(i.owner, i.default) for i in hidden] == [
+        ("dmpnn", "128"),
         ("gin", "64"),
         ("leconv", "32"),
         ("pna", "80"),

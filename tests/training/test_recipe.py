@@ -367,6 +367,7 @@ def test_tables_of_molecules_have_a_recipe_of_their_own() -> None:
     for name in ("molecules.csv", "ibench-amide"):
         recipe = make_recipe(name)
         assert recipe.settings.attention == "node"
-        assert recipe.settings.info_coef == 0.1
+        assert recipe.training.batch_size == 32
         assert recipe.backbone.edge_features
-    assert make_recipe("graphs.jsonl").settings.info_coef == 1.0
+        assert make_recipe(name, backbone="gin").settings.info_coef == 0.1
+    assert make_recipe("graphs.jsonl").training.batch_size == 128
