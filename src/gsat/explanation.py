@@ -337,16 +337,13 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        truth = self.get("edge_truth")
-        # As lists first: reading a tensor element by element would take longer than the model.
-        columns = [*self.edge_index.tolist(), self.edge_mask.tolist()]
-        edges = [
-            {"source": source, "target": target, "score": score}
-            for source, target, score in zip(*columns, strict=True)
-        ]
-        if truth is not None:
-            for edge, true in zip(edges, truth.reshape(-1).tolist(), strict=True):
-                edge["truth"] = int(true)
+        # As lists first: reading tensors element by element would take longer than the model.
+        columns = {"source": self.edge_index[0], "target": self.edge_index[1]}
+        columns["score"] = self.edge_mask
+        if self.get("edge_truth") is not None:
+            columns["truth"] = self.edge_truth.reshape(-1).int()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        edges = [dict(zip(columns, row, strict=True)) for row in rows]
         out: dict[str, Any] = {}
         for name in ("node", "prediction", "probabilities", "node_prediction"):
             value = self.get(name)
