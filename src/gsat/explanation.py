@@ -386,19 +386,15 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        truth, spread = self.get("edge_truth"), self.get("edge_spread")
-        # As lists first: reading a tensor element by element would take longer than the model.
-        columns = [*self.edge_index.tolist(), self.edge_mask.tolist()]
-        edges = [
-            {"source": source, "target": target, "score": score}
-            for source, target, score in zip(*columns, strict=True)
-        ]
-        if spread is not None:
-            for edge, value in zip(edges, spread.tolist(), strict=True):
-                edge["spread"] = value
-        if truth is not None:
-            for edge, true in zip(edges, truth.reshape(-1).tolist(), strict=True):
-                edge["truth"] = int(true)
+        # As lists first: reading tensors element by element would take longer than the model.
+        columns = {"source": self.edge_index[0], "target": self.edge_index[1]}
+        columns["score"] = self.edge_mask
+        if self.get("edge_spread") is not None:
+            columns["spread"] = self.edge_spread
+        if self.get("edge_truth") is not None:
+            columns["truth"] = self.edge_truth.reshape(-1).int()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        edges = [dict(zip(columns, row, strict=True)) for row in rows]
         out: dict[str, Any] = {}
         for name in ("node", "prediction", "probabilities", "spread", "node_prediction"):
             value = self.get(name)

@@ -182,3 +182,27 @@ def test_a_byte_order_mark_is_no_part_of_the_first_graph(tmp_path: Path) -> None
     path = tmp_path / "windows.jsonl"
     path.write_text(json.dumps(PAIR) + "\n", encoding="utf-8-sig")
     assert len(jsonl.read(path)) == 1
+
+
+def test_objects_are_read_as_lines_are(tmp_path: Path) -> None:
+    records = [as_json(graph) for graph in make_graphs(6)]
+    expected = read(tmp_path, *records)
+    found = jsonl.from_objects(records)
+    assert found.arrays.keys() == expected.arrays.keys()
+    for name, values in expected.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], values)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        ([], "at least one is needed"),
+        ([PAIR, {"edges": [[0, 5]], "num_nodes": 2}], "graph 1: it has an edge 0 → 5"),
+        ([PAIR, {"edgs": []}], "graph 1: 'edgs' is not a key"),
+        ([PAIR, {**PAIR, "x": [[1], [2]]}], "graph 0: it has no 'x' although others have"),
+        (["x"], "graph 0: a graph must be a JSON object"),
+    ],
+)
+def test_wrong_objects_are_named(graphs: list[Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        jsonl.from_objects(graphs)

@@ -13,6 +13,8 @@ from torch_geometric.utils import from_networkx as pyg_from_networkx
 
 from gsat.errors import DataError
 from gsat.graphs import from_networkx, from_pyg, to_networkx, to_pyg
+from gsat.graphs.pyg_data import each_pyg
+from own_data import make_graphs
 
 # -- PyG -------------------------------------------------------------------------------------------
 
@@ -190,3 +192,13 @@ def test_to_networkx_keeps_the_callers_order_in_its_keys(random_graph):
     graph = to_networkx(data)
     edges = sorted(graph.edges(keys=True), key=lambda edge: edge[2])
     assert [[u, v] for u, v, _ in edges] == data.edge_index.T.tolist()
+
+
+def test_graphs_that_are_converted_together_are_those_converted_alone() -> None:
+    graphs = make_graphs(5, edge_attr=lambda i, g: torch.rand(g.num_edges, 3))
+    store = from_pyg(graphs).select([3, 0, 4])
+    for place, found in zip((3, 0, 4), each_pyg(store), strict=True):
+        for name in ("edge_index", "x", "edge_attr", "y"):
+            assert found[name].reshape(-1).tolist() == graphs[place][name].reshape(-1).tolist()
+        # Whoever keeps one graph does not keep all of them.
+        assert found.x.untyped_storage().nbytes() == found.x.numel() * found.x.element_size()

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from web_harness import graph_json
+from web_harness import graph_json, make_service
 
 import gsat
+from gsat.web.app import make_app
 
 pytestmark = pytest.mark.medium
 
@@ -98,6 +99,8 @@ def test_a_single_bad_molecule_is_an_error(client: TestClient) -> None:
         ('{"graph": {"edges": [[0, 1]], "y": 1}}', 422, "'y' is not a key"),
         ('{"graph": {"edges": [[0, 9]], "num_nodes": 2}}', 422, "0 → 9"),
         ('{"graph": {"edges": [[0, 1]], "x": [[1], [1]]}}', 422, "10 node features, these have 1"),
+        ('{"graph": {"edges": true}}', 422, "edges"),
+        ('{"graph": {"edge_index": 7, "x": {}}}', 422, "edge_index"),
         ('{"smiles": 3}', 422, "must be a SMILES"),
         ('{"graph": {"edges": [[0, 1]], "edges": []}}', 400, "twice"),
         ("[" * 100_000, 400, "nested"),
@@ -176,6 +179,22 @@ def test_an_audit_is_passed_on(client: TestClient, runs: Path) -> None:
         assert client.get("/api/runs/nodes/audit").status_code == 409
     finally:
         path.unlink()
+
+
+def test_an_error_of_our_own_is_json_and_says_nothing_of_the_inside(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(log: object) -> None:
+        raise ValueError("a secret")
+
+    monkeypatch.setattr("gsat.web.api.curve_values", broken)
+    app = make_app(make_service(runs), page=False)
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        answer = client.get("/api/runs/mols/curves")
+    assert answer.json() == {
+        "status": 500, "error": "an error in gsat itself; the service has logged it",
+    }  # fmt: skip
+    assert "a secret" in caplog.text
 
 
 def test_the_service_counts(client: TestClient) -> None:

@@ -179,6 +179,14 @@ def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[s
     }  # fmt: skip
 
 
+def test_strange_methods_and_addresses_are_counted_as_one(client: TestClient) -> None:
+    for number in range(3):
+        assert client.request(f"ODD{number}", f"/odd/{number}").status_code in (404, 405)
+    text = client.get("/metrics").text
+    assert "ODD" not in text
+    assert "/odd/" not in text
+
+
 def test_a_long_address_is_refused(client: TestClient) -> None:
     assert client.get("/api/runs", params={"x": "y" * 9000}).status_code == 414
 

@@ -77,6 +77,10 @@ def _add_errors(app: FastAPI) -> None:
             request, 422, f"'{shown(where, 60)}': {what}, not {shown(first.get('input'), 60)}"
         )
 
+    @app.exception_handler(Exception)  # which the guard logs
+    async def unexpected(request: Request, error: Exception) -> Response:
+        return _problem(request, 500, "an error in gsat itself; the service has logged it")
+
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: Exception) -> Response:
         status = int(getattr(error, "status_code", 500))

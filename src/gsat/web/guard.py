@@ -39,6 +39,7 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _LOG: Final = logging.getLogger("gsat.web")
 
 
@@ -134,7 +135,8 @@ class Guard:
             await _refuse(sent, 500, "an error in gsat itself; the service has logged it")
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self.metrics.requests.labels(route, scope["method"], str(sent.status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self.metrics.requests.labels(route, method, str(sent.status)).inc()
             self.metrics.seconds.labels(route).observe(time.perf_counter() - begun)
 
     def _check(self, scope: Scope, headers: dict[str, list[str]]) -> None:

@@ -196,7 +196,8 @@ def _check_graph(item: Any, number: int, limits: Limits) -> None:
         if came > most:
             raise RequestError(413, f"graph {number} has {came} {what}; at most {most} are allowed")
     # Without a number of nodes, the highest one in an edge decides.
-    ends = [v for part in (edges or index or []) if isinstance(part, list) for v in part]
+    listed = edges if isinstance(edges, list) else index if isinstance(index, list) else []
+    ends = [v for part in listed if isinstance(part, list) for v in part]
     highest = max((v for v in ends if isinstance(v, int)), default=0)
     if highest >= limits.nodes:
         raise RequestError(

@@ -97,7 +97,9 @@ class RunLibrary:
         Raises:
             NotFoundError: If there is none of that name.
         """
-        entry = self.entry(name)
+        # A run that is known is not searched again: questions come by the hundreds a second.
+        known_entries = self._listed[1] if self._listed is not None else {}
+        entry = known_entries.get(name) or self.entry(name)
         stamp = _stamp(entry.path)
         with self._lock:
             known = self._opened.get(name)
