@@ -67,6 +67,7 @@ results: $(DEV)
 	$(BIN)/gsat results --page headlines --write README.md
 	$(BIN)/gsat results --page claims --write docs/claims.md
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
+	$(BIN)/gsat results --page audit --write docs/audit.md
 	$(BIN)/gsat results --page settings --write docs/settings.md
 
 clean:

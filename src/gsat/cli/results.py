@@ -27,7 +27,7 @@ def results(
         str,
         typer.Option(
             help="results: tables; headlines: eight numbers; reproduction: cell by cell; claims: "
-            "in prose; settings: every key."
+            "in prose; audit: the audit against known truth; settings: every key."
         ),
     ] = "results",
     write: Annotated[
@@ -40,6 +40,8 @@ def results(
             f"there are no recorded runs at {file}; make some with: gsat bench run, "
             "gsat train --record"
         )
+    from gsat.studies.audit_page import audit_study_page
+    from gsat.studies.audit_study import read_audits
     from gsat.studies.claims import claims_page
     from gsat.studies.pages import headline_numbers, results_page, write_between_marks
     from gsat.studies.records import Records
@@ -55,6 +57,7 @@ def results(
             records, read_records(file.with_name("stability.jsonl"), needs=("recipe_hash",))
         ),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
+        "audit": lambda: audit_study_page(read_audits(file.with_name("audit.jsonl"))),
         "settings": settings_page,
     }
     if page not in pages:
