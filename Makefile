@@ -73,6 +73,7 @@ results: $(DEV)
 	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
 	$(BIN)/gsat results --page runs --write docs/runs.md
 	$(BIN)/gsat results --page overview --write docs/images/overview.svg
+	$(BIN)/gsat results --page audit --write docs/audit.md
 	$(BIN)/gsat results --page settings --write docs/settings.md
 
 clean:

@@ -14,12 +14,21 @@ from cli_harness import GSAT, Outcome, environment, finish, gsat, refused, start
 import gsat as package
 
 GROUPS = {
-    "Your data:": ["train", "resume", "evaluate", "predict", "explain", "patterns", "tune"],
+    "Your data:": [
+        "train",
+        "resume",
+        "evaluate",
+        "predict",
+        "explain",
+        "audit",
+        "patterns",
+        "tune",
+    ],
     "The paper:": ["bench", "results"],
     "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
 }
 COMMANDS = [(name,) for names in GROUPS.values() for name in names]
-COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify")]
+COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify", "audit")]
 
 
 def test_quick_commands_import_nothing_heavy() -> None:

@@ -27,7 +27,8 @@ def results(
         str,
         typer.Option(
             help="results: tables; headlines: eight numbers; reproduction: cell by cell; runs: "
-            "every run; claims: in prose; settings: every key; overview: a picture, for --write."
+            "every run; claims: in prose; audit: the audit against known truth; settings: every "
+            "key; overview: a picture, for --write."
         ),
     ] = "results",
     write: Annotated[
@@ -44,6 +45,8 @@ def results(
             f"there are no recorded runs at {file}; make some with: gsat bench run, "
             "gsat train --record"
         )
+    from gsat.studies.audit_page import audit_study_page
+    from gsat.studies.audit_study import read_audits
     from gsat.studies.claims import claims_page
     from gsat.studies.overview import draw_overview
     from gsat.studies.pages import headline_numbers, results_page, write_between_marks
@@ -62,6 +65,7 @@ def results(
         ),
         "runs": lambda: runs_page(records),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
+        "audit": lambda: audit_study_page(read_audits(file.with_name("audit.jsonl"))),
         "settings": settings_page,
     }
     if page == "overview":

@@ -217,9 +217,12 @@ def _hard(top: float | None, above: float | None) -> tuple[Any, str]:
 
 def _sufficiency(model: InterpretableModel, answers: Answers, compared: Comparison) -> Measures:
     out: dict[str, Any] = {}
-    for name in ("rest_redrawn", "explanation_redrawn"):
-        out[name] = float(compared.same(answers.logits[name]).mean())
-    out["redrawn_gap"] = out["rest_redrawn"] - out["explanation_redrawn"]
+    for how in ("redrawn", "levelled"):
+        rest, explanation = f"rest_{how}", f"explanation_{how}"
+        if rest in answers.logits:
+            for name in (rest, explanation):
+                out[name] = float(compared.same(answers.logits[name]).mean())
+            out[f"{how}_gap"] = out[rest] - out[explanation]
     for name in ("inside", "outside"):
         logits = answers.logits[name]
         out[f"{name}_agreement"] = float(compared.same(logits).mean())

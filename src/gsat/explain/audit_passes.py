@@ -130,7 +130,9 @@ def ask(
         ``random_removed``, with random edges instead, for each order and share; ``inside`` and
         ``outside``, with the hard explanation alone and without it; ``less`` and ``more``, the
         draws of RFid+ and RFid-; ``rest_redrawn`` and ``explanation_redrawn``, where one of the two
-        is whole and of the other each edge stays with the mean score of the rest; ``drawn``, with
+        is whole and of the other each edge stays with the mean score of the rest;
+        ``rest_levelled`` and ``explanation_levelled``, where that mean takes the place of the
+        scores of one of the two, and the others are as they are; ``drawn``, with
         random attention; ``extended``, the draws of EST; ``random_extended``, the same for random
         edges in place of the explanation.
 
@@ -228,6 +230,9 @@ def _questions(
     }
     if predictor.attends:
         centre, spread = _logits_by_graph(scored)
+        own, level = scored.scores, noise.to(scored.scores.dtype)
+        out["rest_levelled"] = attended(torch.where(chosen, own, level))
+        out["explanation_levelled"] = attended(torch.where(chosen, level, own))
         drawn = [
             torch.sigmoid(centre + spread * torch.special.ndtri(uniform("attention", n)))
             for n in numbers

@@ -17,7 +17,7 @@ class AuditSettings(Settings):
         (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9),
         description="Shares of the edges that are kept, and removed, in the curves.",
     )
-    orders: PositiveInt = Field(2, description="Random orders that the curves are compared with.")
+    orders: PositiveInt = Field(1, description="Random orders that the curves are compared with.")
     draws: PositiveInt = Field(
         5, description="Draws of RFid, of random attention and of edges, that are averaged."
     )

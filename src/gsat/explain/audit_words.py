@@ -59,6 +59,13 @@ GROUPS: Final[tuple[Group, ...]] = (
                 "with the mean score of the edges there ({draws} draws)",
                 True,
             ),
+            Meaning(
+                "rest_levelled",
+                "rest levelled",
+                "share of answers that stay while each edge outside of the explanation gets the "
+                "mean score of the edges there, and the others keep their own",
+                True,
+            ),
             Meaning("inside_agreement", "explanation alone", "share of answers that stay"),
             Meaning("inside_metric", "explanation alone, {metric}", "of these answers"),
             Meaning("outside_agreement", "complement alone", "share of answers that stay"),
@@ -73,7 +80,7 @@ GROUPS: Final[tuple[Group, ...]] = (
         (
             Meaning(
                 "redrawn_gap",
-                "gap",
+                "gap, redrawn",
                 "share of answers that stay with the rest redrawn, minus that with the explanation "
                 "redrawn",
                 True,
@@ -83,6 +90,19 @@ GROUPS: Final[tuple[Group, ...]] = (
                 "explanation redrawn",
                 "share of answers that stay while each edge of the explanation is drawn with the "
                 "mean score of the others ({draws} draws)",
+            ),
+            Meaning(
+                "levelled_gap",
+                "gap, levelled",
+                "share of answers that stay with the rest levelled, minus that with the "
+                "explanation levelled",
+                True,
+            ),
+            Meaning(
+                "explanation_levelled",
+                "explanation levelled",
+                "share of answers that stay while each edge of the explanation gets the mean score "
+                "of the others",
             ),
             Meaning(
                 "kept_area", "area, edges kept", "agreement by score above that at random, a mean"

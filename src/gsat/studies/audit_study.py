@@ -1,0 +1,247 @@
+"""The audit, audited: do its measures go with the truth, where that is known?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from pydantic import Field
+
+from gsat.errors import DataNotFoundError, GSATError, MissingExtraError
+from gsat.explain.audit import audit_model, chosen_graphs
+from gsat.explain.audit_stability import rank_correlation, score_graphs
+from gsat.explain.audit_verdict import judge
+from gsat.io.jsonl import append_line
+from gsat.launch.progress import Progress
+from gsat.metrics import roc_auc
+from gsat.models import InterpretableModel
+from gsat.parsing import ParseError, parse_json
+from gsat.runs.audit import steadiness
+from gsat.schemas import FileModel, check_model
+from gsat.studies.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
+from gsat.studies.stability import spearman
+from gsat.training.evaluation import evaluate_model
+from gsat.training.run_directory import RunDirectory, environment
+from gsat.training.train import load, load_data, make_method
+
+GOOD: Final = 0.95  # explanation AUC from which a model should be believed
+FEWEST: Final = 5  # models of a data set, to correlate within it
+TIMED: Final = 3  # evaluations, of which the fastest counts
+
+
+class AuditRecord(FileModel):
+    """A line of ``results/audit.jsonl``."""
+
+    data: str
+    setting: str
+    backbone: str
+    seed: int = Field(ge=0)
+    degenerate: str
+    explanation_auc: float | None
+    metric: str
+    graphs: int = Field(ge=1)
+    measures: dict[str, float | None]
+    believe: bool
+    verdict: str
+    evaluations: float = Field(gt=0)
+
+
+def run_study(
+    folder: Path,
+    record: Path,
+    *,
+    progress: bool = False,
+    warn: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Train, audit and record all models of the study that are not recorded yet.
+
+    Args:
+        folder: Where their runs are kept.
+        record: The JSON-lines file.
+        progress: Whether to show a progress bar on a terminal. (default: ``False``)
+        warn: Called with a line for each data set that is not here. (default: nothing is done)
+
+    Returns:
+        How many were recorded.
+    """
+    known = {_key(line) for line in read_audits(record)}
+    left = [model for model in audited_models() if _identity(model) not in known]
+    bar, count, missing = Progress("audits", quiet=not progress), 0, set()
+    bar.start(len(left))
+    try:
+        for model in left:
+            if model.data in missing:
+                continue
+            try:
+                line = audit_one(model, folder)
+            except (DataNotFoundError, MissingExtraError) as error:
+                missing.add(model.data)
+                warn(f"{model.data} is left out: {error}")
+                continue
+            count += append_line(record, line, unless=lambda: False)
+            bar.advance(model.name)
+    finally:
+        bar.stop()
+    return count
+
+
+def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
+    """Train and audit one model.
+
+    Args:
+        model: Which one.
+        folder: The folder of all runs.
+
+    Returns:
+        What is recorded of it.
+    """
+    chosen, recipe = SETTINGS[model.setting], model.recipe
+    data = load_data(recipe)
+    path = train_audited(model, folder)
+    trained = load(path) if chosen.epochs else make_method(recipe, data).model.eval()
+    store = data.test
+    measured = evaluate_model(trained, store)
+    graphs = chosen_graphs(store)
+    once = min(_timed(lambda: evaluate_model(trained, graphs)) for _ in range(TIMED))
+    started = time.process_time()
+    audit = audit_model(trained, store)
+    seconds = time.process_time() - started
+    log = RunDirectory(path).read_log() if chosen.epochs else []
+    fresh: InterpretableModel = make_method(recipe, data).model
+    same = rank_correlation(score_graphs(trained, graphs), score_graphs(fresh, graphs))
+    audit = audit.adding({"steady": steadiness(log), "untrained_correlation": same})
+    where = environment()
+    return {
+        "data": model.data,
+        "setting": model.setting,
+        "backbone": model.backbone,
+        "seed": model.seed,
+        "degenerate": chosen.degenerate,
+        "explanation_auc": measured["explanation_auc"],
+        "metric": audit.metric,
+        "graphs": audit.graphs,
+        "measures": {k: None if v is None else round(v, 6) for k, v in audit.measures.items()},
+        "believe": audit.verdict.believe,
+        "verdict": audit.verdict.line,
+        "evaluations": round(seconds / once, 2),
+        "settings": audit.settings.model_dump(mode="json"),
+        "recipe": recipe.tables(),
+        "versions": where["versions"],
+        "cpu": where["cpu"],
+    }
+
+
+def read_audits(path: Path) -> list[dict[str, Any]]:
+    """Read the records of the study.
+
+    Args:
+        path: The JSON-lines file; it need not exist.
+
+    Returns:
+        One table per model, in their order.
+
+    Raises:
+        GSATError: If a line is damaged.
+    """
+    if not path.is_file():
+        return []
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            values: dict[str, Any] = parse_json(line)
+            check_model(AuditRecord, values)
+        except ParseError as error:
+            raise GSATError(f"{path} can't be read, line {number}: {error}") from None
+        records.append(values)
+    return records
+
+
+def is_good(record: dict[str, Any]) -> bool:
+    """Whether the explanations of a recorded model are right and should be believed."""
+    auc = record["explanation_auc"]
+    return not record["degenerate"] and auc is not None and auc >= GOOD
+
+
+def believed(record: dict[str, Any]) -> bool:
+    """Whether the verdict of today believes what was measured then."""
+    return judge(record["measures"], record["metric"]).believe
+
+
+def correlation(records: Sequence[dict[str, Any]], measure: str) -> float | None:
+    """The rank correlation of a measure with explanation AUC over models; None where undefined.
+
+    Args:
+        records: The models.
+        measure: The name of the measure.
+    """
+    pairs = [
+        (record["measures"][measure], record["explanation_auc"])
+        for record in records
+        if record["measures"].get(measure) is not None and record["explanation_auc"] is not None
+    ]
+    return spearman(*zip(*pairs, strict=True)) if len(pairs) >= FEWEST else None
+
+
+def correlation_within(records: Sequence[dict[str, Any]], measure: str) -> float | None:
+    """The mean over data sets of the rank correlation with explanation AUC within each.
+
+    Args:
+        records: The models.
+        measure: The name of the measure.
+    """
+    sets = {record["data"] for record in records}
+    found = [correlation([r for r in records if r["data"] == name], measure) for name in sets]
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def separation(records: Sequence[dict[str, Any]], measure: str) -> float | None:
+    """The ROC AUC of a measure at telling good models from degenerate ones.
+
+    Args:
+        records: The models.
+        measure: The name of the measure.
+
+    Returns:
+        One half is chance, below it low values are good; None where undefined.
+    """
+    chosen = [r for r in records if is_good(r) or r["degenerate"]]
+    pairs = [(r["measures"].get(measure), is_good(r)) for r in chosen]
+    known = [(value, good) for value, good in pairs if value is not None]
+    return roc_auc(*zip(*known, strict=True)) if known else None
+
+
+def rates(records: Iterable[dict[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Count what the verdict gets right.
+
+    Args:
+        records: The models.
+
+    Returns:
+        ``rejected``: of the degenerate models, how many are rejected, and how many there are;
+        ``accepted``: of the good ones, how many are believed, and how many there are.
+    """
+    listed = list(records)
+    bad, good = [r for r in listed if r["degenerate"]], [r for r in listed if is_good(r)]
+    return {
+        "rejected": (sum(not believed(r) for r in bad), len(bad)),
+        "accepted": (sum(believed(r) for r in good), len(good)),
+    }
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    """Seconds of the processor; those of the clock would be other programs', too."""
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def _identity(model: AuditedModel) -> tuple[Any, ...]:
+    return model.data, model.setting, model.backbone, model.seed
+
+
+def _key(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["data"], line["setting"], line["backbone"], line["seed"]
