@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from gsat.draw.budget import RankedEdge, parse_budget
 from gsat.draw.caption import answer
 from gsat.draw.export import svg_of, write_explanation
 from gsat.draw.graph import draw_explanation
+from gsat.draw.values import plain_values
 from gsat.errors import GSATError
 from gsat.graphs.neighbourhood import k_hop_nodes
 from gsat.graphs.texts import explanation_words
@@ -386,42 +386,4 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        # As lists first: reading tensors element by element would take longer than the model.
-        columns = {"source": self.edge_index[0], "target": self.edge_index[1]}
-        columns["score"] = self.edge_mask
-        if self.get("edge_spread") is not None:
-            columns["spread"] = self.edge_spread
-        if self.get("edge_truth") is not None:
-            columns["truth"] = self.edge_truth.reshape(-1).int()
-        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        edges = [dict(zip(columns, row, strict=True)) for row in rows]
-        out: dict[str, Any] = {}
-        for name in ("node", "prediction", "probabilities", "spread", "node_prediction"):
-            value = self.get(name)
-            if value is not None:
-                out[name] = value.tolist() if isinstance(value, Tensor) else value
-        out |= {
-            "confidence": self.confidence,
-            "found": self.found,
-            "message": self.message,
-            "edges": edges,
-        }
-        if self.get("node_mask") is not None:
-            out["nodes"] = self.node_mask[:, 0].tolist()
-        for name in ("node_id", "edge_id", "y", "node_y"):
-            if self.get(name) is not None:
-                out[name] = self[name].tolist()
-        sound = bool(self.edge_mask.isfinite().all())  # most of the values are scores of edges
-        return {
-            name: value if name == "edges" and sound else _finite(value)
-            for name, value in out.items()
-        }
-
-
-def _finite(value: Any) -> Any:
-    """Replace NaN, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return plain_values(self)

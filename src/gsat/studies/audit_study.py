@@ -16,13 +16,12 @@ from gsat.explain.audit_stability import rank_correlation, score_graphs
 from gsat.explain.audit_verdict import judge
 from gsat.io.jsonl import append_line
 from gsat.launch.progress import Progress
-from gsat.metrics import roc_auc
+from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
 from gsat.parsing import ParseError, parse_json
 from gsat.runs.audit import steadiness
 from gsat.schemas import FileModel, check_model
 from gsat.studies.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
-from gsat.studies.stability import spearman
 from gsat.training.evaluation import evaluate_model
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.train import load, load_data, make_method
