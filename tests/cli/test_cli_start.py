@@ -20,8 +20,13 @@ GROUPS = {
         "evaluate",
         "predict",
         "explain",
+<<<<<<< HEAD
         "audit",
         "patterns",
+=======
+        "patterns",
+        "distill",
+>>>>>>> h19b
         "tune",
     ],
     "The paper:": ["bench", "results"],

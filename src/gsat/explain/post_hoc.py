@@ -11,13 +11,12 @@ from torch_geometric.data import Data
 from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.graphs.conversions import to_data_list
+from gsat.graphs.conversions import as_store, to_data_list
 from gsat.methods import METHODS
 from gsat.methods.base import TrainingSettings
 from gsat.methods.erm import PlainModel
 from gsat.methods.post_hoc import PostHocMethod, PostHocModel
 from gsat.models import Backbone, InterpretableModel
-from gsat.models.interpretable import as_store
 from gsat.models.wrapping.wrap import Wrapped
 from gsat.settings import validated
 from gsat.tasks import Task

@@ -279,3 +279,15 @@ def _per(name: str) -> str:
     if name == "y":
         return "graph"
     return "edge" if name.startswith("edge_") else "node"
+
+
+def as_store(graphs: Any) -> GraphStore:
+    """Make a store of a PyG ``Data`` or of several; a store is returned as it is."""
+    if isinstance(graphs, GraphStore):
+        return graphs
+    from torch_geometric.data import Data
+
+    # Labels and truths, which some of the graphs may have and others not, are no input.
+    keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
+    given = to_data_list(graphs)
+    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])

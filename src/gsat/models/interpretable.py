@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from gsat.errors import DataError, GSATError
-from gsat.graphs import GraphBatch, GraphStore, from_pyg
-from gsat.graphs.conversions import to_data_list
+from gsat.graphs import GraphBatch, GraphStore
+from gsat.graphs.conversions import as_store, to_data_list
 from gsat.graphs.pyg_data import each_pyg
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
@@ -392,15 +392,3 @@ class InterpretableModel(nn.Module, ABC):
             DataError: If they have others.
         """
         self.backbone.check_fits(store)
-
-
-def as_store(graphs: Any) -> GraphStore:
-    """Make a store of a PyG ``Data`` or of several; a store is returned as it is."""
-    if isinstance(graphs, GraphStore):
-        return graphs
-    from torch_geometric.data import Data
-
-    # Labels and truths, which some of the graphs may have and others not, are no input.
-    keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
-    given = to_data_list(graphs)
-    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])

@@ -384,12 +384,10 @@ class Run(Auditing):
                 self.model.check_fits(store)
                 store = for_task(store, self.model.task, classes)
             return store, classes or store.meta.get("classes")
-        if data is None:
-            dataset = self.dataset
-        elif isinstance(data, Dataset):
-            dataset = data
-        else:
+        if isinstance(data, str | Path):
             dataset = load_dataset(data, seed=self.recipe.split_seed)
+        else:
+            dataset = self.dataset if data is None else data
         store = dataset.split(split)
         if not len(store):
             raise DataError(f"the split '{split}' of {dataset.name} is empty")

@@ -14,7 +14,7 @@ from torch_geometric.nn import HANConv, HeteroConv, HGTConv, MessagePassing
 
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
-from gsat.models.interpretable import as_store
+from gsat.graphs.conversions import as_store
 
 _INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
 
