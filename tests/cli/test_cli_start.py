@@ -20,13 +20,11 @@ GROUPS = {
         "evaluate",
         "predict",
         "explain",
-<<<<<<< HEAD
         "audit",
         "patterns",
-=======
-        "patterns",
+        "explore",
+        "serve",
         "distill",
->>>>>>> h19b
         "tune",
     ],
     "The paper:": ["bench", "results"],
