@@ -16,7 +16,7 @@ from gsat.cli.web import Hosts, Port, Token, serve_runs
     epilog=examples(
         "gsat serve runs/x",
         "gsat serve runs/x --port 9000 --max-nodes 500",
-        "GSAT_TOKEN=… gsat serve runs/x --host 0.0.0.0 --allow-host models.example.org",
+        "gsat serve runs/x --host 0.0.0.0 --token … --allow-host models.example.org",
     ),
 )
 def serve(
