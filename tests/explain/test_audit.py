@@ -20,6 +20,7 @@ from gsat.explain.audit_masks import ScoredBatch
 from gsat.explain.audit_passes import Predictor
 from gsat.explain.audit_settings import AuditSettings
 from gsat.explain.audit_stability import hamming_distance, score_graphs, stability
+from gsat.explain.audit_verdict import judge
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.methods import METHODS
 from gsat.methods.erm import PlainModel
@@ -366,3 +367,41 @@ def test_a_model_agrees_with_itself(marked: GraphStore) -> None:
     other = score_graphs(Scored("others"), marked)
     assert hamming_distance(own, other) == pytest.approx(1.0)
     assert stability([own]) == {"stable_correlation": None, "stable_distance": None}
+
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("measures", "believe"),
+    [
+        ({"skill": 0.9, "rest_redrawn": 0.9, "redrawn_gap": 0.4}, True),
+        ({"skill": 0.2, "rest_redrawn": 0.9, "redrawn_gap": 0.4}, False),
+        ({"skill": None, "rest_redrawn": 0.9, "redrawn_gap": 0.4}, True),
+        ({"skill": 0.9, "rest_redrawn": 0.9, "redrawn_gap": 0.1}, False),
+        ({"skill": 0.9, "rest_redrawn": 0.6, "redrawn_gap": 0.4}, False),
+        # Attention that was trained without noise can't be judged by noise.
+        (
+            {"skill": 0.9, "rest_redrawn": 0.5, "redrawn_gap": 0.0, "rest_levelled": 1.0,
+             "levelled_gap": 0.5},
+            True,
+        ),
+        (
+            {"skill": 0.9, "rest_redrawn": 0.5, "redrawn_gap": 0.0, "rest_levelled": 1.0,
+             "levelled_gap": 0.1},
+            False,
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_believed(measures: dict[str, float | None], believe: bool) -> None:
+    verdict = judge({"metric": 0.8, **measures}, "accuracy")
+    assert verdict.believe is believe
+    assert verdict.line.endswith("believe it" if believe else "do not believe these explanations")
+    assert verdict.reasons
+
+
+def test_only_scores_that_an_answer_depends_on_are_levelled(marked: GraphStore) -> None:
+    assert "levelled_gap" not in audit_model(Scored("true"), marked, settings=FAST).measures
+    data = gsat.load_dataset("ba2motifs", graphs=20)
+    model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+    assert "levelled_gap" in audit_model(model, data.test, settings=FAST).measures

@@ -132,7 +132,7 @@ def ask(
         draws of RFid+ and RFid-; ``rest_redrawn`` and ``explanation_redrawn``, where one of the two
         is whole and of the other each edge stays with the mean score of the rest;
         ``rest_levelled`` and ``explanation_levelled``, where that mean takes the place of the
-        scores of one of the two, and the others are as they are; ``drawn``, with
+        scores of one of the two, and the others are as they are (of GSAT); ``drawn``, with
         random attention; ``extended``, the draws of EST; ``random_extended``, the same for random
         edges in place of the explanation.
 
@@ -230,14 +230,15 @@ def _questions(
     }
     if predictor.attends:
         centre, spread = _logits_by_graph(scored)
-        own, level = scored.scores, noise.to(scored.scores.dtype)
-        out["rest_levelled"] = attended(torch.where(chosen, own, level))
-        out["explanation_levelled"] = attended(torch.where(chosen, level, own))
         drawn = [
             torch.sigmoid(centre + spread * torch.special.ndtri(uniform("attention", n)))
             for n in numbers
         ]
         out["drawn"] = attended(*drawn)
+    if isinstance(predictor.model, GSAT):  # other networks' answers do not depend on scores
+        own, level = scored.scores, noise.to(scored.scores.dtype)
+        out["rest_levelled"] = attended(torch.where(chosen, own, level))
+        out["explanation_levelled"] = attended(torch.where(chosen, level, own))
     return out
 
 

@@ -73,21 +73,27 @@ def judge(measures: Mapping[str, float | None], metric: str) -> Verdict:
         kept, gap = measures.get(f"rest_{how}"), measures.get(f"{how}_gap")
         if kept is None or gap is None:
             continue
-        if kept >= least_kept and gap >= least_gap:
+        enough, differs = _reaches(kept, least_kept), _reaches(gap, least_gap)
+        if enough and differs:
             reasons = [
                 f"sufficient ({kept:.0%} of the answers stay with the rest of the graph {how}) and "
                 f"necessary ({max(kept - gap, 0):.0%} stay with the explanation {how})"
             ]
             return Verdict(True, (*reasons, *_stable(measures)), notes)
         if not against:  # one way of taking edges away is enough to say why
-            if gap < least_gap:
+            if not differs:
                 against.append(_not_necessary(measures, kept - gap))
-            if kept < least_kept:
+            if not enough:
                 against.append(
                     f"not sufficient: with the rest of the graph {how}, only {kept:.0%} of the "
                     "answers stay"
                 )
     return Verdict(False, tuple(against), notes)
+
+
+def _reaches(value: float, limit: float) -> bool:
+    """Whether a share reaches a limit; 0.3 does, however its sums were rounded."""
+    return value >= limit - 1e-6
 
 
 def _stable(measures: Mapping[str, float | None]) -> list[str]:

@@ -143,7 +143,8 @@ def _model_table(records: Sequence[Record]) -> list[str]:
             record
         )
     out = [
-        "| data | model | models | prediction | explanation AUC | rest redrawn | gap | believed |",
+        "| data | model | models | prediction | explanation AUC | rest redrawn, gap "
+        "| rest levelled, gap | believed |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (data, setting, backbone), some in sorted(groups.items()):
@@ -153,8 +154,13 @@ def _model_table(records: Sequence[Record]) -> list[str]:
         cells = [
             f"{title} {_range([r['measures']['metric'] for r in some])}",
             _range([r["explanation_auc"] for r in some]),
-            _range([r["measures"]["rest_redrawn"] for r in some]),
-            _range([r["measures"]["redrawn_gap"] for r in some]),
+            *(
+                ", ".join(
+                    _range([r["measures"].get(name) for r in some])
+                    for name in (f"rest_{how}", f"{how}_gap")
+                )
+                for how in ("redrawn", "levelled")
+            ),
             f"{sum(map(believed, some))} of {len(some)}",
         ]
         out.append(f"| {data} | {setting}{network}{mark} | {len(some)} | {' | '.join(cells)} |")
