@@ -14,7 +14,17 @@ from cli_harness import GSAT, Outcome, environment, finish, gsat, refused, start
 import gsat as package
 
 GROUPS = {
-    "Your data:": ["train", "resume", "evaluate", "predict", "explain", "patterns", "tune"],
+    "Your data:": [
+        "train",
+        "resume",
+        "evaluate",
+        "predict",
+        "explain",
+        "patterns",
+        "explore",
+        "serve",
+        "tune",
+    ],
     "The paper:": ["bench", "results"],
     "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
 }
