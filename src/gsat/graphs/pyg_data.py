@@ -29,17 +29,19 @@ def to_pyg(store: GraphStore, position: int) -> Data:
     return next(each_pyg(store.select([position])))
 
 
-def each_pyg(store: GraphStore) -> Iterator[Data]:
+def each_pyg(store: GraphStore, kind: type[Data] | None = None) -> Iterator[Data]:
     """Convert the graphs of a view one after the other; all are gathered at once.
 
     Args:
         store: The view.
+        kind: The class of what is returned. (default: PyG's ``Data``)
 
     Returns:
         The graphs; see :func:`to_pyg`.
     """
     from torch_geometric.data import Data
 
+    make = Data if kind is None else kind
     view = store.at_nodes(None)
     batch = view.batch()
     order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
@@ -74,7 +76,7 @@ def each_pyg(store: GraphStore) -> Iterator[Data]:
         own_nodes = slice(nodes[place], nodes[place + 1])
         own_edges = slice(edges[place], edges[place + 1])
         own_index = index[:, own_edges] - nodes[place]
-        data = Data(edge_index=own_index, num_nodes=nodes[place + 1] - nodes[place])
+        data = make(edge_index=own_index, num_nodes=nodes[place + 1] - nodes[place])
         for own, columns in (
             (own_nodes, per_node),
             (own_edges, per_edge),

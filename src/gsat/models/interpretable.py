@@ -293,13 +293,13 @@ class InterpretableModel(nn.Module, ABC):
         scores = torch.from_numpy(view.caller_order(output.edge_weight.numpy(force=True)))
         logits, edges, nodes = output.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
-        graphs = each_pyg(view) if isinstance(given, GraphStore) else iter(given[first:])
-        for number, (undirected, graph) in enumerate(
-            zip(batch.undirected.tolist(), graphs, strict=False)
-        ):
-            out = Explanation()
-            for name, value in graph.items():
-                out[name] = value
+        if isinstance(given, GraphStore):
+            graphs = each_pyg(view, Explanation)
+        else:
+            own_graphs = given[first : first + batch.num_graphs]
+            graphs = (Explanation.from_dict(dict(graph.items())) for graph in own_graphs)
+        marks = batch.undirected.tolist()
+        for number, (undirected, out) in enumerate(zip(marks, graphs, strict=True)):
             out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":
                 out.node_mask = output.probability[nodes[number] : nodes[number + 1], None].cpu()
