@@ -16,7 +16,7 @@ from gsat.cli.web import Hosts, Port, Token, serve_runs
     epilog=examples(
         "gsat serve runs/x",
         "gsat serve runs/x --port 9000 --max-nodes 500",
-        "gsat serve runs/x --host 0.0.0.0 --token … --allow-host models.example.org",
+        "gsat serve runs/x --host 0.0.0.0 --allow-host models.example.org",
     ),
 )
 def serve(
@@ -35,7 +35,8 @@ def serve(
     """Serve predictions and explanations as a JSON API, described at /api/openapi.json.
 
     Concurrent requests are computed together. /healthz says whether it is up, /metrics has
-    counters for Prometheus. SIGTERM and Ctrl-C stop it once running requests are answered.
+    counters for Prometheus. The token is best given as GSAT_TOKEN. SIGTERM and Ctrl-C stop it once
+    running requests are answered.
     """
     limits = {"body_bytes": max_bytes, "graphs": max_graphs, "nodes": max_nodes,
               "edges": max_edges, "seconds": max_seconds}  # fmt: skip
