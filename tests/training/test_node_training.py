@@ -149,10 +149,9 @@ def test_the_best_epoch_is_the_one_that_errs_least(metric: Any, best: Any) -> No
     seen: list[float] = []
 
     class Recording(Loop):
-        def _is_selected(self, phase: Any, epoch: int, valid: dict[str, Any]) -> bool:
-            if epoch >= phase.selectable_from:
-                seen.append(valid[metric])
-            return super()._is_selected(phase, epoch, valid)
+        def _choose(self, new: Any) -> bool:
+            seen.append(new.valid[metric])
+            return super()._choose(new)
 
     data = Dataset(data.name, data.store, task, data.splits)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=2)
