@@ -30,7 +30,7 @@ def test_node_labels(tmp_path: Path) -> None:
     classes = re.search(r"classes of its nodes: \[(.*)\]", said)
     assert classes
     assert len(classes[1].split(",")) == 34
-    assert 'id="marked"' in (tmp_path / "node.svg").read_text("utf-8")
+    assert 'class="marked"' in (tmp_path / "node.svg").read_text("utf-8")
 
 
 @pytest.mark.medium

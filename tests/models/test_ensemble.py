@@ -72,7 +72,11 @@ def test_scores_are_means_with_their_spread(data: gsat.Dataset) -> None:
 
 
 def test_the_spread_is_in_words_tables_and_pictures(data: gsat.Dataset, tmp_path: Path) -> None:
-    explanation = Ensemble([model(data, seed) for seed in range(3)]).explain(data.test[0])
+    members = [model(data, seed) for seed in range(3)]
+    assert "has not been trained" in Ensemble(members).explain(data.test[0]).message
+    for member in members:
+        member.load_state_dict(member.state_dict())  # as if they came from elsewhere
+    explanation = Ensemble(members).explain(data.test[0])
     assert "members differ by" in explanation.message
     assert "±" in repr(explanation)
     edge = explanation.as_dict()["edges"][0]

@@ -320,7 +320,7 @@ def title_lines(
         title: A line above the prediction.
         names: Names of the classes.
         width: The most characters of a line.
-        short: Leave out why nothing stands out, or why it is no finding. (default: ``False``)
+        short: Leave out why nothing stands out. (default: ``False``)
     """
     out = [title] if title else []
     text = answer(explanation, names)
@@ -330,6 +330,4 @@ def title_lines(
         what, _, why = explanation.message.partition(": ")
         whole = f"{what}: {why}"
         out += [what] if short else [whole] if len(whole) <= width else [f"{what}:", why]
-    elif explanation.get("doubt"):
-        out.append("no finding" if short else explanation.message)
     return [line for text in out for line in textwrap.wrap(text, width)]

@@ -72,6 +72,11 @@ class Ensemble(InterpretableModel):
         return all(member.explains for member in self._members)
 
     @property
+    def untrained(self) -> bool:
+        """Whether a member has, as far as can be told, the weights it was made with."""
+        return any(member.untrained for member in self._members)
+
+    @property
     def _members(self) -> list[InterpretableModel]:
         return [member for member in self.members if isinstance(member, InterpretableModel)]
 
