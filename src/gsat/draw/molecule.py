@@ -65,7 +65,10 @@ class ColourScale:
         highest = max(float(values.max()) for values in scores)
         prior = max((float(e.r) for e in found if e.get("r") is not None), default=0.0)
         low = max((lowest + highest) / 2, min(prior, highest))
-        return cls(low, max(highest, low + _STEP))
+        high = max(highest, low + _STEP)
+        if highest <= 1 < high:  # no score is above 1: the scale widens downwards
+            return cls(1 - _STEP, 1.0)
+        return cls(low, high)
 
     def share(self, score: float) -> float:
         """Return where a score is on the scale, from 0 (no colour) to 1."""

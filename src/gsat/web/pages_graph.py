@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsat.draw.molecule_page import largest_effect
+from gsat.draw.molecule_page import largest_effect, odds_factor
 from gsat.web import views
 from gsat.web.loaded import SPLITS, LoadedRun
 from gsat.web.pictures import ranked, scale_colours
@@ -32,7 +32,12 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         effects = [molecule.effect(piece) for piece in molecule.pieces[:PIECES]]
         longest = largest_effect(effects)
         pieces = [
-            {"piece": piece, "effect": effect, "bar": _bar(effect, longest)}
+            {
+                "piece": piece,
+                "effect": effect,
+                "odds": odds_factor(molecule.log_odds(piece)),
+                "bar": _bar(effect, longest),
+            }
             for piece, effect in zip(molecule.pieces[:PIECES], effects, strict=True)
         ]
     return {

@@ -71,22 +71,26 @@ def draw_picture(
     options = DrawingOptions(top=budget, truth=truth, crop=large)
     whole = explanation.num_units
     explanation, options, left_out = cropped(explanation, options)
-    places = loaded.kept(
-        ("layout", *key, options.top if left_out else None),
-        lambda: _places(explanation, options),
-        16 * int(explanation.num_nodes or 0) + 200,
-    )
-    width, font = (4.6, 11.0) if small else (7.6, 11.0)
-    picture = picture_of(explanation, options, width=width, font=font, at=places)
+    wide, made = 4.6 if small else 7.6, []
+
+    def places() -> Any:
+        made.append(picture_of(explanation, options, width=wide))
+        shown = scene_of(made[0])
+        return None if shown is None else shown.at
+
+    # Layouts are kept: that of a graph takes longer than its picture.
+    name = ("layout", *key, options.top if left_out else None)
+    at = loaded.kept(name, places, 16 * int(explanation.num_nodes or 0) + 200)
+    picture = made[0] if made else picture_of(explanation, options, width=wide, at=at)
     kind = _KINDS.get(type(picture), "graph")
     scores = explanation.edge_mask
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
     if isinstance(picture, MoleculePicture):
         low, high = picture.scale.low, picture.scale.high
-    wide, tall = THUMBNAIL if small and kind == "molecule" else picture.size
+    size = THUMBNAIL if small and kind == "molecule" else picture.size
     label = answer(explanation) or "explained graph"
     about = "" if small else describe(explanation)
-    sheet = Sheet((wide, tall), [picture.part((0.0, 0.0, wide, tall))], title=label, about=about)
+    sheet = Sheet(size, [picture.part((0.0, 0.0, *size))], title=label, about=about)
     svg = without_styles(sheet_svg(sheet, alone=False))
     svg = svg.replace('class="gsat"', f'class="gsat {kind}" aria-label="{escape(label)}"', 1)
     svg = svg if small or kind == "image" else _with_areas(svg)
@@ -108,12 +112,6 @@ def _with_areas(svg: str) -> str:
     place = svg.find('<g class="nodes"')
     place = svg.rindex("</svg>") if place < 0 else place
     return f'{svg[:place]}<g class="areas">{areas}</g>{svg[place:]}'
-
-
-def _places(explanation: Explanation, options: DrawingOptions) -> Any:
-    """Positions of the nodes of a graph; None for what is drawn without them."""
-    shown = scene_of(picture_of(explanation, options))
-    return None if shown is None else shown.at
 
 
 _STYLE: Final = re.compile(r""" style=(?:'([^']*)'|"([^"]*)")""")
