@@ -118,6 +118,8 @@ def _untangled(
 ) -> Floats:
     """Find the layout with the fewest crossings, then the least stress, from several starts.
 
+    The first one without any crossing is taken.
+
     Args:
         graph: The component.
         nodes: Its n nodes.
@@ -149,6 +151,8 @@ def _untangled(
     for start in [at, *starts]:
         at, crossings = _repaired(springs, springs.relax(start), ends[kept])
         found.append((crossings, springs.stress(at), len(found), at))
+        if not crossings:
+            break
     best = min(found)
     if best[0] and len(planar) > 1 and len(nodes) <= _SMALL:
         return planar[0]

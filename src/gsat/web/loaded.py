@@ -52,6 +52,7 @@ class LoadedRun:
         self.name, self.run, self.limits = name, run, limits
         self._kept: OrderedDict[tuple[Any, ...], tuple[int, Any]] = OrderedDict()
         self._lock = threading.RLock()
+        self.asked = 0.0  # when somebody last waited for a small picture, on the monotonic clock
 
     @cached_property
     def model(self) -> InterpretableModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from functools import cache
 from importlib import resources
 from pathlib import Path as FilePath
@@ -37,6 +38,7 @@ Truth = Annotated[Literal["yes", "no"], Query()]
 Kind = Literal["svg", "png", "json", "csv"]
 _TYPES: Final = {"svg": "image/svg+xml", "png": "image/png", "json": "application/json",
                  "csv": "text/csv"}  # fmt: skip
+_PAUSE, _PATIENCE = 0.2, 10.0  # seconds: before a page is drawn ahead; of waiting for that
 MOST_COMPARED: Final = 4
 
 
@@ -142,6 +144,7 @@ def make_pages(service: Service) -> APIRouter:
         pages = max(1, -(-len(found) // PAGE))
         page = min(page, pages)
         chosen = found[(page - 1) * PAGE : page * PAGE]
+        loaded.asked = time.monotonic()
         # The next page is drawn while this one is looked at.
         tasks.add_task(_draw_ahead, loaded, split, found[page * PAGE : (page + 1) * PAGE])
         answer = render(
@@ -157,7 +160,9 @@ def make_pages(service: Service) -> APIRouter:
 
     @router.get("/runs/{run}/graphs/{split}/{number}/thumb.svg")
     def thumb(run: Name, split: Split, number: Number) -> Response:
-        text = views.thumbnail(library.open(run), split, number)
+        loaded = library.open(run)
+        loaded.asked = time.monotonic()
+        text = views.thumbnail(loaded, split, number)
         headers = {"cache-control": "private, max-age=60"}
         return Response(text, headers=headers, media_type="image/svg+xml")
 
@@ -304,7 +309,11 @@ def _attached(content: bytes, name: str, kind: str) -> Response:
 
 
 def _draw_ahead(loaded: LoadedRun, split: str, rows: list[int]) -> None:
+    """Draw small pictures before they are asked for, while nobody waits for others."""
+    until = time.monotonic() + _PATIENCE
     for row in rows:
+        while time.monotonic() < min(loaded.asked + _PAUSE, until):
+            time.sleep(_PAUSE / 4)
         views.thumbnail(loaded, split, row)
 
 
