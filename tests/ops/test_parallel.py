@@ -309,3 +309,21 @@ def test_python_threads_may_enter_at_once(op: Op, monkeypatch: pytest.MonkeyPatc
 
     with ThreadPoolExecutor(3) as workers:
         assert all(workers.map(work, range(3)))
+
+
+def test_stages_run_on_one_thread_while_the_pool_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for each other can't run one after the other."""
+    monkeypatch.setattr(parallel, "_kernel_threads", [2])
+    seen: list[tuple[int, ...]] = []
+
+    def stages(thread: int, end: int, threads: int, meeting: object, *_: object) -> None:
+        if end:
+            seen.append((thread, threads))
+
+    parallel.run_together(stages, 2)
+    assert sorted(seen) == [(0, 2), (1, 2)]
+    seen.clear()
+    pool = thread_pool(2)
+    with pool._free:
+        parallel.run_together(stages, 2)
+    assert seen == [(0, 1)]

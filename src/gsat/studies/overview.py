@@ -29,7 +29,7 @@ def overview_panels(records: Records) -> list[tuple[str, list[Dot]]]:
     """
     panels = []
     for study in STUDIES.values():
-        if not isinstance(study, TableStudy):
+        if not isinstance(study, TableStudy) or study.later:  # numbers of other papers
             continue
         for measured in measure(study, records):
             part = measured.part

@@ -17,6 +17,7 @@ class PrintedCell:
         rest: What follows in the same line. (default: nothing)
         paper: The paper's number, printed below. (default: none)
         difference: The difference from the paper's number. (default: none)
+        beside: What the number below is of. (default: ``"paper"``)
     """
 
     main: str
@@ -25,11 +26,12 @@ class PrintedCell:
     rest: str = ""
     paper: str = ""
     difference: str = ""
+    beside: str = "paper"
 
     @property
     def comparison(self) -> str:
         """The paper's number and the difference in one line; empty without a paper's number."""
-        parts = (f"paper {self.paper}", self.difference) if self.paper else ()
+        parts = (f"{self.beside} {self.paper}", self.difference) if self.paper else ()
         return ", ".join(part for part in parts if part)
 
 

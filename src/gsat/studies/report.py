@@ -113,9 +113,10 @@ def print_table(
             for column in columns:
                 key = number, column
                 cell = measured.cells.get(key)
-                cells.append(
-                    _print_cell(cell, measured.emphasis[key], common) if cell else PrintedCell("–")
-                )
+                shown_cell = PrintedCell("–")
+                if cell:
+                    shown_cell = _print_cell(cell, measured.emphasis[key], common)
+                cells.append(replace(shown_cell, beside="published" if table.later else "paper"))
             lines.append(tuple(cells))
         for number, row in enumerate(measured.part.floors):
             floors = (measured.floors[number, column] for column in columns)

@@ -1,4 +1,4 @@
-"""Every recorded run of the paper's tables, by cell: what the other pages rest on."""
+"""Every recorded run of the tables, by cell: what the other pages rest on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = (
 
 
 def runs_page(records: Records) -> str:
-    """Write the runs of every cell of the paper's tables, with an anchor for each recipe.
+    """Write the runs of every cell of the tables, with an anchor for each recipe.
 
     Args:
         records: The recorded runs.

@@ -90,7 +90,7 @@ LATEX = r"""
 <% else %>
 <% for cell in row %><< ours(cell) >><% if not loop.last %> & <% endif %><% endfor %> \\
 <% if row | selectattr("paper") | list %>
-\quad\scriptsize paper<% for cell in row[1:] %> & << paper(cell) >><% endfor %> \\
+\quad\scriptsize << row[1].beside >><% for cell in row[1:] %> & << paper(cell) >><% endfor %> \\
 <% endif %>
 <% endif %>
 <% endfor %>

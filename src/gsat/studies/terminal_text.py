@@ -65,7 +65,8 @@ def _lines(row: Sequence[PrintedCell]) -> list[list[str]]:
     first, *rest = row
     cells = [[_ours(cell), cell.paper, cell.difference] for cell in rest]
     used = max((n for cell in cells for n, part in enumerate(cell) if part), default=0)
-    label = [_ours(first), "  paper", "  difference"]
+    beside = rest[0].beside if rest else "paper"
+    label = [_ours(first), f"  {beside}", "  difference"]
     return [label[: used + 1], *(cell[: used + 1] for cell in cells)]
 
 

@@ -224,7 +224,7 @@ def _means_of_blocks(address, stride, blocks, n, means):  # type: ignore[no-unty
 
 @inlined
 def padded(size):  # type: ignore[no-untyped-def]
-    """Round up to a multiple of 64 bytes; also called from Python."""
+    """Round a number of float32 up to a multiple of 64 bytes."""
     return (size + 15) // 16 * 16
 
 
