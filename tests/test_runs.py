@@ -291,6 +291,18 @@ assert callable(gsat.draw.draw)
     assert done.returncode == 0, done.stderr
 
 
+def test_training_imports_neither_pyg_nor_the_compiler() -> None:
+    script = f"""
+import sys, gsat
+gsat.train(gsat.make_recipe("ba2motifs", settings={SMALL}))
+import gsat.cli.train
+slow = {{"torch_geometric", "torch._dynamo", "transformers", "matplotlib", "rdkit"}}
+assert not slow & set(sys.modules), slow & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_draw_takes_one_explanation_or_several(run: gsat.Run, tmp_path: Path) -> None:
     explained = run.explain()
     gsat.draw.draw(explained[0], tmp_path / "one.svg", top=3)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from gsat.errors import DataError, GSATError
 from gsat.explain.pieces import Piece, measure_effects, score_pieces
 from gsat.explain.trust import molecule_notes
-from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.launch.progress import Progress
 from gsat.models import InterpretableModel
 from gsat.molecules import SMILES, molecule_of
 from gsat.molecules.fingerprints import NearestMolecules, Neighbour
 from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
 from gsat.methods.post_hoc import PostHocModel
@@ -24,6 +23,9 @@ from gsat.models import InterpretableModel
 from gsat.molecules.fragments import Fragment, fragments
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
+
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
 
 _MAX_NODES: Final = 1 << 13  # of one batch of molecules without a piece: it fits the cache
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gsat.explain.audit_verdict import LEAST_SKILL
-from gsat.explanation import Explanation
 from gsat.molecules.fingerprints import Neighbour
+
+if TYPE_CHECKING:
+    from gsat.explanation import Explanation
 
 # Tanimoto similarity of Morgan fingerprints: two unrelated drugs seldom reach this.
 FAR: Final = 0.3
