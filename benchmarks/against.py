@@ -3,17 +3,20 @@
 Each measurement runs in a fresh process with one thread; processes of the two source trees
 alternate, so that a busy machine affects both alike. What is compared is CPU time, which a busy
 machine changes little. The processes run ``epoch_cpu_time.py``, which uses public names of the
-package only, so the other tree may be of any age that has those.
+package only, so the other tree may be of any age that has those. Before these, the start: a
+training of one epoch from the command line.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +40,38 @@ def epoch_cpu_time(source: Path, dataset: str, backbone: str) -> float:
     Returns:
         Seconds.
     """
-    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SCRIPT), dataset, backbone]
-    finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    finished = subprocess.run(command, env=_seeing(source), stdout=subprocess.PIPE, check=True)
     return float(json.loads(finished.stdout.splitlines()[-1]))
+
+
+def start_cpu_time(source: Path) -> float:
+    """Measure the CPU time of ``gsat train`` with one epoch, start of the program included.
+
+    Args:
+        source: The folder that holds the package, such as ``src``.
+
+    Returns:
+        Seconds.
+    """
+    before = _cpu_time_of_children()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "gsat", "train", "ba2motifs", "--set", "epochs=1", "-q"]
+        subprocess.run(
+            [*command, "--out", f"{folder}/run"],
+            env=_seeing(source), cwd=folder, stdout=subprocess.DEVNULL, check=True,
+        )  # fmt: skip
+    return _cpu_time_of_children() - before
+
+
+def _cpu_time_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _seeing(source: Path) -> dict[str, str]:
+    """The environment in which the package is that of a folder."""
+    return {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
 
 
 def compare(other: Path, parts: Sequence[str], rounds: int) -> list[dict[str, Any]]:
@@ -52,33 +83,44 @@ def compare(other: Path, parts: Sequence[str], rounds: int) -> list[dict[str, An
         rounds: How many processes of each version.
 
     Returns:
-        For each case, the median seconds of CPU time per epoch of both, and their ratio.
+        The start and each case: the median seconds of CPU time of both, and their ratio.
 
     Raises:
         SystemExit: If there is no package in ``other``.
     """
     if not (other / "gsat" / "__init__.py").is_file():
         raise SystemExit(f"there is no package gsat in {other}")
+    other = other.resolve()
     ours = Path(gsat.__file__).parents[1]
-    rows = []
+    start_cpu_time(ours), start_cpu_time(other)  # compile, each its own kernels
+    rows = [{"what": "start", **_alternate(ours, other, rounds, "start", start_cpu_time)}]
     for dataset, backbone in (case for part in parts for case in CASES[part]):
-        times: dict[Path, list[float]] = {ours: [], other: []}
-        for _ in range(rounds):
-            for source, taken in times.items():
-                taken.append(epoch_cpu_time(source, dataset, backbone))
-        this, that = (statistics.median(taken) for taken in times.values())
-        pairs = [a / b for a, b in zip(*times.values(), strict=True)]
+
+        def measure(source: Path, dataset: str = dataset, backbone: str = backbone) -> float:
+            return epoch_cpu_time(source, dataset, backbone)
+
+        name = f"{dataset:<12} {backbone}, an epoch"
         rows.append(
             {
-                "dataset": dataset,
-                "backbone": backbone,
-                "this_s": this,
-                "other_s": that,
-                "ratio": this / that,
+                "what": "epoch", "dataset": dataset, "backbone": backbone,
+                **_alternate(ours, other, rounds, name, measure),
             }
-        )
-        print(
-            f"  {dataset:<12} {backbone}: {this:.3f} s of CPU time per epoch against {that:.3f} s, "
-            f"ratio {this / that:.3f} (of single pairs: {min(pairs):.3f} to {max(pairs):.3f})"
-        )
+        )  # fmt: skip
     return rows
+
+
+def _alternate(
+    ours: Path, other: Path, rounds: int, name: str, measure: Callable[[Path], float]
+) -> dict[str, float]:
+    """Measure both in turns, print a line, and return the medians and their ratio."""
+    times: dict[Path, list[float]] = {ours: [], other: []}
+    for _ in range(rounds):
+        for source, taken in times.items():
+            taken.append(measure(source))
+    this, that = (statistics.median(taken) for taken in times.values())
+    pairs = [a / b for a, b in zip(*times.values(), strict=True)]
+    print(
+        f"  {name}: {this:.3f} s of CPU time against {that:.3f} s, ratio {this / that:.3f} "
+        f"(of single pairs: {min(pairs):.3f} to {max(pairs):.3f})"
+    )
+    return {"this_s": this, "other_s": that, "ratio": this / that}

@@ -23,7 +23,13 @@ def test_processes_of_both_versions_alternate(
         return 3.0 if source == ours else 2.0 + len(runs) / 100
 
     monkeypatch.setattr(against, "epoch_cpu_time", measure)
-    (row,) = against.compare(tmp_path, ["pna"], rounds=3)
+    starts: list[Path] = []
+    monkeypatch.setattr(
+        against, "start_cpu_time", lambda source: starts.append(source) or float(len(starts))
+    )
+    start, row = against.compare(tmp_path, ["pna"], rounds=3)
+    assert starts == [ours, tmp_path] * 4  # the first two compile
+    assert (start["this_s"], start["other_s"]) == (5.0, 6.0)
     assert runs == [(source, "ba2motifs", "PNA") for source in (ours, tmp_path)] * 3
     assert (row["this_s"], row["other_s"]) == (3.0, 2.04)
     assert row["ratio"] == pytest.approx(3 / 2.04)
@@ -33,6 +39,18 @@ def test_processes_of_both_versions_alternate(
 def test_the_other_version_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no package gsat"):
         against.compare(tmp_path, ["floor"], rounds=1)
+
+
+def test_the_measured_start_is_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = []
+
+    def run(command: list[str], **how: object) -> None:
+        commands.append(command)
+        assert how["env"]["PYTHONPATH"] == "there"  # type: ignore[index]
+
+    monkeypatch.setattr(against.subprocess, "run", run)
+    assert against.start_cpu_time(Path("there")) >= 0
+    assert commands[0][1:5] == ["-m", "gsat", "train", "ba2motifs"]
 
 
 @pytest.mark.medium

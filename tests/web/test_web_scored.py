@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from rdkit import Chem
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 from web_harness import make_service
 
 import gsat
+from gsat.web.app import make_app
 from gsat.web.compare import compare
-from gsat.web.errors import BadInputError
+from gsat.web.errors import BadInputError, NotFoundError
 from gsat.web.limits import Limits
 from gsat.web.ranks import agreements, graph_aucs
 from gsat.web.scored import Filter
@@ -120,3 +122,37 @@ def test_similar_graphs_leave_out_the_graph_itself(runs: Path) -> None:
         assert 2 not in [row for row, _ in found]
         likeness = [value for _, value in found]
         assert likeness == sorted(likeness, reverse=True)
+
+
+@pytest.mark.medium
+def test_the_first_rows_are_those_of_the_whole_split_but_come_before_it(runs: Path) -> None:
+    loaded = make_service(runs).library.open("motifs-a")
+    first, size = loaded.first_rows("all", 24)
+    assert (len(first), size) == (24, 300)
+    explained = loaded.explanation("all", 23)
+    assert ("split", "all") not in loaded._kept  # nothing has waited for all of them
+    whole = loaded.split("all")
+    assert loaded.first_rows("all", 24) == (whole, 300)
+    np.testing.assert_allclose(first.probabilities, whole.probabilities[:24], atol=1e-6)
+    np.testing.assert_allclose(first.auc, whole.auc[:24], atol=1e-6)
+    np.testing.assert_allclose(explained.edge_mask, whole.edge_scores(23), atol=1e-6)
+    nodes = make_service(runs).library.open("nodes")
+    scored, count = nodes.first_rows("test", 24)
+    assert len(scored) == count == len(nodes.split("test"))
+
+
+@pytest.mark.medium
+def test_a_gallery_scores_the_rest_of_its_split_afterwards(runs: Path) -> None:
+    service = make_service(runs)
+    with TestClient(make_app(service), base_url="http://127.0.0.1:8765") as client:
+        loaded = service.library.open("motifs-a")
+        page = client.get("/runs/motifs-a/graphs?split=all")  # returns when its tasks have ended
+        assert "300 of 300 graphs" in " ".join(page.text.split())
+        assert page.text.count("thumb.svg") == 24
+        assert "explanation AUC" in page.text
+        assert ("split", "all") in loaded._kept
+        assert ("thumbnail", "all", 47) in loaded._kept  # the next page is drawn as well
+        again = client.get("/runs/motifs-a/graphs?split=all")
+        assert again.text == page.text
+    with pytest.raises(NotFoundError, match="no split 'none'"):
+        loaded.first_rows("none", 24)

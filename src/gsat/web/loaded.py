@@ -107,18 +107,31 @@ class LoadedRun:
 
     # -- splits ---------------------------------------------------------------------------------
 
-    def split(self, name: str) -> ScoredSplit:
-        """Return a split with the model's answers.
+    def graphs(self, name: str) -> GraphStore:
+        """Return the graphs of a split.
 
         Args:
             name: ``"test"``, ``"valid"``, ``"train"`` or ``"all"``.
 
         Raises:
             NotFoundError: If there is no such split.
-            GSATError: If the data is not here, or the run has no model yet.
+            GSATError: If the data is not here.
         """
         if name not in SPLITS:
             raise NotFoundError(f"there is no split '{name[:40]}': there are {', '.join(SPLITS)}")
+        return self.kept(("graphs", name), lambda: self.run.graphs(split=name), 1024)
+
+    def split(self, name: str) -> ScoredSplit:
+        """Return a split with the model's answers.
+
+        Args:
+            name: As for :meth:`graphs`.
+
+        Raises:
+            NotFoundError: If there is no such split.
+            GSATError: If the data is not here, or the run has no model yet.
+        """
+        store = self.graphs(name)
 
         def make() -> ScoredSplit:
             with COMPUTING:
@@ -126,12 +139,35 @@ class LoadedRun:
                 with self._lock:
                     if ("split", name) in self._kept:
                         return self._kept["split", name][1]
-                store = self.run.graphs(split=name)
-                logits, scores = self.model.score_edges(store)
-                explains = self.model.explains
-                return ScoredSplit(name, store, self.task, logits, scores.numpy(), explains)
+                return self._scored(name, store)
 
         return self.kept(("split", name), make, 0)
+
+    def first_rows(self, name: str, count: int) -> tuple[ScoredSplit, int]:
+        """Return the first rows of a split with the model's answers, without waiting for the rest.
+
+        Args:
+            name: As for :meth:`graphs`.
+            count: How many rows.
+
+        Returns:
+            The rows (all of them where they are known already, and at node level), and the number
+            of all.
+
+        Raises:
+            NotFoundError: If there is no such split.
+            GSATError: If the data is not here, or the run has no model yet.
+        """
+        store = self.graphs(name)
+        if self.task.level == "node" or len(store) <= count or ("split", name) in self._kept:
+            scored = self.split(name)
+            return scored, len(scored)
+        with COMPUTING:
+            return self._scored(name, store.select(range(count))), len(store)
+
+    def _scored(self, name: str, store: GraphStore) -> ScoredSplit:
+        logits, scores = self.model.score_edges(store)
+        return ScoredSplit(name, store, self.task, logits, scores.numpy(), self.model.explains)
 
     def row(self, split: str, row: int) -> ScoredSplit:
         """Return a split that has a row; see :meth:`split`.
@@ -163,12 +199,15 @@ class LoadedRun:
         Raises:
             NotFoundError: If there is no such row.
         """
-        scored = self.row(split, row)
+        store, graph, node = self.graphs(split), row, None
+        if self.task.level == "node" or not 0 <= row < len(store):
+            scored = self.row(split, row)  # at graph level, there is no such row
+            assert scored.node is not None
+            graph, node = int(scored.graph[row]), int(scored.node[row])
 
         def make() -> Explanation:
-            node = None if scored.node is None else int(scored.node[row])
             with COMPUTING:
-                found = self.run.explain(scored.store, graph=int(scored.graph[row]), node=node)
+                found = self.run.explain(store, graph=graph, node=node)
             found.class_names = self.outputs
             return found
 
@@ -224,7 +263,7 @@ class LoadedRun:
         Args:
             split: The split.
         """
-        self.split(split)  # is there such a split?
+        self.graphs(split)  # is there such a split?
         with COMPUTING:
             return self.kept(
                 ("patterns", split), lambda: pattern_report(self.run, split=split), 8 << 20

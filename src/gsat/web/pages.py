@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path as FilePath
@@ -27,7 +28,7 @@ from gsat.web.pages_compare import compare_values
 from gsat.web.pages_graph import graph_values, picture_values
 from gsat.web.pages_patterns import pattern_values
 from gsat.web.queries import PAGE, Rows
-from gsat.web.scored import SORTS
+from gsat.web.scored import SORTS, Filter
 from gsat.web.service import Service
 from gsat.web.templating import render
 from gsat.web.trying import kept_table, try_json, try_smiles, try_table
@@ -136,21 +137,31 @@ def make_pages(service: Service) -> APIRouter:
         page: Annotated[int, Query(ge=1, lt=2**20)] = 1,
     ) -> Response:
         loaded = library.open(run)
-        scored, problem = loaded.split(split), ""
-        try:
-            found = scored.rows(rows).tolist()
-        except BadInputError as error:
-            found, problem = [], str(error)
+        found: Sequence[int] = []
+        problem = ""
+        if page == 1 and rows == Filter():
+            # Nothing is chosen or sorted: the other graphs are scored while these are looked at.
+            scored, size = loaded.first_rows(split, PAGE)
+            found = range(size)
+        else:
+            scored = loaded.split(split)
+            size = len(scored)
+            try:
+                found = scored.rows(rows).tolist()
+            except BadInputError as error:
+                problem = str(error)
         pages = max(1, -(-len(found) // PAGE))
         page = min(page, pages)
         chosen = found[(page - 1) * PAGE : page * PAGE]
         loaded.asked = time.monotonic()
         # The next page is drawn while this one is looked at.
         tasks.add_task(_draw_ahead, loaded, split, found[page * PAGE : (page + 1) * PAGE])
+        has_truth = scored.has_truth or (len(scored) < size and scored.store.has("edge_truth"))
         answer = render(
             "gallery.html",
             **shared(loaded, "graphs"),
-            split=split, splits=SPLITS, rows=rows, sorts=_sorts(scored), scored=scored,
+            split=split, splits=SPLITS, rows=rows, sorts=_sorts(scored, has_truth),
+            scored=scored, size=size, has_truth=has_truth,
             cards=[views.card(scored, row, loaded.outputs) for row in chosen],
             total=len(found), page=page, pages=pages, problem=problem,
             link=lambda number: _address(request, page=number),
@@ -308,12 +319,18 @@ def _attached(content: bytes, name: str, kind: str) -> Response:
     return Response(content, headers=headers, media_type=kind)
 
 
-def _draw_ahead(loaded: LoadedRun, split: str, rows: list[int]) -> None:
-    """Draw small pictures before they are asked for, while nobody waits for others."""
+def _draw_ahead(loaded: LoadedRun, split: str, rows: Sequence[int]) -> None:
+    """Score a split and draw small pictures before they are asked for, while nobody waits."""
     until = time.monotonic() + _PATIENCE
-    for row in rows:
+
+    def pause() -> None:
         while time.monotonic() < min(loaded.asked + _PAUSE, until):
             time.sleep(_PAUSE / 4)
+
+    pause()
+    loaded.split(split)
+    for row in rows:
+        pause()
         views.thumbnail(loaded, split, row)
 
 
@@ -327,11 +344,11 @@ def _has_patterns(loaded: LoadedRun) -> bool:
         return False
 
 
-def _sorts(scored: Any) -> list[tuple[str, str]]:
+def _sorts(scored: Any, has_truth: bool) -> list[tuple[str, str]]:
     titles = {"auc": "explanation AUC", "value": "prediction"}
     regression = scored.task.kind == "regression"
     gone = {"confidence", "auc"} if regression else {"error", "value"}
-    if scored.has_truth:
+    if has_truth:
         gone.discard("auc")
     else:
         gone.add("auc")
