@@ -77,9 +77,13 @@ def serve_runs(
     address = f"http://{shown}:{opened.getsockname()[1]}"
 
     def prepare() -> None:
-        """Score the first run while its overview is looked at."""
+        """Score the first run and draw a graph while its overview is looked at."""
+        from gsat.web.views import thumbnail
+
         with contextlib.suppress(GSATError, OSError):
-            library.open(library.entries()[0].name).split("test")
+            loaded = library.open(library.entries()[0].name)
+            loaded.split("test")
+            thumbnail(loaded, "test", 0)
 
     def ready() -> None:
         count = len(library.entries())
