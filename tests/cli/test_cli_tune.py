@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import tomllib
@@ -161,6 +162,9 @@ def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
     assert "give one of them" in refuse(*TUNE, "--seed", 0, "--seeds", 2)
     assert "a grid is written KEY=V1,V2,…" in refuse(*TUNE, "--grid", "penalty")
     assert "there is no method 'nothing'" in refuse("tune", "nothing", "ba2motifs")
+    assert "there is no data set 'nothing'" in refuse("tune", "irm", "nothing")
+    assert "a method and a data set were needed, not 3 names" in refuse("tune", "a", "b", "c")
+    assert "--by is 'metric' or 'audit', not 'luck'" in refuse(*TUNE, "--by", "luck")
     assert "there is no setting 'nothing'" in refuse(*TUNE, "--grid", "nothing=1")
     record = tmp_path / "tuning.jsonl"
     record.write_text("{half\n")
@@ -176,3 +180,30 @@ def test_the_record_as_json(tmp_path: Path) -> None:
     values = {point["settings"]["method.irm.penalty"]: point["mean"] for point in line["points"]}
     assert values == {0.1: 0.025, 1.0: 0.25, 10.0: None}
     assert line["chosen"] == {"method.irm.penalty": 1.0}
+
+
+@pytest.mark.usefixtures("_planted")
+def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake(runs: Any, folder: Any, **how: Any) -> Any:
+        good = {"seconds": 1.0, "valid": {"accuracy": 1.0, "loss": 1.0}, "test": {}}
+        poor = {**good, "valid": {"accuracy": 0.5, "loss": 1.0}}
+        return PoolResult({n: poor if r.settings.r_final == 0.9 else good for n, r in runs.items()})
+
+    def audited(points: Any, *_: Any) -> Any:
+        return [
+            dataclasses.replace(
+                p, believed=float(p.settings["method.gsat.r_final"] == 0.5), gap=0.4
+            )
+            for p in points
+        ]
+
+    monkeypatch.setattr(module, "train_each", fake)
+    monkeypatch.setattr(module, "audit_points", audited)
+    small = ("--set", "graphs=60", "--set", "hidden=8", "--quiet")
+    output = succeed("tune", "ba2motifs", *small, "--by", "audit", "--grid", "r_final=0.7,0.5,0.9")
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in output.lines if line.strip()}
+    assert rows["0.7"] == "1.0000 not believed, gap 0.40"
+    assert rows["0.5"] == "1.0000 believed, gap 0.40 chosen"
+    assert rows["0.9"] == "0.5000 less accurate"
+    chosen = "chosen by the audit of validation data, seeds 0: r_final=0.5"
+    assert output.lines[-1] == chosen

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuning_harness import SMALL, irm
+from tuning_harness import SMALL, irm, train_here
 
 import gsat
 from gsat.errors import GSATError, Interrupted, RunError
 from gsat.launch.pool import PoolResult
+from gsat.runs import audit as runs_audit
 from gsat.studies import tune as module
+from gsat.studies import tune_audit
 from gsat.studies.grids import GRIDS, default_grid
 from gsat.studies.tune import Tuned, tune
 from gsat.training.recipe import Recipe, make_recipe
@@ -283,3 +285,80 @@ def test_a_tuning_is_recorded_once_and_the_choice_becomes_a_recipe(
     assert line["chosen"] == {"method.irm.penalty": 0.2, "training.lr": 0.01}
     irm(tmp_path, grid=grid, record=record, seeds=(1,))
     assert [line["seeds"] for line in read_records(record, needs=())] == [[0], [1]]
+
+
+# -- by audit --------------------------------------------------------------------------------------
+
+
+def point(mean: float | None, std: float = 0.0, seeds: int = 1, **more: Any) -> module.Point:
+    return module.Point({}, "", [mean] * seeds, mean, std, 1.0, 1.0, **more)
+
+
+def test_points_within_a_standard_error_predict_as_well() -> None:
+    data = gsat.load_dataset("ba2motifs", graphs=1000)  # 100 of them are for validation
+    points = [point(0.97), point(0.999), point(None), point(1.0), point(0.98)]
+    best = points[3]
+    # The error of a share of 1 of 100 is 0.0135, as for the choice of epochs.
+    assert tune_audit.as_accurate(points, best, "accuracy", data) == [points[1], best]
+    spread = point(1.0, std=0.064, seeds=4)  # of the mean: 0.032
+    assert tune_audit.as_accurate([*points, spread], spread, "accuracy", data) == [
+        points[0], points[1], best, points[4], spread,
+    ]  # fmt: skip
+    low, high = point(0.3), point(0.4)
+    assert tune_audit.as_accurate([low, high], low, "loss", data) == [low]
+
+
+def test_the_point_believed_for_most_seeds_is_chosen_then_the_most_necessary() -> None:
+    seldom, often = point(1.0, believed=0.5, gap=0.9), point(0.9, believed=1.0, gap=0.4)
+    wider = point(0.9, believed=1.0, gap=0.5)
+    assert tune_audit.most_believed([seldom, often], "accuracy") is often
+    assert tune_audit.most_believed([seldom, often, wider], "accuracy") is wider
+    better, worse = point(0.2, believed=1.0, gap=0.5), point(0.3, believed=1.0, gap=0.5)
+    assert tune_audit.most_believed([worse, better], "loss") is better
+
+
+@pytest.mark.medium
+@pytest.mark.usefixtures("one_thread")
+def test_tuning_by_audit_takes_believed_explanations_and_audits_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "train_each", train_here(lambda name: None))
+    settings = {"graphs": 60, "epochs": 2, "hidden": 8, "layers": 1}
+    audits = []
+    audit = runs_audit.audit_run
+
+    def count(run: gsat.Run, *given: Any, **how: Any) -> Any:
+        audits.append(how["split"])
+        report = audit(run, *given, **how)
+        # As if attention to nodes explained, and attention to edges did not.
+        gap = 0.6 if run.model.on == "node" else 0.0
+        measures = {"skill": 0.9, "rest_redrawn": 0.95, "redrawn_gap": gap, "levelled_gap": None}
+        path = run.path / "audit.json"
+        told = json.loads(path.read_text())
+        told["measures"] |= measures
+        path.write_text(json.dumps({**told, "believe": run.model.on == "node"}))
+        return report
+
+    monkeypatch.setattr(runs_audit, "audit_run", count)
+
+    def by_audit() -> Tuned:
+        return tune("ba2motifs", by="audit", settings=settings, out=tmp_path,
+                    grid={"attention": ["edge", "node"]}, record=tmp_path / "t.jsonl")  # fmt: skip
+
+    tuned = by_audit()
+    assert tuned.chosen.settings == {"method.gsat.attention": "node"}
+    assert [(p.believed, p.gap) for p in tuned.points] == [(0.0, 0.0), (1.0, 0.6)]
+    assert audits == ["valid", "valid"]
+    assert by_audit().chosen == tuned.chosen
+    assert audits == ["valid", "valid"]  # kept in the run directories
+    (record,) = read_records(tmp_path / "t.jsonl", ("by", "chosen"))
+    assert record["by"] == "audit"
+    assert [p["believed"] for p in record["points"]] == [0.0, 1.0]
+
+
+def test_an_audit_chooses_among_predictions_of_models_that_explain(tmp_path: Path) -> None:
+    with pytest.raises(GSATError, match="by a metric of prediction, not by explanation_auc"):
+        tune("ba2motifs", by="audit", settings=SMALL, metric="explanation_auc", out=tmp_path)
+    with pytest.raises(GSATError, match="nothing to audit"):
+        tune("ba2motifs", "erm", by="audit", settings=SMALL, grid={"lr": [0.1]}, out=tmp_path)
+    assert default_grid("gsat", "mutag", "audit").values["attention"] == ("edge", "node")

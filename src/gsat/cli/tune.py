@@ -12,7 +12,6 @@ from gsat.cli import names
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.options import (
     BackboneOption,
-    DatasetArgument,
     Epochs,
     Json,
     Quiet,
@@ -31,17 +30,18 @@ if TYPE_CHECKING:
     epilog=examples(
         "gsat tune gsat mutag --grid r_final=0.5,0.6,0.7 --seeds 3 --jobs 2",
         "gsat tune gsat graphs.jsonl --grid lr=0.001,0.003 --write mine.toml",
+        "gsat tune graphs.jsonl --by audit --seeds 2 --write mine.toml",
     ),
 )
 def tune(
-    method: Annotated[
-        str,
+    what: Annotated[
+        list[str],
         typer.Argument(
-            callback=names.check_method,
-            help="A method (see: gsat methods), or your own: file.py:Class.",
+            metavar="[METHOD] DATA",
+            help="A method (see: gsat methods), or your own: file.py:Class; gsat if it is left "
+            "out. Then a data set (see: gsat datasets), or your own data.",
         ),
     ],
-    dataset: DatasetArgument,
     grid: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,6 +53,13 @@ def tune(
         str | None,
         typer.Option(help="Validation metric to choose by. [default: that of the task]"),
     ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="'metric', or 'audit': of settings that predict as well as the best, take those "
+            "whose explanations the audit believes."
+        ),
+    ] = "metric",
     backbone: BackboneOption = "",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Tune with this seed. [default: 0]")
@@ -83,6 +90,12 @@ def tune(
     """
     if seed is not None and seeds is not None:
         raise GSATError("--seed tunes with one seed, --seeds with several; give one of them")
+    if len(what) > 2:
+        raise GSATError(f"a method and a data set were needed, not {len(what)} names")
+    if by not in ("metric", "audit"):
+        raise GSATError(f"--by is 'metric' or 'audit', not '{by}'")
+    method = names.check_method(what[0]) if len(what) == 2 else "gsat"
+    dataset = names.check_dataset(what[-1])
     from gsat.studies.grids import parse_grid
     from gsat.studies.tune import tune as tune_settings
 
@@ -95,6 +108,7 @@ def tune(
         seeds=range(seeds) if seeds is not None else (seed or 0,),
         grid=parse_grid(grid) if grid else None,
         metric=metric,
+        by="audit" if by == "audit" else "metric",
         file=recipe,
         settings=all_settings(set_, epochs),
         out=out,
@@ -119,13 +133,15 @@ def _print_points(tuned: Tuned) -> None:
     from rich.table import Table
 
     keys = [key.rpartition(".")[2] for key in tuned.chosen.settings]
-    table = Table(*keys, f"valid {tuned.metric}", "", box=box.SIMPLE_HEAD)
+    audited = ["audit"] if tuned.chosen.believed is not None else []
+    table = Table(*keys, f"valid {tuned.metric}", *audited, "", box=box.SIMPLE_HEAD)
     for point in tuned.points:
         value = "undefined" if point.mean is None else f"{point.mean:.4f}"
         if point.mean is not None and len(point.values) > 1:
             value += f" ± {point.std:.4f}"
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
-        table.add_row(*(f"{v}" for v in point.settings.values()), value, mark)
+        believed = [_audit_of(point)] if audited else []
+        table.add_row(*(f"{v}" for v in point.settings.values()), value, *believed, mark)
     Console(highlight=False).print(table)
     for key, values in tuned.duplicates.items():
         repeated = ", ".join(map(str, values))
@@ -140,10 +156,23 @@ def _print_points(tuned: Tuned) -> None:
         which = "the first" if equal else "the one with the lowest validation loss"
         typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
     seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
-    typer.echo(f"chosen on validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
+    how = "by the audit of" if audited else "on"
+    typer.echo(f"chosen {how} validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
+    if tuned.chosen.believed == 0:
+        typer.echo("no explanations are believed: gsat audit says why")
     for point in tuned.points:
         if point.failed:
             print_error(f"{_settings_of(point)} failed: {point.failed}")
+
+
+def _audit_of(point: Point) -> str:
+    if point.believed is None or point.gap is None:
+        return "less accurate"
+    runs = len(point.values)
+    believed = "believed" if point.believed == 1 else "not believed"
+    if runs > 1:
+        believed = f"{round(point.believed * runs)} of {runs} believed"
+    return f"{believed}, gap {point.gap:.2f}"
 
 
 def _settings_of(point: Point) -> str:

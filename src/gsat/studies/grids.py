@@ -27,6 +27,8 @@ class SettingGrid:
 
 
 _GSAT = SettingGrid({"r_final": (0.5, 0.7, 0.9), "info_coef": (0.1, 1.0, 10.0)})
+# What changes explanations most while predictions stay as good.
+_GSAT_BY_AUDIT = SettingGrid({"attention": ("edge", "node"), "r_final": (0.5, 0.7)})
 _ALPHAS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 # The paper tunes the causal ratio where DIR's authors recommend none.
 _DIR_WITH_RATIO = SettingGrid({"alpha": _ALPHAS, "ratio": (0.25, 0.5, 0.75)})
@@ -66,8 +68,10 @@ GRIDS: Mapping[str | tuple[str, str], SettingGrid] = {
 }
 
 
-def default_grid(method: str, dataset: str) -> SettingGrid | None:
+def default_grid(method: str, dataset: str, by: str = "metric") -> SettingGrid | None:
     """The default grid of a method on a data set; None if it has none."""
+    if by == "audit" and method in ("gsat", "gsat-star"):
+        return _GSAT_BY_AUDIT
     return GRIDS.get((method, dataset), GRIDS.get(method))
 
 

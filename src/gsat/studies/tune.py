@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gsat import metrics
 from gsat.datasets.load import Dataset
@@ -20,6 +20,7 @@ from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
 from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER
 from gsat.studies.grids import default_grid, expand_keys, make_points, setting
+from gsat.studies.tune_audit import as_accurate, audit_points, most_believed
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import Recipe, make_recipe, with_settings
 from gsat.training.results import read_records, results_version, summarise
@@ -47,6 +48,9 @@ class Point:
         loss: Mean validation loss, which breaks ties.
         seconds: Training time of all seeds.
         failed: Why a run failed; None if none did. (default: ``None``)
+        believed: The share of its runs whose explanations the audit believes; None if they were
+            not audited. (default: ``None``)
+        gap: How necessary these are, the mean of the audit's gap. (default: ``None``)
     """
 
     settings: dict[str, Any]
@@ -57,6 +61,8 @@ class Point:
     loss: float | None
     seconds: float
     failed: str | None = None
+    believed: float | None = None
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ def tune(
     seeds: Sequence[int] = (0,),
     grid: Mapping[str, Sequence[Any]] | None = None,
     metric: str | None = None,
+    by: Literal["metric", "audit"] = "metric",
     file: str | Path | None = None,
     settings: Mapping[str, Any] | Iterable[str] = (),
     out: str | Path | None = None,
@@ -112,6 +119,8 @@ def tune(
         seeds: Each point is trained with all of them and judged by the mean. (default: ``(0,)``)
         grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``)
         metric: Metric of the validation data to choose by. (default: the grid's, else the task's)
+        by: ``"metric"``, or ``"audit"``: of the points that predict as well as the best one, take
+            the one whose explanations the audit believes. (default: ``"metric"``)
         file: A recipe file that all points share. (default: none)
         settings: Single settings that all points share, as for ``make_recipe``. (default: none)
         out: Folder of the runs. (default: one in ``runs/`` for each data set and method)
@@ -129,7 +138,7 @@ def tune(
         RunError: If no point could be chosen.
         Interrupted: If another process is training some of the runs.
     """
-    default = default_grid(method, dataset)
+    default = default_grid(method, dataset, by)
     base = make_recipe(
         dataset, backbone=backbone, method=method, seed=seeds[0], file=file, settings=settings
     )
@@ -147,6 +156,8 @@ def tune(
     own = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
     metric = metric or (default.metric if default and grid is None else None) or own
     _check_metric(metric, data, made)
+    if by == "audit":
+        _check_audit(metric, made)
     if record is not None:
         read_records(record, _IDENTITY)  # find a broken file before training, not after
 
@@ -160,12 +171,27 @@ def tune(
         seconds = sum(results[name]["seconds"] for name in names if name in results)
         points.append(_measure(recipe, values, metric, valid, failed, seconds))
     chosen = _best(points, metric)
+    if by == "audit":
+        of_hash = {recipe.hash(): recipe for recipe in recipes}
+        audited = audit_points(
+            as_accurate(points, chosen, metric, data),
+            lambda p: [folder / _name(of_hash[p.recipe_hash], data, seed) for seed in seeds],
+            Progress("audit", quiet=not progress),
+        )
+        known = {point.recipe_hash: point for point in audited}
+        points = [known.get(point.recipe_hash, point) for point in points]
+        chosen = most_believed(audited, metric)
     line = _line(base, values, seeds, metric, points, chosen, data)
+    line |= {"by": by} if by == "audit" else {}
     if record is not None:
         _record_once(Path(record), line)
     if write is not None:
         change_settings(Path(write), _keys_to_write(chosen.settings, method))
-    ties = [point for point in points if point is not chosen and point.mean == chosen.mean]
+    ties = [
+        point
+        for point in points
+        if point is not chosen and point.mean == chosen.mean and point.gap == chosen.gap
+    ]
     return Tuned(metric, points, chosen, line, ties, _identical(points), duplicates)
 
 
@@ -225,6 +251,17 @@ def _check_metric(metric: str, data: Dataset, method: Method) -> None:
             else f"to tune by; choose another metric, such as {of_task[0]}"
         )
         raise DataError(f"{data.name} has no true explanations {advice}")
+
+
+def _check_audit(metric: str, method: Method) -> None:
+    """Raise if an audit can't choose."""
+    if metric in EXPLANATION_METRICS:
+        raise GSATError(
+            f"the audit chooses among settings that predict equally well: choose by a metric of "
+            f"prediction, not by {metric}"
+        )
+    if not method.model.explains:
+        raise GSATError(f"{method.title} gives no explanations, so there is nothing to audit")
 
 
 def _measure(

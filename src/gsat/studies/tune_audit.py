@@ -1,0 +1,102 @@
+"""Of settings that predict equally well, the one whose explanations the audit believes.
+
+Accuracy does not tell explanations apart: many settings reach the same one with explanations of
+very different quality. The audit does, and needs no true explanations; the validation graphs are
+enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsat.datasets.load import Dataset
+from gsat.launch.progress import Progress
+from gsat.metric_names import LOWER_IS_BETTER
+from gsat.runs.audit import read_audit
+from gsat.runs.opening import open_run
+from gsat.training.selection import noise
+
+if TYPE_CHECKING:
+    from gsat.studies.tune import Point
+
+SPLIT = "valid"
+
+
+def as_accurate(points: Sequence[Point], best: Point, metric: str, data: Dataset) -> list[Point]:
+    """List the points that predict as well as the best one, within a standard error.
+
+    The error is that of the validation metric, where it is a share of graphs, or that of the best
+    point's mean over seeds, whichever is larger.
+
+    Args:
+        points: All points.
+        best: The one with the best mean.
+        metric: The metric.
+        data: The data set.
+
+    Returns:
+        Those points, in their order; the best is among them.
+    """
+    assert best.mean is not None
+    task = data.task
+    error = noise(task, best.mean, data.valid.count(task.level)) if metric == task.metric else 0.0
+    error = max(error, (best.std or 0.0) / math.sqrt(len(best.values)))
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    return [p for p in points if p.mean is not None and sign * (p.mean - best.mean) >= -error]
+
+
+def audit_points(
+    points: Sequence[Point], runs: Callable[[Point], Sequence[Path]], progress: Progress
+) -> list[Point]:
+    """Audit the runs of points on validation graphs; what was audited before is read again.
+
+    Args:
+        points: The points.
+        runs: Gives the run directories of a point.
+        progress: Shows how many runs are done.
+
+    Returns:
+        The points with the share of runs that are believed, and the mean gap of necessity.
+    """
+    folders = [runs(point) for point in points]
+    progress.start(sum(map(len, folders)), 0)
+    audited = []
+    try:
+        for point, own in zip(points, folders, strict=True):
+            found = []
+            for folder in own:
+                found.append(_audited(folder))
+                progress.advance()
+            believed, gaps = zip(*found, strict=True)
+            mean = sum(gaps) / len(gaps)
+            audited.append(replace(point, believed=sum(believed) / len(believed), gap=mean))
+    finally:
+        progress.stop()
+    return audited
+
+
+def most_believed(points: Sequence[Point], metric: str) -> Point:
+    """Choose the point that is believed for most seeds; of equals, the one with the widest gap.
+
+    Args:
+        points: Audited points.
+        metric: The metric of prediction, which decides between points with the same gap.
+    """
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    return max(points, key=lambda p: (p.believed or 0.0, p.gap or 0.0, sign * (p.mean or 0.0)))
+
+
+def _audited(folder: Path) -> tuple[bool, float]:
+    """Whether the explanations of a run are believed, and by how much they are necessary."""
+    run = open_run(folder)
+    known = read_audit(folder, run.result["best_epoch"])
+    if known is None or known["split"] != SPLIT:
+        run.audit(split=SPLIT)
+        known = read_audit(folder, run.result["best_epoch"])
+        assert known is not None
+    gaps = [known["measures"].get(f"{how}_gap") for how in ("redrawn", "levelled")]
+    return known["believe"], max((gap for gap in gaps if gap is not None), default=0.0)
