@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gsat.draw.marks import DASHES, SPREADS
 from gsat.draw.molecule_page import largest_effect, odds_factor
 from gsat.web import views
 from gsat.web.loaded import SPLITS, LoadedRun
-from gsat.web.pictures import ranked, scale_colours
+from gsat.web.pictures import ranked, scale_colours, unit_spreads
 
 PIECES = 8
 LISTED_EDGES = 500
@@ -49,6 +50,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "message": explanation.message,
         "found": explanation.found,
         "edges": edges[:LISTED_EDGES],
+        "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
         "joint": "–" if explanation.undirected else "→",
         "bars": views.bars(scored, row, loaded.outputs),
@@ -93,7 +95,18 @@ def picture_values(
         "truth": truth,
         "truth_known": known,
         "scored_edges": explanation.found,
+        "dashes": _dashes() if explanation.get("edge_spread") is not None else [],
     }
+
+
+def _dashes() -> list[tuple[str, str]]:
+    """What dashes mean, and how they are drawn, where a score is uncertain."""
+    low, high = SPREADS
+    texts = (f"members differ by {low:g} or more", f"by {high:g} or more")
+    return [
+        (text, " ".join(f"{3 * part:g}" for part in dash))
+        for text, dash in zip(texts, DASHES[1:], strict=True)
+    ]
 
 
 def _bar(effect: float | None, longest: float) -> tuple[float, float] | None:

@@ -179,6 +179,24 @@ def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
     ]
 
 
+def unit_spreads(explanation: Explanation) -> list[float] | None:
+    """How uncertain the score of each unit is; None for a single model.
+
+    Args:
+        explanation: The explanation.
+
+    Returns:
+        The largest spread of the edges of each unit.
+    """
+    spread = explanation.get("edge_spread")
+    if spread is None:
+        return None
+    out = [0.0] * explanation.num_units
+    for unit, value in zip(explanation.units()[0].tolist(), spread.tolist(), strict=True):
+        out[unit] = max(out[unit], value)
+    return out
+
+
 def scale_colours() -> list[str]:
     """The colours of a molecule's scale, from its lower end to its upper."""
     return [hexadecimal(mixed(part / 4)) for part in range(5)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from gsat.metric_names import METRIC_TITLES
 from gsat.runs.trust import weaknesses
 from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, scatter
-from gsat.web.curves import shown_curves
+from gsat.web.curves import mean_curves, member_logs, shown_curves
 from gsat.web.loaded import LoadedRun
 from gsat.web.pictures import Picture, draw_picture, node_names
 from gsat.web.scored import ScoredSplit
@@ -95,8 +95,26 @@ def in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
     return ", ".join(on[:3]) + (f" and {len(on) - 3} more" if len(on) > 3 else "") or "none"
 
 
-def score_table(loaded: LoadedRun) -> list[tuple[str, float | None, float | None]]:
-    """Metrics of a finished run: title, validation, test.
+@dataclass(frozen=True)
+class Score:
+    """A metric of a finished run.
+
+    Attributes:
+        title: Its name.
+        valid: On validation data.
+        test: On test data.
+        members: Mean and standard deviation on test data over the members of an ensemble, each by
+            itself. (default: ``None``)
+    """
+
+    title: str
+    valid: float | None
+    test: float | None
+    members: tuple[float, float] | None = None
+
+
+def score_table(loaded: LoadedRun) -> list[Score]:
+    """Metrics of a finished run.
 
     Args:
         loaded: The run.
@@ -105,7 +123,17 @@ def score_table(loaded: LoadedRun) -> list[tuple[str, float | None, float | None
     if not run.finished:
         return []
     valid, test = (shown_metrics(part, has_truth=False) for part in (run.valid, run.test))
-    return [(t, valid.get(t), test.get(t)) for t in METRIC_TITLES.values() if t in test]
+    each = [shown_metrics(one["test"], has_truth=False) for one in run.result.get("members", ())]
+    return [
+        Score(title, valid.get(title), test.get(title), _mean_of(one.get(title) for one in each))
+        for title in METRIC_TITLES.values()
+        if title in test
+    ]
+
+
+def _mean_of(values: Iterable[float | None]) -> tuple[float, float] | None:
+    known = [value for value in values if value is not None]
+    return (float(np.mean(known)), float(np.std(known))) if known else None
 
 
 def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
@@ -119,9 +147,12 @@ def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
         ("data", recipe.data.label),
         ("method", recipe.method),
         ("network", recipe.backbone.name),
-        ("seed", str(recipe.seed)),
     ]
-    if run.finished:
+    if recipe.members is not None:
+        out.append(("members", f"{recipe.members}, with seeds from {recipe.seed}"))
+    else:
+        out.append(("seed", str(recipe.seed)))
+    if run.finished and recipe.members is None:
         out.append(("reported epoch", str(run.result["best_epoch"])))
     try:
         task = loaded.task
@@ -151,23 +182,26 @@ def notes(loaded: LoadedRun) -> list[str]:
 
 
 def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
-    """Learning curves.
+    """Learning curves; of an ensemble, the mean of those of its members.
 
     Args:
         loaded: The run.
     """
+    logs = member_logs(loaded.run)
     log = loaded.run.log
-    selected = loaded.run.result["best_epoch"] if loaded.run.finished else None
+    single = loaded.run.finished and not logs
+    selected = loaded.run.result["best_epoch"] if single else None
     first = next((i for i, line in enumerate(log) if line["phase"] == "train"), 0)
     if selected is not None:
         selected += first  # epochs of a phase are counted from 0
     return [
         {
             "title": title,
+            "members": len(logs),
             "names": list(lines),
             "svg": Markup(line_chart(title, lines, selected=selected)),
         }
-        for title, lines in shown_curves(log)
+        for title, lines in (mean_curves(logs) if logs else shown_curves(log))
     ]
 
 
