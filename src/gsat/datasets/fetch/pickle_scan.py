@@ -64,10 +64,11 @@ def scan_pickle(file: IO[bytes]) -> None:
     """
     stack: list[Any] = []
     memo: dict[int, _Value] = {}
-    count = 0
-    for opcode, given, _ in pickletools.genops(file):
+    count, frame_end = 0, 0
+    for opcode, given, position in pickletools.genops(file):
         count += 1
         name, argument = opcode.name, cast("Any", given)
+        frame_end = _check_frame(name, argument, position or 0, frame_end, file.tell())
         if name not in _ALLOWED:
             raise UnpicklingError(f"it uses the opcode {name}")
         if count % 65536 == 0:
@@ -87,6 +88,19 @@ def scan_pickle(file: IO[bytes]) -> None:
         elif name not in ("PROTO", "FRAME"):
             _step(name, argument, stack)
     _check_memory(count)
+
+
+def _check_frame(name: str, argument: Any, begin: int, frame_end: int, end: int) -> int:
+    """Return the end of the frame that an opcode is in; it has to lie in it as a whole.
+
+    Where a value crosses the end of a frame, Python's two readers go on at different places: the
+    one that builds would see other opcodes than this scan has.
+    """
+    if begin >= frame_end:  # outside of frames
+        return end + argument if name == "FRAME" else 0
+    if name == "FRAME" or end > frame_end:
+        raise UnpicklingError("a frame of it ends within a value")
+    return frame_end
 
 
 def _step(name: str, argument: Any, stack: list[Any]) -> None:
