@@ -161,8 +161,9 @@ def _use(base: Base, folder: Path, number: int = 0) -> tuple[Path, list[str]]:
         ["evaluate", run],
         ["predict", run, "--out", str(folder / "p.csv")],
         ["explain", run, "--graph", "0"],
+        ["audit", run],
     )
-    return folder / "run", commands[number % 3]
+    return folder / "run", commands[number % 4]
 
 
 def _contents_of_run_files(base: Base) -> Iterator[Case]:
@@ -362,9 +363,9 @@ def _json_lines(base: Base) -> Iterator[Case]:
         "many features": {**good, "x": [[0.0] * 300_000] * 2},
         "a text of a megabyte": {**good, "id": "a" * (1 << 20)},
     }  # fmt: skip
-    commands = ("train", "predict", "evaluate", "explain")
+    commands = ("train", "predict", "evaluate", "explain", "audit")
     for number, (name, line) in enumerate(bad.items()):
-        command = commands[number % 4] if not name.startswith("y") else "train"
+        command = commands[number % 5] if not name.startswith("y") else "train"
 
         def make(folder: Path, line: Any = line, command: str = command) -> list[str]:
             path = folder / "graphs.jsonl"
@@ -373,6 +374,12 @@ def _json_lines(base: Base) -> Iterator[Case]:
             return _with_data(base, folder, command, path)
 
         yield Case(f"jsonl: {name} ({command})", make, must_fail=False)
+
+        def asked(folder: Path, line: Any = line) -> list[str]:
+            (folder / "body.json").write_text(json.dumps({"graph": line}))
+            return ["API", str(base.finished), str(folder / "body.json")]
+
+        yield Case(f"the API is sent: {name}", asked, must_fail=False)
     for kind, content in BYTES.items():
         for command in ("train", "predict"):
 
@@ -381,6 +388,12 @@ def _json_lines(base: Base) -> Iterator[Case]:
                 return _with_data(base, folder, command, folder / "graphs.jsonl")
 
             yield Case(f"jsonl is {kind} ({command})", raw)
+
+        def sent(folder: Path, content: bytes = content) -> list[str]:
+            (folder / "body.json").write_bytes(content)
+            return ["API", str(base.finished), str(folder / "body.json")]
+
+        yield Case(f"the API is sent {kind}", sent)
     bombs = {
         "zeros": b"\0", "lines": b"\n", "blanks": b" ", "graphs": json.dumps(good).encode() + b"\n",
         "lists": b"[],",
@@ -525,7 +538,7 @@ def run_case(case: Case, base: Base, folder: Path) -> Outcome:
             os.environ["GSAT_CACHE"] = str(folder / "cache")
             resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
             try:
-                code = run(words)
+                code = ask_api(*words[1:]) if words[0] == "API" else run(words)
             except SystemExit as left:
                 code = left.code if isinstance(left.code, int) else 1 if left.code else 0
             except BaseException as error:
@@ -548,6 +561,35 @@ def run_case(case: Case, base: Base, folder: Path) -> Outcome:
     seconds = used.ru_utime + used.ru_stime
     shutil.rmtree(folder, ignore_errors=True)
     return Outcome(code, text, seconds, memory, base.outside() != before)
+
+
+def ask_api(run: str, body: str) -> int:
+    """Send a file to the API of a run, and translate its answer.
+
+    Args:
+        run: The run directory.
+        body: The file.
+
+    Returns:
+        0 for an answer, 2 for a refusal whose message goes to standard error, 70 for anything else.
+    """
+    from fastapi.testclient import TestClient
+
+    from gsat.web.app import make_app
+    from gsat.web.library import RunLibrary
+    from gsat.web.limits import Limits
+    from gsat.web.service import Service
+
+    service = Service(RunLibrary([run], Limits()))
+    with TestClient(make_app(service, page=False), base_url="http://127.0.0.1:8765") as client:
+        to = f"/api/runs/{Path(run).name}/explanations"
+        answer = client.post(to, content=Path(body).read_bytes())
+    if answer.status_code == 200:
+        return 0
+    if not 400 <= answer.status_code < 500:
+        return 70
+    sys.stderr.write(f"{answer.json()['error']}\n")
+    return 2
 
 
 def _resident(process: int) -> int:

@@ -27,8 +27,9 @@ def campaign_section(record: dict[str, Any]) -> str:
         f"of a short run ({kinds}): {faults['resumed']} runs resumed to the same bytes, "
         f"{faults['refused']} were refused with one line.",
         f"- **Hostile files.** {hostile['files']} files made by rule, given to `train`, `resume`, "
-        f"`evaluate`, `predict` and `explain`: {hostile['refused']} refused with one line and exit "
-        f"code 2, {hostile['harmless']} with a change that does no harm. The slowest took "
+        "`evaluate`, `predict`, `explain`, `audit` and the API: "
+        f"{hostile['refused']} refused with one line and exit code 2 (status 4xx by the API), "
+        f"{hostile['harmless']} with a change that does no harm. The slowest took "
         f"{hostile['slowest_cpu_seconds']} s of CPU time, the largest {hostile['most_memory_mib']} "
         "MiB more than the program at rest. No file outside was touched.",
         "- **Fuzzing** by coverage (atheris), every parser by itself:",
