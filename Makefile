@@ -64,7 +64,8 @@ campaign: $(DEV)
 
 # The API against its own description: some 2 000 requests, a few minutes.
 campaign-web: $(DEV)
-	GSAT_SCHEMA_CASES=130 $(BIN)/pytest -q -s tests/web/test_web_schema.py
+	GSAT_SCHEMA_CASES=130 GSAT_SCHEMA_RECORD=results/campaign.json \
+		$(BIN)/pytest -q -s -n0 tests/web/test_web_schema.py
 
 results: $(DEV)
 	$(BIN)/gsat results --page results --write docs/results.md

@@ -32,6 +32,7 @@ def campaign_section(record: dict[str, Any]) -> str:
         f"{hostile['harmless']} with a change that does no harm. The slowest took "
         f"{hostile['slowest_cpu_seconds']} s of CPU time, the largest {hostile['most_memory_mib']} "
         "MiB more than the program at rest. No file outside was touched.",
+        *_web(record.get("web")),
         "- **Fuzzing** by coverage (atheris), every parser by itself:",
         "",
         "| parser | CPU seconds | inputs | slowest input (s) | findings |",
@@ -45,3 +46,13 @@ def campaign_section(record: dict[str, Any]) -> str:
     if record.get("note"):
         lines += ["", record["note"]]
     return "\n".join([*lines, ""])
+
+
+def _web(web: dict[str, Any] | None) -> list[str]:
+    if web is None:
+        return []
+    statuses = ", ".join(f"{count} × {status}" for status, count in web["by_status"].items())
+    return [
+        f"- **The API.** {web['requests']} requests, right ones and wrong ones, made from its own "
+        f"description (schemathesis, `make campaign-web`) and answered with: {statuses}."
+    ]

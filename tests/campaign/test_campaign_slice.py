@@ -10,6 +10,7 @@ import pytest
 import torch
 from campaign.page import campaign_section
 
+from campaign import __main__ as main
 from campaign import faults, hostile, parsers
 
 pytestmark = pytest.mark.medium
@@ -81,3 +82,9 @@ def test_the_record_is_of_a_whole_campaign_without_findings() -> None:
     assert record["faults"]["findings"] == record["hostile"]["findings"] == []
     assert all(part["findings"] == [] for part in record["fuzzing"])
     assert campaign_section(record) in PAGE.read_text(encoding="utf-8")
+
+
+def test_parts_of_a_record_are_replaced_one_by_one() -> None:
+    old = [{"parser": "a", "inputs": 1}, {"parser": "gone", "inputs": 1}]
+    new = [{"parser": "c", "inputs": 3}, {"parser": "a", "inputs": 2}]
+    assert main.merged(old, new, ["a", "b", "c"]) == [new[1], new[0]]
