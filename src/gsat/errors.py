@@ -66,8 +66,8 @@ def shown(value: object, characters: int = SHOWN_CHARACTERS) -> str:
         if isinstance(value, str)
         else repr(value[: characters + 1] if isinstance(value, bytes) else value)
     )
-    cut = printable(text[:characters])
-    return f"{cut}…" if len(text) > characters else cut
+    cut = printable(text[:characters])  # escapes may make it longer again
+    return f"{cut[:characters]}…" if max(len(text), len(cut)) > characters else cut
 
 
 class GSATError(Exception):

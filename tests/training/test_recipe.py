@@ -371,3 +371,13 @@ def test_tables_of_molecules_have_a_recipe_of_their_own() -> None:
         assert recipe.backbone.edge_features
         assert make_recipe(name, backbone="gin").settings.info_coef == 0.1
     assert make_recipe("graphs.jsonl").training.batch_size == 128
+
+
+@pytest.mark.parametrize("key", ["." + "\udcfb" * 90, "\udcff" * 4000, "training." + "\x1b" * 300])
+def test_a_name_full_of_escapes_is_cut_after_they_are_written_out(key: str) -> None:
+    with pytest.raises(RecipeError, match="there is no setting") as caught:
+        make_recipe("ba2motifs", settings=[f"{key}=1"])
+    repeated = str(caught.value).split("'")[1]
+    assert len(repeated) <= 81
+    assert repeated.endswith("…")
+    assert str(caught.value).isprintable()

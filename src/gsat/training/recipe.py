@@ -152,7 +152,7 @@ def make_recipe(
                 )
         for name in _table(over, "method"):
             if name != "name" and name not in METHODS:
-                raise RecipeError(f"there is no setting 'method.{name}' in this recipe")
+                raise RecipeError(f"there is no setting 'method.{shown(name, 80)}' in this recipe")
         _merge(tables, over if seed is None else {**over, "seed": seed})
     # Only the chosen method's table is part of the recipe; one built on another takes its settings.
     own = _table(tables["method"], method, "method.")
@@ -183,7 +183,7 @@ def from_tables(tables: Tables) -> Recipe:
     BACKBONES.check(str(backbone.setdefault("name", "gin")))
     for key in tables:
         if key not in (*RunSettings.model_fields, "data", "backbone", "training", "method"):
-            raise RecipeError(f"there is no setting '{key}' in this recipe")
+            raise RecipeError(f"there is no setting '{shown(key, 80)}' in this recipe")
     if "training" not in tables:
         raise RecipeError("setting 'training': a table of settings was needed")
     if not isinstance(data.get("name"), str):
@@ -325,7 +325,7 @@ def full_key(tables: Tables, key: str) -> str:
     if len(full) > 1:
         raise RecipeError(f"the setting '{key}' could be {' or '.join(full)}: write it in full")
     if not full:
-        raise RecipeError(f"there is no setting '{key}'{suggest(key, known)}")
+        raise RecipeError(f"there is no setting '{shown(key, 80)}'{suggest(key, known)}")
     return full[0]
 
 
