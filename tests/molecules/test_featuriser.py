@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gsat.errors import DataError
+from gsat.molecules import featuriser
 from gsat.molecules.featuriser import (
     ATOM_FEATURES,
     BOND_FEATURES,
@@ -162,3 +164,21 @@ def test_mol_blocks() -> None:
     assert found.rows == [0, 2]
     assert found.smiles == ["Oc1ccccc1"] * 2
     assert "MOL block" in found.problems[0][1]
+
+
+@pytest.mark.parametrize("fails", ["MolFromMolBlock", "DetectChemistryProblems", "MolToSmiles"])
+def test_a_mol_block_on_which_rdkit_breaks_down_is_unusable(fails: str) -> None:
+    class Fake:
+        def __getattr__(self, name: str) -> Any:
+            return self._break_down if name == fails else getattr(Chem, name)
+
+        def _break_down(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("Pre-condition Violation")
+
+    block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+    if fails == "DetectChemistryProblems":  # asked for a molecule that can't be
+        loose = Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)
+        loose.UpdatePropertyCache(strict=False)
+        block = Chem.MolToMolBlock(loose, kekulize=False)
+    with pytest.raises(featuriser._Unusable, match="its MOL block can't be read"):
+        featuriser._from_mol_block(block, Fake())

@@ -261,13 +261,16 @@ def _parse(smiles: str, chem: Any) -> Any:
 
 def _from_mol_block(block: str, chem: Any) -> str:
     """The SMILES of a MOL block."""
-    molecule = chem.MolFromMolBlock(block)
-    if molecule is None:
+    try:
+        molecule = chem.MolFromMolBlock(block)
+        if molecule is not None:
+            return str(chem.MolToSmiles(molecule))
         loose = chem.MolFromMolBlock(block, sanitize=False)
         problems = [] if loose is None else chem.DetectChemistryProblems(loose)
-        reason = f": {problems[0].Message()}" if problems else ""
-        raise _Unusable(f"its MOL block can't be read{reason}")
-    return str(chem.MolToSmiles(molecule))
+    except RuntimeError:  # RDKit's own checks fail on some damaged blocks
+        problems = []
+    reason = f": {problems[0].Message()}" if problems else ""
+    raise _Unusable(f"its MOL block can't be read{reason}")
 
 
 def _pieces(smiles: str) -> int:
