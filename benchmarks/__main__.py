@@ -256,8 +256,8 @@ def arguments() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--against", type=Path, metavar="SRC",
-        help="compare the CPU time of training epochs with that of the version of the package in "
-        "this folder, in alternating processes",
+        help="compare the CPU time of the start and of training epochs with that of the version of "
+        "the package in this folder, in alternating processes",
     )  # fmt: skip
     parser.add_argument(
         "--page", action="store_true",

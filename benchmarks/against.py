@@ -92,7 +92,8 @@ def compare(other: Path, parts: Sequence[str], rounds: int) -> list[dict[str, An
         raise SystemExit(f"there is no package gsat in {other}")
     other = other.resolve()
     ours = Path(gsat.__file__).parents[1]
-    start_cpu_time(ours), start_cpu_time(other)  # compile, each its own kernels
+    for source in (ours, other):
+        start_cpu_time(source)  # compiles its kernels
     rows = [{"what": "start", **_alternate(ours, other, rounds, "start", start_cpu_time)}]
     for dataset, backbone in (case for part in parts for case in CASES[part]):
 

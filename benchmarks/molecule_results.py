@@ -110,8 +110,8 @@ def speed(measured: Row) -> str:
         f"{reading}\n\nA molecule is explained in {own['one_ms']:.1f} ms of CPU time (median), its "
         f"picture takes {own['picture_ms']:.1f} ms more. {own['molecules']} molecules are "
         f"explained in {own['explanations_seconds']:.1f} s and become a page in "
-        f"{own['page_seconds']:.1f} s. Measured with {measured['molecules']:,} molecules on "
-        f"{measured['cpus']} CPUs ({measured['cpu']})."
+        f"{own['page_seconds']:.1f} s. The table is of {measured['molecules']:,} molecules; all "
+        f"was measured on {measured['cpus']} CPUs ({measured['cpu']})."
     )
 
 

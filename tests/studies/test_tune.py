@@ -362,3 +362,17 @@ def test_an_audit_chooses_among_predictions_of_models_that_explain(tmp_path: Pat
     with pytest.raises(GSATError, match="nothing to audit"):
         tune("ba2motifs", "erm", by="audit", settings=SMALL, grid={"lr": [0.1]}, out=tmp_path)
     assert default_grid("gsat", "mutag", "audit").values["attention"] == ("edge", "node")
+
+
+def test_an_explainer_is_tuned_by_audit_without_true_explanations(
+    planted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(lambda recipe: ended(0.9))
+
+    def audited(points: Any, *_: Any) -> Any:
+        return [dataclasses.replace(p, believed=1.0, gap=len(p.recipe_hash)) for p in points]
+
+    monkeypatch.setattr(module, "audit_points", audited)
+    tuned = tune("ba2motifs", "gnnexplainer", by="audit", settings=SMALL, out=tmp_path)
+    assert tuned.metric == "accuracy"
+    assert all(p.believed == 1.0 for p in tuned.points)  # all predict equally well

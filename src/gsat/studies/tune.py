@@ -153,8 +153,12 @@ def tune(
     recipes = make_points(base, values)
     made = make_method(recipes[0], data)
     # A post-hoc explainer leaves the network as it is, so the task's metric is always the same.
-    own = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
-    metric = metric or (default.metric if default and grid is None else None) or own
+    own: str = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
+    if by == "audit":  # among points that predict equally well
+        own = data.task.metric
+    elif default and grid is None:
+        own = default.metric or own
+    metric = metric or own
     _check_metric(metric, data, made)
     if by == "audit":
         _check_audit(metric, made)

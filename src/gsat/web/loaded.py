@@ -180,11 +180,7 @@ class LoadedRun:
             NotFoundError: If it has no such row.
         """
         scored = self.split(split)
-        if not 0 <= row < len(scored):
-            what = "graph" if scored.node is None else "node"
-            raise NotFoundError(
-                f"there is no {what} {row} in the split '{split}': they are 0 to {len(scored) - 1}"
-            )
+        _check_row(split, row, len(scored), "graph" if scored.node is None else "node")
         return scored
 
     # -- explanations ---------------------------------------------------------------------------
@@ -199,11 +195,8 @@ class LoadedRun:
         Raises:
             NotFoundError: If there is no such row.
         """
-        store, graph, node = self.graphs(split), row, None
-        if self.task.level == "node" or not 0 <= row < len(store):
-            scored = self.row(split, row)  # at graph level, there is no such row
-            assert scored.node is not None
-            graph, node = int(scored.graph[row]), int(scored.node[row])
+        store = self.graphs(split)
+        graph, node = self._place(split, row, len(store))
 
         def make() -> Explanation:
             with COMPUTING:
@@ -212,6 +205,15 @@ class LoadedRun:
             return found
 
         return self.kept(("explanation", split, row), make, 40_000)
+
+    def _place(self, split: str, row: int, graphs: int) -> tuple[int, int | None]:
+        """The graph of a row, and the node if it is one; a graph need not be scored for that."""
+        if self.task.level == "graph":
+            _check_row(split, row, graphs, "graph")
+            return row, None
+        scored = self.row(split, row)
+        assert scored.node is not None
+        return int(scored.graph[row]), int(scored.node[row])
 
     def explain_store(self, store: GraphStore) -> list[Explanation]:
         """Explain graphs that belong to no split.
@@ -314,3 +316,10 @@ class LoadedRun:
         centred = vectors - vectors.mean(axis=0)
         length = np.linalg.norm(centred, axis=1, keepdims=True)
         return (centred / np.maximum(length, 1e-12)).astype(np.float32)
+
+
+def _check_row(split: str, row: int, count: int, what: str) -> None:
+    if not 0 <= row < count:
+        raise NotFoundError(
+            f"there is no {what} {row} in the split '{split}': they are 0 to {count - 1}"
+        )

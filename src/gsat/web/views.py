@@ -14,6 +14,7 @@ from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
 from gsat.runs.trust import weaknesses
+from gsat.training.members import member_recipes
 from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, scatter
 from gsat.web.curves import mean_curves, member_logs, shown_curves
@@ -149,7 +150,8 @@ def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
         ("network", recipe.backbone.name),
     ]
     if recipe.members is not None:
-        out.append(("members", f"{recipe.members}, with seeds from {recipe.seed}"))
+        seeds = [member.seed for member in member_recipes(recipe).values()]
+        out.append(("members", f"{recipe.members}, with seeds {seeds[0]} to {seeds[-1]}"))
     else:
         out.append(("seed", str(recipe.seed)))
     if run.finished and recipe.members is None:
