@@ -25,7 +25,7 @@ def describe(_: None) -> dict[str, Any]:
         "OMP_NUM_THREADS": os.environ["OMP_NUM_THREADS"],
         "torch": "torch" in sys.modules,
         "main": getattr(sys.modules["__main__"], "__spec__").name,  # noqa: B009
-        "ignored": signal.getsignal(signal.SIGINT) is not signal.default_int_handler,
+        "ignored": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
     }
 
 

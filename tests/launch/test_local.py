@@ -137,7 +137,7 @@ def test_ctrl_c_lets_jobs_save_and_begins_nothing_new(
     workers: list[local._Worker], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     paths = [tmp_path / name for name in "abc"]
-    thread = press_ctrl_c(lambda: paths[0].exists() and paths[1].exists())
+    thread = press_ctrl_c(lambda: all(path.exists() and path.read_text() for path in paths[:2]))
     with pytest.raises(KeyboardInterrupt), WorkerPool(2) as pool:
         pool.run({path.name: job("work", str(path)) for path in paths})
     thread.join()

@@ -6,20 +6,77 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_T = TypeVar("_T")
 
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Block SIGINT within a ``with`` block; one that comes meanwhile is delivered at its end.
+    """Hold SIGINT back within a ``with`` block; one that comes meanwhile is delivered at its end.
 
     Processes that are started within the block begin with SIGINT blocked.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    # To block the signal is not enough: another thread, such as that of a progress bar, takes it
+    # then, and Python calls the handler in the main thread all the same.
+    handled = threading.current_thread() is threading.main_thread()
+    handled = handled and signal.getsignal(signal.SIGINT) is not None
+    if handled:
+        handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if handled:
+            signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+class InterruptibleCalls:
+    """Calls that SIGINT interrupts, in a process that it leaves alone between them.
+
+    One that comes between two calls interrupts the next one. To be made in the main thread.
+
+    Example:
+        >>> calls = InterruptibleCalls()
+        >>> calls.run(lambda: 1, otherwise=0)
+        1
+        >>> signal.raise_signal(signal.SIGINT)
+        >>> [calls.run(lambda: 1, otherwise=0) for _ in range(2)]
+        [0, 1]
+    """
+
+    def __init__(self) -> None:
+        self._came = self._within = False
+        signal.signal(signal.SIGINT, self._handle)
+
+    def run(self, call: Callable[[], _T], otherwise: _T) -> _T:
+        """Make a call.
+
+        Args:
+            call: What to call.
+            otherwise: What to return if it is interrupted.
+        """
+        try:
+            try:
+                self._within = True
+                if self._came:
+                    raise KeyboardInterrupt
+                return call()
+            finally:  # interrupted here, it is so once, and for the last time
+                self._within = self._came = False
+        except KeyboardInterrupt:
+            return otherwise
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if not self._within:
+            self._came = True
+            return
+        self._within = False
+        raise KeyboardInterrupt
 
 
 class StopRequest:

@@ -13,21 +13,23 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 
+from gsat.launch.interrupts import InterruptibleCalls
 from gsat.launch.jobs import Outcome, find_function, perform
 
 
 def main(handle: int, parent: int) -> None:
     """Do jobs until there are no more.
 
-    SIGINT is blocked when the process is born, and whenever it does no job.
+    SIGINT is blocked when the process is born. It interrupts jobs, and nothing else.
     """
-    # Under nohup or in the background of a script Ctrl-C would be ignored, and with it the
-    # pool's way to stop a job.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    calls = InterruptibleCalls()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     pipe = Connection(handle)
+    interrupted = Outcome("interrupted").to_json()
     while True:
         try:
             function, payload = json.loads(pipe.recv_bytes())
@@ -35,13 +37,7 @@ def main(handle: int, parent: int) -> None:
             return
         with contextlib.suppress(Exception):  # it is met again, and reported, below
             find_function(function)  # imports may take seconds, and must not be cut short
-        try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            outcome = perform(function, payload)
-        except KeyboardInterrupt:  # before the call, or after it
-            outcome = Outcome("interrupted").to_json()
-        finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        outcome = calls.run(partial(perform, function, payload), interrupted)
         with contextlib.suppress(BrokenPipeError):
             pipe.send_bytes(outcome.encode())
 
