@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gsat.errors import shown
-from gsat.parsing import ParseError
+from gsat.errors import GSATError, shown
+from gsat.parsing import ParseError, parse_json
 
 
 class FileModel(BaseModel):
@@ -47,3 +48,29 @@ def check_model(model: type[AnyModel], values: Any) -> AnyModel:
         raise ParseError(
             f"'{shown(where, 60)}': {shown(what, 100)}, not {shown(first['input'], 40)}"
         ) from None
+
+
+def read_lines(path: Path, model: type[BaseModel]) -> list[dict[str, Any]]:
+    """Read a file of JSON lines.
+
+    Args:
+        path: The file; it need not exist.
+        model: The schema of each line.
+
+    Returns:
+        One table per line, with all its keys.
+
+    Raises:
+        GSATError: If a line is damaged.
+    """
+    if not path.is_file():
+        return []
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            values: dict[str, Any] = parse_json(line)
+            check_model(model, values)
+        except ParseError as error:
+            raise GSATError(f"{path} can't be read, line {number}: {error}") from None
+        records.append(values)
+    return records

@@ -27,8 +27,8 @@ def results(
         str,
         typer.Option(
             help="results: tables; headlines: eight numbers; reproduction: cell by cell; runs: "
-            "every run; claims: in prose; audit: the audit against known truth; settings: every "
-            "key; overview: a picture, for --write."
+            "every run; claims: in prose; audit: the audit against known truth; defaults: how the "
+            "default recipe was chosen; settings: every key; overview: a picture, for --write."
         ),
     ] = "results",
     write: Annotated[
@@ -48,6 +48,8 @@ def results(
     from gsat.studies.audit_page import audit_study_page
     from gsat.studies.audit_study import read_audits
     from gsat.studies.claims import claims_page
+    from gsat.studies.defaults import read_defaults
+    from gsat.studies.defaults_page import defaults_page
     from gsat.studies.overview import draw_overview
     from gsat.studies.pages import headline_numbers, results_page, write_between_marks
     from gsat.studies.records import Records
@@ -66,6 +68,7 @@ def results(
         "runs": lambda: runs_page(records),
         "claims": lambda: claims_page(records, read_records(file.with_name("curves.jsonl"))),
         "audit": lambda: audit_study_page(read_audits(file.with_name("audit.jsonl"))),
+        "defaults": lambda: defaults_page(read_defaults(file.with_name("defaults.jsonl"))),
         "settings": settings_page,
     }
     if page == "overview":

@@ -1,4 +1,4 @@
-"""``gsat tune``."""
+"""``gsat tune``, ``gsat bench defaults``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from gsat.cli import names
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
+from gsat.cli.bench import bench
 from gsat.cli.options import (
     BackboneOption,
     Epochs,
@@ -177,3 +178,25 @@ def _audit_of(point: Point) -> str:
 
 def _settings_of(point: Point) -> str:
     return ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items())
+
+
+@bench.command("defaults", epilog=examples("gsat bench defaults", "gsat bench defaults --jobs 2"))
+def defaults_study(
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs at the same time.")] = 1,
+    out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/defaults"),
+    record: Annotated[Path, typer.Option(help="The file to record in.")] = Path(
+        "results/defaults.jsonl"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Choose default settings by known explanations, each data set left out in turn.
+
+    What is recorded is not run again, so after an interruption the same command continues.
+    """
+    from gsat.io.jsonl import check_appendable
+    from gsat.studies.defaults import read_defaults, run_study
+    from gsat.studies.defaults_page import defaults_page
+
+    check_appendable(record)
+    run_study(out, record, jobs=jobs, progress=not quiet, warn=print_error)
+    typer.echo(defaults_page(read_defaults(record)), nl=False)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from gsat.errors import DataNotFoundError, GSATError, MissingExtraError
+from gsat.errors import DataNotFoundError, MissingExtraError
 from gsat.explain.audit import audit_model, chosen_graphs
 from gsat.explain.audit_stability import rank_correlation, score_graphs
 from gsat.explain.audit_verdict import judge
@@ -18,9 +18,8 @@ from gsat.io.jsonl import append_line
 from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
-from gsat.parsing import ParseError, parse_json
 from gsat.runs.audit import steadiness
-from gsat.schemas import FileModel, check_model
+from gsat.schemas import FileModel, read_lines
 from gsat.studies.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
 from gsat.training.evaluation import evaluate_model
 from gsat.training.run_directory import RunDirectory, environment
@@ -145,17 +144,7 @@ def read_audits(path: Path) -> list[dict[str, Any]]:
     Raises:
         GSATError: If a line is damaged.
     """
-    if not path.is_file():
-        return []
-    records = []
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        try:
-            values: dict[str, Any] = parse_json(line)
-            check_model(AuditRecord, values)
-        except ParseError as error:
-            raise GSATError(f"{path} can't be read, line {number}: {error}") from None
-        records.append(values)
-    return records
+    return read_lines(path, AuditRecord)
 
 
 def is_good(record: dict[str, Any]) -> bool:
