@@ -31,6 +31,7 @@ class Variant:
 
 # Seeds 0 to 9 on one split are the members of the ensembles with seeds 0 and 1.
 _ONE_SPLIT = {"data.split_seed": 0, "snapshots": 10}
+_REFINED = {**_ONE_SPLIT, "refine": 1}
 VARIANTS: Mapping[str, Variant] = {
     "": Variant(),
     "beta0": Variant("-β=0", {"info_coef": 0.0}),
@@ -40,9 +41,13 @@ VARIANTS: Mapping[str, Variant] = {
     "sam": Variant("-sam", {"variant": "sam"}),
     "snapshots": Variant(", snapshots", _ONE_SPLIT),
     "ensemble": Variant(", ensemble of 5", {**_ONE_SPLIT, "members": 5}),
-    "refined": Variant(", snapshots, second look", {**_ONE_SPLIT, "refine": 1}),
-    "refined-ensemble": Variant(
-        ", ensemble of 5, second look", {**_ONE_SPLIT, "refine": 1, "members": 5}
+    "refined": Variant(", snapshots, second look", _REFINED),
+    "both-ways": Variant(
+        ", edges both ways, snapshots, second look", {**_REFINED, "data.undirected": True}
+    ),
+    "both-ways-ensemble": Variant(
+        ", edges both ways, ensemble of 5, second look",
+        {**_REFINED, "data.undirected": True, "members": 5},
     ),
 }
 # Settings that select the paper's own graphs, where the default of the data set is another.

@@ -15,6 +15,7 @@ from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
 from gsat.runs.trust import weaknesses
 from gsat.training.members import member_recipes
+from gsat.training.recipe_origin import describe_origin
 from gsat.training.run_files import shown_metrics
 from gsat.web.charts import line_chart, scatter
 from gsat.web.curves import mean_curves, member_logs, shown_curves
@@ -148,6 +149,7 @@ def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
         ("data", recipe.data.label),
         ("method", recipe.method),
         ("network", recipe.backbone.name),
+        ("settings", describe_origin(recipe)),
     ]
     if recipe.members is not None:
         seeds = [member.seed for member in member_recipes(recipe).values()]

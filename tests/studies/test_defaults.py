@@ -1,0 +1,154 @@
+"""The default recipe, chosen by known explanations: what is trained, chosen and recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gsat
+from gsat.errors import GSATError
+from gsat.studies import defaults
+from gsat.studies.defaults import (
+    BEFORE,
+    CANDIDATES,
+    EXPLAINED,
+    TRAINED,
+    Candidate,
+    choose,
+    complete_sets,
+    default_recipe,
+    mean_auc,
+    measure,
+    read_defaults,
+    run_study,
+)
+from gsat.studies.defaults_page import defaults_page
+from gsat.studies.pages import BEGIN, END, NOTHING_RECORDED
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "results" / "defaults.jsonl"
+
+
+def fake(data: str, valid: dict[Candidate, float], test: float = 0.5) -> list[dict[str, Any]]:
+    """Records of one seed; candidates that are not named have 0.5 on validation graphs."""
+    return [
+        {
+            "data": data,
+            "trained": trained,
+            "seed": 0,
+            "metric": "accuracy",
+            "prediction": {"valid": 0.9, "test": 0.9},
+            "explained": {
+                way: {"valid": valid.get(Candidate(trained, way), 0.5), "test": test}
+                for way in EXPLAINED
+            },
+            "seconds": 1.0,
+        }
+        for trained in TRAINED
+    ]
+
+
+def test_the_best_mean_over_data_sets_is_chosen_on_validation_graphs() -> None:
+    steady, wild = CANDIDATES[5], CANDIDATES[7]
+    records = [
+        *fake("houses", {steady: 0.8, wild: 0.99}, test=0.1),
+        *fake("mutag", {steady: 0.8, wild: 0.5}, test=0.9),
+    ]
+    assert choose(records, ["houses", "mutag"]) == steady
+    assert choose(records, ["houses"]) == wild
+    assert mean_auc(records, wild, "houses", "valid") == 0.99
+    assert mean_auc(records, wild, "houses", "test") == 0.1
+    assert mean_auc(records, wild, "rbgv", "test") is None
+
+
+def test_what_is_left_out_has_no_say_in_its_own_choice() -> None:
+    own = CANDIDATES[9]
+    records = [
+        *fake("houses", {own: 1.0}, test=0.25),
+        *fake("mutag", {BEFORE: 0.9}, test=0.75),
+        *fake("rbgv", {BEFORE: 0.9}, test=0.5),
+    ]
+    assert complete_sets(records) == ["houses", "mutag", "rbgv"]
+    page = defaults_page(records)
+    assert f"| houses | 25.0 | {BEFORE} | 25.0 | 90.0, 90.0 (accuracy) |" in page
+    assert "| **mean** | **50.0** | | **50.0** | |" in page
+    assert defaults_page(records[:3]) == NOTHING_RECORDED
+
+
+def test_a_set_on_which_a_candidate_is_missing_does_not_count() -> None:
+    records = [*fake("houses", {}), *fake("mutag", {})[1:]]
+    assert complete_sets(records) == ["houses"]
+
+
+def test_the_default_recipe_replaces_that_of_the_data_set() -> None:
+    own = gsat.make_recipe("ba2motifs", backbone="gin").tables()["method"]["gsat"]
+    assert own["r_final"] == 0.5
+    made = default_recipe("ba2motifs", "nodes, r 0.7", 3)
+    assert (made.seed, made.backbone.name, made.training.snapshots) == (3, "gin", 10)
+    settings = made.tables()["method"]["gsat"]
+    assert (settings["attention"], settings["r_final"]) == ("node", 0.7)
+    assert default_recipe("ibench-amide-class", "nodes, r 0.7", 0).training.lr == 1e-3
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        defaults, "DATA", {"houses": {"graphs": 40, "epochs": 13, "r_interval": 1, "hidden": 8}}
+    )
+    monkeypatch.setattr(defaults, "TRAINED", {"edges, r 0.7": TRAINED["edges, r 0.7"]})
+    monkeypatch.setattr(defaults, "SEEDS", (0,))
+
+
+@pytest.mark.usefixtures("small")
+def test_one_model_is_explained_in_every_way(tmp_path: Path) -> None:
+    found = measure(["houses", "edges, r 0.7", 0, str(tmp_path)])
+    run = gsat.open_run(next(tmp_path.iterdir()))
+    for way, looks in {"snapshots": 0, "snapshots, second look": 1}.items():
+        again = run.refined(looks).evaluate(split="test")
+        assert found["explained"][way]["test"] == again["explanation_auc"]
+        assert found["prediction"]["test"] == again["accuracy"]
+    run.model.take_snapshots([])
+    assert found["explained"]["best epoch"]["test"] == run.evaluate(split="test")["explanation_auc"]
+    assert len({values["test"] for values in found["explained"].values()}) == len(EXPLAINED)
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_recorded_is_not_run_again_and_what_fails_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, said = tmp_path / "defaults.jsonl", []
+    line = fake("houses", {})[0]
+    monkeypatch.setattr(
+        defaults.WorkerPool,
+        "run",
+        lambda self, jobs, on_done: [
+            on_done(name, defaults.Outcome("done", line)) for name in jobs
+        ],
+    )
+    assert run_study(tmp_path, record) == 1
+    assert read_defaults(record) == [line]
+    assert run_study(tmp_path, record) == 0
+    monkeypatch.setattr(defaults, "SEEDS", (0, 1))
+    monkeypatch.setattr(
+        defaults.WorkerPool,
+        "run",
+        lambda self, jobs, on_done: [
+            on_done(name, defaults.Outcome("failed", "no file")) for name in jobs
+        ],
+    )
+    assert run_study(tmp_path, record, warn=said.append) == 0
+    assert said == ["houses (edges, r 0.7, seed 1) is left out: no file"]
+    record.write_text('{"data": 1}\n', "utf-8")
+    with pytest.raises(GSATError, match="line 1"):
+        read_defaults(record)
+
+
+# -- what is recorded ------------------------------------------------------------------------------
+
+
+def test_the_page_is_written_from_the_record() -> None:
+    written = (ROOT / "docs" / "defaults.md").read_text("utf-8")
+    between = written[written.index(BEGIN) + len(BEGIN) : written.index(END)]
+    assert between.strip() == defaults_page(read_defaults(RECORDED)).strip()
