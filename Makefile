@@ -75,6 +75,7 @@ results: $(DEV)
 	$(BIN)/gsat results --page runs --write docs/runs.md
 	$(BIN)/gsat results --page overview --write docs/images/overview.svg
 	$(BIN)/gsat results --page audit --write docs/audit.md
+	$(BIN)/gsat results --page defaults --write docs/defaults.md
 	$(BIN)/gsat results --page settings --write docs/settings.md
 
 clean:
