@@ -46,14 +46,20 @@ DATA: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 # What differs in training, and what differs afterwards, when a trained model explains.
+_EDGES, _NODES = {"attention": "edge"}, {"attention": "node"}
+_RECALIBRATED = {"batch_norm": "recalibrated"}
 TRAINED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "edges, r 0.7": {"attention": "edge", "r_final": 0.7},
-    "edges, r 0.5": {"attention": "edge", "r_final": 0.5},
-    "nodes, r 0.7": {"attention": "node", "r_final": 0.7},
-    "nodes, r 0.5": {"attention": "node", "r_final": 0.5},
-    "edges, r 0.7, coefficient 0.3": {"attention": "edge", "r_final": 0.7, "info_coef": 0.3},
-    "edges, r 0.7, coefficient 3": {"attention": "edge", "r_final": 0.7, "info_coef": 3.0},
-}
+    "edges, r 0.7": {**_EDGES, "r_final": 0.7},
+    "edges, r 0.5": {**_EDGES, "r_final": 0.5},
+    "nodes, r 0.7": {**_NODES, "r_final": 0.7},
+    "nodes, r 0.5": {**_NODES, "r_final": 0.5},
+    "edges, r 0.7, recalibrated": {**_EDGES, "r_final": 0.7, **_RECALIBRATED},
+    "nodes, r 0.7, recalibrated": {**_NODES, "r_final": 0.7, **_RECALIBRATED},
+    "nodes, r 0.5, recalibrated": {**_NODES, "r_final": 0.5, **_RECALIBRATED},
+    "nodes, r 0.5, recalibrated, 3 layers": {
+        **_NODES, "r_final": 0.5, **_RECALIBRATED, "layers": 3,
+    },
+}  # fmt: skip
 EXPLAINED: Final[Mapping[str, tuple[bool, int]]] = {  # by snapshots, and how many further looks
     "best epoch": (False, 0),
     "second look": (False, 1),

@@ -48,13 +48,15 @@ BEYOND = TableStudy(
             parse_rows(
                 _BEYOND_COLUMNS,
                 """
-                gsat/snapshots          gin 99.90 99.89 -     -     -
-                gsat/ensemble           gin 99.90 99.89 -     -     -
-                gsat/refined            gin -     -     90.55 89.79 89.54
-                gsat-star/refined       gin -     -     90.55 89.79 89.54
-                gsat/both-ways          gin -     -     90.55 89.79 89.54
-                gsat/both-ways-ensemble gin -     -     90.55 89.79 89.54
-                gsat-star/both-ways     gin -     -     90.55 89.79 89.54
+                gsat/snapshots             gin 99.90 99.89 -     -     -
+                gsat/ensemble              gin 99.90 99.89 -     -     -
+                gsat/recalibrated          gin -     99.89 -     -     -
+                gsat/recalibrated-ensemble gin -     99.89 -     -     -
+                gsat/refined               gin -     -     90.55 89.79 89.54
+                gsat-star/refined          gin -     -     90.55 89.79 89.54
+                gsat/both-ways             gin -     -     90.55 89.79 89.54
+                gsat/both-ways-ensemble    gin -     -     90.55 89.79 89.54
+                gsat-star/both-ways        gin -     -     90.55 89.79 89.54
                 """,
             ),
         ),
@@ -78,6 +80,7 @@ BEYOND = TableStudy(
     "split: seeds 0 to 9 (on Spurious-Motif 0 to 4) of a single model are the members of disjoint "
     "ensembles. The published Spurious-Motif stores each edge in one direction, from the base to "
     "the motif, and messages flow in that direction alone; edges both ways "
-    "(--set undirected=true) was chosen by its validation accuracy.",
+    "(--set undirected=true) was chosen by its validation accuracy, and so was batch norm "
+    "recalibrated on Mutag.",
     later=True,
 )

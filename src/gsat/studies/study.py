@@ -32,6 +32,7 @@ class Variant:
 # Seeds 0 to 9 on one split are the members of the ensembles with seeds 0 and 1.
 _ONE_SPLIT = {"data.split_seed": 0, "snapshots": 10}
 _REFINED = {**_ONE_SPLIT, "refine": 1}
+_RECALIBRATED = {**_ONE_SPLIT, "batch_norm": "recalibrated"}
 VARIANTS: Mapping[str, Variant] = {
     "": Variant(),
     "beta0": Variant("-β=0", {"info_coef": 0.0}),
@@ -41,6 +42,10 @@ VARIANTS: Mapping[str, Variant] = {
     "sam": Variant("-sam", {"variant": "sam"}),
     "snapshots": Variant(", snapshots", _ONE_SPLIT),
     "ensemble": Variant(", ensemble of 5", {**_ONE_SPLIT, "members": 5}),
+    "recalibrated": Variant(", batch norm recalibrated, snapshots", _RECALIBRATED),
+    "recalibrated-ensemble": Variant(
+        ", batch norm recalibrated, ensemble of 5", {**_RECALIBRATED, "members": 5}
+    ),
     "refined": Variant(", snapshots, second look", _REFINED),
     "both-ways": Variant(
         ", edges both ways, snapshots, second look", {**_REFINED, "data.undirected": True}
