@@ -49,6 +49,20 @@ def run(folder: Path) -> Path:
     return folder / "run"
 
 
+def test_edges_of_one_direction_are_pointed_out(tmp_path: Path) -> None:
+    def train_on(records: list[dict[str, Any]], name: str) -> str:
+        path = write_lines(tmp_path / f"{name}.jsonl", records)
+        return succeed("train", path, *FAST, "--epochs", 1, "--out", tmp_path / name).err
+
+    both = [as_json(g) for g in make_graphs(40)]
+    one = []
+    for record in both:
+        pairs = [(a, b) for a, b in zip(*record["edge_index"], strict=True) if a < b]
+        one.append(record | {"edge_index": [list(ends) for ends in zip(*pairs, strict=True)]})
+    assert "every edge is there in one direction alone" in train_on(one, "one")
+    assert "one direction" not in train_on(both, "both")
+
+
 @pytest.mark.parametrize("form", ["toy.jsonl.gz", "toy.zip", "toy", "saved"])
 def test_train_on_every_kind_of_path(form: str, tmp_path: Path) -> None:
     path = tmp_path / form

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.graphs.validation import DataIssue, find_issues, validate_dataset
+from gsat.graphs.validation import DataIssue, find_issues, one_way, validate_dataset
 from gsat.tasks import Task
 
 SPLITS = {"train": np.arange(8), "valid": np.arange(8, 10), "test": np.arange(10, 12)}
@@ -133,6 +133,26 @@ def test_graphs_without_nodes_or_edges() -> None:
     assert kinds["isolated"].severity == "note"
     assert kinds["isolated"].graphs == (0, 4)
     assert "(4 in all)" in kinds["isolated"].message
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ([[0, 1], [1, 2]], True),
+        ([[0, 1, 2], [1, 2, 1]], False),  # one edge both ways is enough to know
+        ([[0, 0, 1], [0, 1, 2]], True),  # with a loop
+        ([[0, 1], [0, 1]], False),  # loops alone
+        ([[0, 1], [1, 0]], False),
+    ],
+)
+def test_edges_of_one_direction(edges: list[list[int]], expected: bool) -> None:
+    def data(index: list[list[int]]) -> Data:
+        tensor = torch.tensor(index, dtype=torch.int64).reshape(2, -1)
+        return Data(x=torch.zeros(3, 1), edge_index=tensor, y=torch.zeros(1, 1))
+
+    assert one_way(from_pyg([data([[], []]), data(edges)])) is expected
+    assert one_way(from_pyg([data(edges), data(edges)]).select([1])) is expected
+    assert not one_way(from_pyg([data([[], []])]))
 
 
 def test_no_graphs_at_all() -> None:

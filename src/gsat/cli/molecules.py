@@ -40,17 +40,23 @@ def table_settings(dataset: str, **given: Any) -> list[str]:
 
 
 def say_what_was_read(recipe: Recipe) -> None:
-    """Read the table of a recipe, and print what was found in it and what can't be used.
+    """Read a user's own data, and print what was found in it and what can't be used.
 
     Args:
-        recipe: What is to be trained; if its data is not a table, nothing is read or said.
+        recipe: What is to be trained; if its data is not the user's, nothing is read or said.
     """
+    from gsat.datasets.registry import is_own_data
+    from gsat.graphs.validation import ONE_WAY, one_way
     from gsat.molecules.table import is_table
     from gsat.training.train import load_data
 
-    if not is_table(recipe.data.name):
+    if not is_own_data(recipe.data.name):
         return
     data = load_data(recipe)
+    if not is_table(recipe.data.name):
+        if one_way(data.store):
+            typer.echo(f"note: {ONE_WAY}", err=True)
+        return
     for note in data.notes:
         typer.echo(note, err=True)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in data.splits.items())

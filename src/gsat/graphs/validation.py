@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.errors import DataError
+from gsat.graphs.build import ranges
 from gsat.graphs.scan import GraphStatistics, scan_graphs
 from gsat.graphs.store import GraphStore
 from gsat.tasks import Task
@@ -21,6 +22,11 @@ from gsat.tasks import Task
 Severity = Literal["error", "note"]
 Splits = Mapping[str, NDArray[np.int64]]
 
+LOOKED_AT: Final = 1000  # graphs, to tell whether edges have a reverse
+ONE_WAY: Final = (
+    "every edge is there in one direction alone, and messages flow in that direction; if it says "
+    "nothing, store both directions"
+)
 SHOWN: Final = 5  # numbers of graphs that an issue lists
 _INVALID: Final = {
     "edges": "edges to nodes that are not in the graph",
@@ -102,6 +108,24 @@ def validate_dataset(
     """
     quick = scan_graphs(store, digests=False)
     _raise_errors(find_issues(store, task, splits, overlap=overlap, statistics=quick), name)
+
+
+def one_way(store: GraphStore) -> bool:
+    """Whether graphs have every edge in one direction alone.
+
+    Args:
+        store: The graphs; of many, the first with edges are looked at.
+    """
+    looked_at = store.select(np.flatnonzero(store.edge_counts)[:LOOKED_AT])
+    if not len(looked_at):
+        return False
+    counts, rows = looked_at.edge_counts, looked_at.index
+    edges = ranges(store.arrays["edge_ptr"][rows], counts)
+    src, dst = (store.arrays[name][edges].astype(np.int64) for name in ("src", "dst"))
+    graph, nodes = np.repeat(np.arange(len(rows)), counts), int(looked_at.node_counts.max())
+    other = src != dst  # a loop is its own reverse
+    there, back = ((graph * nodes + a) * nodes + b for a, b in ((src, dst), (dst, src)))
+    return bool(other.any()) and not np.isin(there[other], back[other]).any()
 
 
 def validate_graphs(store: GraphStore, *, name: str) -> None:
