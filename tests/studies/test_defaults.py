@@ -1,4 +1,4 @@
-"""The default recipe, chosen by known explanations: what is trained, chosen and recorded."""
+"""Default settings, compared by known explanations: what is trained, chosen and recorded."""
 
 from __future__ import annotations
 

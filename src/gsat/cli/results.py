@@ -27,8 +27,8 @@ def results(
         str,
         typer.Option(
             help="results: tables; headlines: eight numbers; reproduction: cell by cell; runs: "
-            "every run; claims: in prose; audit: the audit against known truth; defaults: how the "
-            "default recipe was chosen; settings: every key; overview: a picture, for --write."
+            "every run; claims: in prose; audit: the audit against known truth; defaults: default "
+            "settings compared; settings: every key; overview: a picture, for --write."
         ),
     ] = "results",
     write: Annotated[

@@ -189,7 +189,7 @@ def defaults_study(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Choose default settings by known explanations, each data set left out in turn.
+    """Compare default settings by known explanations, each data set left out in turn.
 
     What is recorded is not run again, so after an interruption the same command continues.
     """

@@ -1,8 +1,8 @@
-"""The default recipe, chosen by measured truth: on data with known explanations, each set left out.
+"""Default settings, compared on data with known explanations, each data set left out in turn.
 
-Users' own data have no recipe and no known explanations. The settings for them are those that
-explain best on the data sets with truth here. Whether such a choice holds on a set it has not seen
-is measured by choosing on all the others, on validation graphs, and testing on that one.
+Users' own data have no recipe and no known explanations. What explains best on the data sets with
+truth here may be a good default for them. Whether such a choice holds on a set it has not seen is
+measured by choosing on all the others, on validation graphs, and testing on that one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Candidate:
 
 
 CANDIDATES: Final = tuple(Candidate(*pair) for pair in product(TRAINED, EXPLAINED))
-BEFORE: Final = Candidate("edges, r 0.7", "best epoch")  # what the default was, by habit
+BEFORE: Final = Candidate("edges, r 0.7", "best epoch")  # the default as it was, by habit
 
 
 class _Scores(FileModel):

@@ -12,8 +12,7 @@ from gsat.training.recipe import Recipe, make_recipe
 MOST_NAMED: Final = 6  # settings that differ
 
 _FAMILIES: Final = {
-    "default": "the defaults for data without a recipe, which were chosen on data with known "
-    "explanations",
+    "default": "the defaults for data without a recipe",
     "molecules": "the defaults for molecules",
 }
 
