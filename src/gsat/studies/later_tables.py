@@ -80,7 +80,7 @@ BEYOND = TableStudy(
     "split: seeds 0 to 9 (on Spurious-Motif 0 to 4) of a single model are the members of disjoint "
     "ensembles. The published Spurious-Motif stores each edge in one direction, from the base to "
     "the motif, and messages flow in that direction alone; edges both ways "
-    "(--set undirected=true) was chosen by its validation accuracy, and so was batch norm "
-    "recalibrated on Mutag.",
+    "(undirected=true) was chosen by its validation accuracy, and so was batch norm recalibrated "
+    "on Mutag.",
     later=True,
 )
