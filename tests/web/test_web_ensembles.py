@@ -44,6 +44,8 @@ def test_the_overview_has_members_their_scores_and_the_mean_of_their_curves(
     text = " ".join(page.get("/runs/both").text.split())
     assert "<dt>members</dt><dd>2, with seeds 2 to 3</dd>" in text
     assert "<dt>seed</dt>" not in text
+    settings = "the recipe for ba2motifs, with hidden=8, epochs=2"
+    assert f"<dt>settings</dt><dd>{settings}</dd>" in text
     each = [one["test"]["explanation_auc"] for one in ensemble.result["members"]]
     assert f"{np.mean(each):.4f} ± {np.std(each):.4f}" in text
     assert "The mean of 2 members." in text

@@ -41,7 +41,7 @@ def describe_origin(recipe: Recipe) -> str:
     changed = [
         f"{key.rpartition('.')[2]}={shown(value)}"
         for key, value in own.items()
-        if not key.startswith("data.") and value != expected.get(key)
+        if key != "members" and not key.startswith("data.") and value != expected.get(key)
     ]
     if len(changed) > MOST_NAMED:
         changed[MOST_NAMED:] = [f"and {len(changed) - MOST_NAMED} others"]
