@@ -97,6 +97,7 @@ def test_gaps_and_failures_are_shown_and_undefined_is_no_number() -> None:
     assert rows([run(0, 0.7, results_version=GIN.results_version - 1)]) == []
     (row,) = rows([run(0, 0.7), run(2, None)])
     assert row[2] == "only seeds 0, 2"
+    assert rows([run(2, 0.7)])[0][2] == "only seed 2"
     assert row[5] == "–"
     (row,) = rows([run(0, 0.7), failure(SHORT, 1)])
     assert row[2] == "1, 1 failed"

@@ -38,7 +38,8 @@ def format_seeds(runs: RecordedRuns) -> str:
     """The number of seeds; which ones, if some are missing in between; and how many failed."""
     shown = str(len(runs.done))
     if runs.has_gap:
-        shown = f"only seeds {', '.join(map(str, sorted(runs.done)))}"
+        some = "seed" if len(runs.done) == 1 else "seeds"
+        shown = f"only {some} {', '.join(map(str, sorted(runs.done)))}"
     return shown + (f", {len(runs.failed)} failed" if runs.failed else "")
 
 
