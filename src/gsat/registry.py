@@ -16,13 +16,14 @@ import difflib
 import importlib
 import importlib.util
 import re
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gsat.errors import DataError, GSATError, RecipeError
+from gsat.errors import DataError, GSATError, RecipeError, shown
 
 if TYPE_CHECKING:
     from gsat.datasets.source import DatasetSource
@@ -297,11 +298,11 @@ def load_file(text: str) -> str:
         GSATError: If there is no such file or class, the file fails, or the class is none of these.
     """
     file, _, wanted = text.rpartition(":")
-    path = Path(file).expanduser().absolute()
+    path = Path(os.path.expanduser(file)).absolute()  # an unknown user is no error
     if not file.endswith(".py") or not wanted:
-        raise GSATError(f"a class in a file is written path/file.py:Class, not {text!r}")
-    if not path.is_file():
-        raise GSATError(f"there is no file {path}")
+        raise GSATError(f"a class in a file is written path/file.py:Class, not {shown(text)}")
+    if not os.path.isfile(path):  # nor is a name that is too long
+        raise GSATError(f"there is no file {shown(str(path))}")
     part = getattr(_import(path), wanted, None)
     if not isinstance(part, type):
         raise GSATError(f"{path} declares no class '{wanted}'")

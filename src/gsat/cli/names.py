@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsat.errors import DataError, DataNotFoundError, RecipeError
+from gsat.errors import DataError, DataNotFoundError, RecipeError, shown
 from gsat.io.files import open_file
 from gsat.registry import BACKBONES, METHODS, Registry, load_file
 
@@ -29,8 +30,8 @@ def check_dataset(name: str) -> str:
 
     if not is_path(name):
         find_source(name)
-    elif not Path(full_name(name)).exists():
-        raise DataNotFoundError(f"there is no file or folder {full_name(name)}")
+    elif not os.path.exists(full_name(name)):  # a name may be too long for Path.exists
+        raise DataNotFoundError(f"there is no file or folder {shown(full_name(name))}")
     return name
 
 

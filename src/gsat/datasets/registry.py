@@ -75,12 +75,14 @@ def is_path(name: str) -> bool:
         return True
     if is_table(name):
         return True
-    return bool(name) and Path(name).exists() and _find_class(name) is None
+    # Unlike Path.exists, this says no to what can't be a path, such as a name that is too long.
+    return bool(name) and os.path.exists(name) and _find_class(name) is None
 
 
 def full_name(name: str) -> str:
     """Return the name by which data is found from any folder: a path is made absolute."""
-    return str(Path(name).expanduser().absolute()) if is_path(name) else name
+    # Unlike Path.expanduser, this leaves the home of a user who is unknown as it is.
+    return str(Path(os.path.expanduser(name)).absolute()) if is_path(name) else name
 
 
 def options_type(name: str) -> type[DatasetOptions]:

@@ -234,8 +234,8 @@ def read_recipe(path: Path) -> Recipe:
         if name is not None and name not in registry:
             # Never imported because a run names it: only its user may do that.
             raise RecipeError(
-                f"{path} needs the {registry.kind} '{name}', which is unknown here; if it is "
-                "declared in a file of your own, load that first: "
+                f"{path} needs the {registry.kind} '{shown(name, 80)}', which is unknown here; if "
+                "it is declared in a file of your own, load that first: "
                 "gsat.registry.load_file('file.py:Class')"
             )
     return from_tables(tables)
