@@ -16,7 +16,6 @@ import difflib
 import importlib
 import importlib.util
 import re
-import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
@@ -177,7 +176,7 @@ class Registry(Generic[T]):
         names = self.names()
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        return f"there is no {self.kind} '{name}': {hint}available: {', '.join(names)}"
+        return f"there is no {self.kind} '{shown(name, 80)}': {hint}available: {', '.join(names)}"
 
     def built_in(self) -> dict[str, str]:
         """The module of each built-in part, by name; read from the source, nothing is imported."""
@@ -298,11 +297,15 @@ def load_file(text: str) -> str:
         GSATError: If there is no such file or class, the file fails, or the class is none of these.
     """
     file, _, wanted = text.rpartition(":")
-    path = Path(os.path.expanduser(file)).absolute()  # an unknown user is no error
     if not file.endswith(".py") or not wanted:
         raise GSATError(f"a class in a file is written path/file.py:Class, not {shown(text)}")
-    if not os.path.isfile(path):  # nor is a name that is too long
-        raise GSATError(f"there is no file {shown(str(path))}")
+    try:
+        path = Path(file).expanduser().absolute()
+        found = path.is_file()
+    except (OSError, RuntimeError):  # a name that is too long; the home of an unknown user
+        found = False
+    if not found:
+        raise GSATError(f"there is no file {shown(file)}")
     part = getattr(_import(path), wanted, None)
     if not isinstance(part, type):
         raise GSATError(f"{path} declares no class '{wanted}'")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsat.errors import DataError, DataNotFoundError, RecipeError, shown
 from gsat.io.files import open_file
+from gsat.io.paths import exists
 from gsat.registry import BACKBONES, METHODS, Registry, load_file
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check_dataset(name: str) -> str:
 
     if not is_path(name):
         find_source(name)
-    elif not os.path.exists(full_name(name)):  # a name may be too long for Path.exists
+    elif not exists(full_name(name)):
         raise DataNotFoundError(f"there is no file or folder {shown(full_name(name))}")
     return name
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.source import DatasetOptions, DatasetSource, check_options
 from gsat.errors import DataError
+from gsat.io.paths import exists, full_path
 from gsat.molecules.table import is_table
 from gsat.registry import DATASETS
 from gsat.settings import SettingInfo, describe
@@ -75,14 +75,12 @@ def is_path(name: str) -> bool:
         return True
     if is_table(name):
         return True
-    # Unlike Path.exists, this says no to what can't be a path, such as a name that is too long.
-    return bool(name) and os.path.exists(name) and _find_class(name) is None
+    return bool(name) and exists(name) and _find_class(name) is None
 
 
 def full_name(name: str) -> str:
     """Return the name by which data is found from any folder: a path is made absolute."""
-    # Unlike Path.expanduser, this leaves the home of a user who is unknown as it is.
-    return str(Path(os.path.expanduser(name)).absolute()) if is_path(name) else name
+    return str(full_path(name)) if is_path(name) else name
 
 
 def options_type(name: str) -> type[DatasetOptions]:
