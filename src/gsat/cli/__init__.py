@@ -6,7 +6,6 @@ Everything heavy is imported inside the commands, so that help and refusals come
 from __future__ import annotations
 
 import gc
-import os
 import sys
 
 
@@ -15,11 +14,5 @@ def main() -> None:
     from gsat.cli.app import run
 
     code = run(sys.argv[1:])
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        # Under torchrun, a thread of the process group may outlive it, and then the end of Python
-        # now and then aborts a process whose work is done.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
     gc.freeze()  # at exit, Python would look through a million objects once more: half a second
     sys.exit(code)
