@@ -41,16 +41,19 @@ class InterruptibleCalls:
     One that comes between two calls interrupts the next one. To be made in the main thread.
 
     Example:
+        >>> before = signal.getsignal(signal.SIGINT)
         >>> calls = InterruptibleCalls()
         >>> calls.run(lambda: 1, otherwise=0)
         1
         >>> signal.raise_signal(signal.SIGINT)
         >>> [calls.run(lambda: 1, otherwise=0) for _ in range(2)]
         [0, 1]
+        >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     def __init__(self) -> None:
         self._came = self._within = False
+        # Also where it is ignored, as under nohup or in the background of a script.
         signal.signal(signal.SIGINT, self._handle)
 
     def run(self, call: Callable[[], _T], otherwise: _T) -> _T:

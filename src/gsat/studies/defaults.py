@@ -199,6 +199,7 @@ def measure(payload: Sequence[Any]) -> Record:
             split: evaluate_model(model.refined(looks), store) for split, store in splits.items()
         }
         explained[name] = {split: values["explanation_auc"] for split, values in found.items()}
+        # The same for all: the best epoch predicts, however it is explained.
         prediction = {split: values[loaded.task.metric] for split, values in found.items()}
     where = environment()
     return {

@@ -32,8 +32,13 @@ def defaults_page(records: Sequence[Record]) -> str:
         Markdown.
     """
     data = complete_sets(records)
-    if len(data) < 2:
+    if not records:
         return NOTHING_RECORDED
+    if len(data) < 2:
+        return (
+            f"{len(records)} models have been recorded; a comparison needs two data sets with all "
+            "candidates.\n"
+        )
     parts = [
         [_counts(records, data)],
         _left_out_table(records, data),
