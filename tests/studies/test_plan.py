@@ -96,13 +96,23 @@ def test_a_filter_selects_by_data_set_method_and_backbone() -> None:
     assert {(e.dataset, e.backbone) for e in chosen} == {("mutag", "pna"), ("ba2motifs", "pna")}
     assert select_experiments(experiments, "") == list(experiments)
     for wrong, message in (
-        ("data=mutag", "with the keys dataset, method, backbone, not 'data=mutag'"),
+        ("data=mutag", "with the keys dataset, method, backbone, variant, not 'data=mutag'"),
         ("mutag", "not 'mutag'"),
         ("dataset=mutag,method=irm", "there is no method 'irm' in this study: available: "),
         ("method=dir,backbone=pna", "no run of this study fits all of 'method=dir,backbone=pna'"),
     ):
         with pytest.raises(GSATError, match=message):
             select_experiments(experiments, wrong)
+
+
+def test_a_filter_selects_by_variant() -> None:
+    beyond = STUDIES["beyond"].experiments
+    (chosen,) = select_experiments(beyond, "variant=both-ways,dataset=spmotif-0.5,method=gsat")
+    assert dict(chosen.settings)["data.undirected"] is True
+    assert "members" not in dict(chosen.settings)
+    plain = select_experiments(STUDIES["table5"].experiments, "variant=plain,method=gsat")
+    assert [e.settings for e in plain] == [()] * 3
+    assert {e.variant for e in STUDIES["fig-regulariser"].experiments} == {"other"}
 
 
 def test_studies_share_runs_and_examples_need_one_seed() -> None:

@@ -40,7 +40,7 @@ app.add_typer(bench, name="bench", rich_help_panel=PAPER)
 Studies = Annotated[list[str], typer.Argument(metavar="STUDY", help="Tables and figures, or: all.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")]
 Only = Annotated[
-    str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone.")
+    str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone, variant.")
 ]
 Format = Annotated[
     str, typer.Option("--format", help="How to show tables: text, markdown, html or latex.")

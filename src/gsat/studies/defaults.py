@@ -17,20 +17,22 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from gsat.gsat import GSAT
 from gsat.io.jsonl import append_line
 from gsat.io.system import remove_tree
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool
 from gsat.launch.progress import Progress
+from gsat.models.ensemble import Ensemble
 from gsat.schemas import FileModel, read_lines
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.train import load, load_data, train
 
-SEEDS: Final = (0, 1)
+SEEDS: Final = (0, 1)  # on one split, so that the models are also the members of an ensemble
 SNAPSHOTS: Final = 10
+# A choice may cost this much of the mean prediction metric on validation graphs, and no more.
+TOLERANCE: Final = 0.01
 
 # Short enough for a minute of one core each; r reaches its final value in all of them.
 DATA: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -53,9 +55,10 @@ TRAINED: Final[Mapping[str, Mapping[str, Any]]] = {
     "edges, r 0.5": {**_EDGES, "r_final": 0.5},
     "nodes, r 0.7": {**_NODES, "r_final": 0.7},
     "nodes, r 0.5": {**_NODES, "r_final": 0.5},
+    "edges, r 0.7, coefficient 0.5": {**_EDGES, "r_final": 0.7, "info_coef": 0.5},
+    "nodes, r 0.7, coefficient 0.5": {**_NODES, "r_final": 0.7, "info_coef": 0.5},
     "edges, r 0.7, recalibrated": {**_EDGES, "r_final": 0.7, **_RECALIBRATED},
     "nodes, r 0.7, recalibrated": {**_NODES, "r_final": 0.7, **_RECALIBRATED},
-    "nodes, r 0.5, recalibrated": {**_NODES, "r_final": 0.5, **_RECALIBRATED},
     "nodes, r 0.5, recalibrated, 3 layers": {
         **_NODES, "r_final": 0.5, **_RECALIBRATED, "layers": 3,
     },
@@ -95,15 +98,22 @@ class _Scores(FileModel):
     test: float | None
 
 
+class _Measured(FileModel):
+    """A model, or an ensemble: its prediction metric, and its explanation AUC by way to explain."""
+
+    prediction: _Scores
+    explained: dict[str, _Scores]
+
+
 class DefaultsRecord(FileModel):
-    """A line of ``results/defaults.jsonl``: one trained model, explained in every way."""
+    """A line of ``results/defaults.jsonl``: one way to train on one data set."""
 
     data: str
     trained: str
-    seed: int = Field(ge=0)
+    seeds: list[int]
     metric: str
-    prediction: _Scores
-    explained: dict[str, _Scores]
+    models: list[_Measured] = Field(min_length=1)  # by seed
+    ensemble: _Measured  # of these models
     seconds: float = Field(ge=0)
 
 
@@ -118,7 +128,7 @@ def default_recipe(data: str, trained: str, seed: int) -> Recipe:
         trained: A key of ``TRAINED``.
         seed: The seed.
     """
-    settings = {**DATA[data], **TRAINED[trained], "snapshots": SNAPSHOTS}
+    settings = {**DATA[data], **TRAINED[trained], "snapshots": SNAPSHOTS, "split_seed": 0}
     with as_file(files("gsat.recipes") / "default-gin.toml") as shipped:
         return make_recipe(data, backbone="gin", seed=seed, file=shipped, settings=settings)
 
@@ -143,9 +153,8 @@ def run_study(
     Returns:
         How many were recorded.
     """
-    known = {(line["data"], line["trained"], line["seed"]) for line in read_defaults(record)}
-    left = [key for key in product(DATA, TRAINED, SEEDS) if key not in known]
-    left.sort(key=lambda key: key[2])  # the first seed of all of them first
+    known = {(line["data"], line["trained"]) for line in read_defaults(record)}
+    left = [pair for pair in product(DATA, TRAINED) if pair not in known]
     bar, count = Progress("defaults", quiet=not progress), 0
 
     def on_done(name: str, outcome: Outcome) -> None:
@@ -157,13 +166,13 @@ def run_study(
         bar.advance(name)
 
     function = f"{measure.__module__}.{measure.__name__}"
-    named = {
-        f"{data} ({trained}, seed {seed})": (data, trained, seed) for data, trained, seed in left
-    }
     bar.start(len(left))
     try:
         with WorkerPool(jobs) as pool:
-            work = {name: Job(function, [*key, str(folder)]) for name, key in named.items()}
+            work = {
+                f"{data} ({trained})": Job(function, [data, trained, str(folder)])
+                for data, trained in left
+            }
             pool.run(work, on_done=on_done)
     finally:
         bar.stop()
@@ -171,45 +180,46 @@ def run_study(
 
 
 def measure(payload: Sequence[Any]) -> Record:
-    """Train one model of the study, and explain with it in every way.
+    """Train the models of one way to train on one data set, and explain with them in every way.
 
     Args:
-        payload: The data set, the key of ``TRAINED``, the seed and the folder of all runs.
+        payload: The data set, the key of ``TRAINED`` and the folder of all runs.
 
     Returns:
-        What is recorded of it.
+        What is recorded.
     """
-    data, trained, seed, folder = payload
-    recipe = default_recipe(data, trained, seed)
+    data, trained, folder = payload
+    recipe = default_recipe(data, trained, SEEDS[0])
     loaded = load_data(recipe)
     plain = "".join(letter if letter.isalnum() else "-" for letter in trained)
-    path = Path(folder) / f"{data}-{plain}-seed-{seed}"
-    if not (path / "result.json").is_file():
-        remove_tree(path)  # of a run that was cut off
-        train(recipe, path, data=loaded, checkpoint_seconds=1e9)
-    model = load(path)
-    assert isinstance(model, GSAT)
+    paths = [Path(folder) / f"{data}-{plain}-seed-{seed}" for seed in SEEDS]
+    for seed, path in zip(SEEDS, paths, strict=True):
+        if not (path / "result.json").is_file():
+            remove_tree(path)  # of a run that was cut off
+            own = default_recipe(data, trained, seed)
+            train(own, path, data=loaded, checkpoint_seconds=1e9)
+    models = [load(path) for path in paths]
     splits = {"valid": loaded.valid, "test": loaded.test}
-    explained: dict[str, dict[str, float | None]] = {}
-    prediction: dict[str, float | None] = {}
+    measured: list[Record] = [{"explained": {}} for _ in (*models, "ensemble")]
     for name, (snapshots, looks) in sorted(EXPLAINED.items(), key=lambda way: -way[1][0]):
         if not snapshots:
-            model.take_snapshots([])
-        found = {
-            split: evaluate_model(model.refined(looks), store) for split, store in splits.items()
-        }
-        explained[name] = {split: values["explanation_auc"] for split, values in found.items()}
-        # The same for all: the best epoch predicts, however it is explained.
-        prediction = {split: values[loaded.task.metric] for split, values in found.items()}
+            for model in models:
+                model.take_snapshots([])
+        for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
+            view = one.refined(looks)
+            found = {split: evaluate_model(view, store) for split, store in splits.items()}
+            line["explained"][name] = {k: values["explanation_auc"] for k, values in found.items()}
+            # The same for all: the best epoch predicts, however it is explained.
+            line["prediction"] = {k: values[loaded.task.metric] for k, values in found.items()}
     where = environment()
     return {
         "data": data,
         "trained": trained,
-        "seed": seed,
+        "seeds": list(SEEDS),
         "metric": loaded.task.metric,
-        "prediction": prediction,
-        "explained": explained,
-        "seconds": RunDirectory(path).result["seconds"],
+        "models": measured[:-1],
+        "ensemble": measured[-1],
+        "seconds": round(sum(RunDirectory(path).result["seconds"] for path in paths), 3),
         "recipe": recipe.tables(),
         "versions": where["versions"],
         "cpu": where["cpu"],
@@ -232,36 +242,43 @@ def read_defaults(path: Path) -> list[Record]:
 
 
 def mean_auc(
-    records: Iterable[Record], candidate: Candidate, data: str, split: str
+    records: Iterable[Record], candidate: Candidate, data: str, split: str, ensemble: bool = False
 ) -> float | None:
-    """The mean over seeds of a candidate's explanation AUC on a data set.
+    """The explanation AUC of a candidate on a data set.
 
     Args:
-        records: The recorded models.
+        records: What was recorded.
         candidate: Which candidate.
         data: The data set.
         split: ``"valid"`` or ``"test"``.
+        ensemble: Of the ensemble of its models, not their mean. (default: ``False``)
 
     Returns:
-        The mean, or None if it was not measured.
+        The mean over seeds, or None if it was not measured.
     """
-    found = [
-        record["explained"][candidate.explained][split]
-        for record in records
-        if record["data"] == data and record["trained"] == candidate.trained
-    ]
-    known = [value for value in found if value is not None]
-    return float(np.mean(known)) if known else None
+    measured = _measured(records, candidate, data, ensemble)
+    return _mean(one["explained"][candidate.explained][split] for one in measured)
 
 
-def mean_prediction(records: Iterable[Record], candidate: Candidate, data: str) -> float | None:
-    """The mean over seeds of a candidate's prediction metric on the test set of a data set."""
-    found = [
-        record["prediction"]["test"]
-        for record in records
-        if record["data"] == data and record["trained"] == candidate.trained
-    ]
-    known = [value for value in found if value is not None]
+def mean_prediction(
+    records: Iterable[Record], candidate: Candidate, data: str, split: str
+) -> float | None:
+    """The mean over seeds of a candidate's prediction metric on a data set."""
+    measured = _measured(records, candidate, data, ensemble=False)
+    return _mean(one["prediction"][split] for one in measured)
+
+
+def _measured(
+    records: Iterable[Record], candidate: Candidate, data: str, ensemble: bool
+) -> list[Record]:
+    for record in records:
+        if (record["data"], record["trained"]) == (data, candidate.trained):
+            return [record["ensemble"]] if ensemble else list(record["models"])
+    return []
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
 
@@ -275,17 +292,24 @@ def complete_sets(records: Sequence[Record]) -> list[str]:
 
 
 def choose(records: Sequence[Record], data: Sequence[str]) -> Candidate:
-    """Choose the candidate with the best mean explanation AUC over data sets, on validation graphs.
+    """Choose the candidate that explains best over data sets, on validation graphs.
+
+    Candidates that predict worse than the default as it was, by more than ``TOLERANCE`` in the mean
+    over the data sets, are not chosen.
 
     Args:
-        records: The recorded models.
+        records: What was recorded.
         data: The data sets; each counts the same.
 
     Returns:
-        The best; of equals, the first.
+        The one with the best mean explanation AUC; of equals, the first.
     """
 
-    def mean(candidate: Candidate) -> float:
+    def explains(candidate: Candidate) -> float:
         return float(np.mean([mean_auc(records, candidate, name, "valid") for name in data]))
 
-    return max(CANDIDATES, key=mean)
+    def predicts(candidate: Candidate) -> float:
+        return float(np.mean([mean_prediction(records, candidate, name, "valid") for name in data]))
+
+    least = predicts(BEFORE) - TOLERANCE
+    return max((each for each in CANDIDATES if predicts(each) >= least), key=explains)

@@ -11,6 +11,7 @@ from gsat.studies.defaults import (
     CANDIDATES,
     EXPLAINED,
     SEEDS,
+    TOLERANCE,
     TRAINED,
     Candidate,
     Record,
@@ -36,13 +37,14 @@ def defaults_page(records: Sequence[Record]) -> str:
         return NOTHING_RECORDED
     if len(data) < 2:
         return (
-            f"{len(records)} models have been recorded; a comparison needs two data sets with all "
-            "candidates.\n"
+            f"{len(records)} ways to train have been recorded; a comparison needs two data sets "
+            "with all candidates.\n"
         )
     parts = [
         [_counts(records, data)],
         _left_out_table(records, data),
         [f"All {len(data)} data sets together choose: **{choose(records, data)}**."],
+        [_ensembles(records, data)],
         ["### Candidate by candidate"],
         _candidate_table(records, data),
     ]
@@ -50,11 +52,27 @@ def defaults_page(records: Sequence[Record]) -> str:
 
 
 def _counts(records: Sequence[Record], data: Sequence[str]) -> str:
+    models = sum(len(record["models"]) for record in records if record["data"] in data)
     seeds = ", ".join(map(str, SEEDS))
     return (
-        f"{len(records)} models (GIN, seeds {seeds}) on {len(data)} data sets with known "
+        f"{models} models (GIN, seeds {seeds} on one split) on {len(data)} data sets with known "
         f"explanations; {len(TRAINED)} ways to train, {len(EXPLAINED)} ways to explain with each "
-        "model. Explanation AUC and prediction on the test set, in per cent."
+        f"model. Candidates whose mean prediction metric on validation graphs is more than "
+        f"{100 * TOLERANCE:.0f} point below that of *{BEFORE}* are not chosen. Explanation AUC and "
+        "prediction on the test set, in per cent."
+    )
+
+
+def _ensembles(records: Sequence[Record], data: Sequence[str]) -> str:
+    chosen = choose(records, data)
+    one, several = (
+        _mean([mean_auc(records, chosen, name, "test", ensemble) for name in data])
+        for ensemble in (False, True)
+    )
+    return (
+        f"With these settings the models of the {len(SEEDS)} seeds have a mean explanation AUC of "
+        f"{one} each, and of {several} as an ensemble (`--members {len(SEEDS)}`), which takes "
+        f"{len(SEEDS)} trainings."
     )
 
 
@@ -68,7 +86,7 @@ def _left_out_table(records: Sequence[Record], data: Sequence[str]) -> list[str]
         chosen = choose(records, [other for other in data if other != name])
         before.append(mean_auc(records, BEFORE, name, "test"))
         after.append(mean_auc(records, chosen, name, "test"))
-        predicted = [mean_prediction(records, way, name) for way in (BEFORE, chosen)]
+        predicted = [mean_prediction(records, way, name, "test") for way in (BEFORE, chosen)]
         metric = next(record["metric"] for record in records if record["data"] == name)
         cells = [name, _percent(before[-1]), str(chosen), _percent(after[-1])]
         cells.append(f"{_percent(predicted[0])}, {_percent(predicted[1])} ({metric})")

@@ -21,7 +21,7 @@ from gsat.training.results import read_records, read_runs
 from gsat.training.run_directory import run_name
 from gsat.training.train import load_data
 
-_FILTER_KEYS = ("dataset", "method", "backbone")
+_FILTER_KEYS = ("dataset", "method", "backbone", "variant")
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,9 @@ def parse_filter(only: str) -> dict[str, set[str]]:
     """Read a filter of experiments.
 
     Args:
-        only: ``KEY=VALUE,…`` with the keys ``dataset``, ``method`` and ``backbone``. Of several
-            values for one key, any will do; of several keys, all have to fit.
+        only: ``KEY=VALUE,…`` with the keys ``dataset``, ``method``, ``backbone`` and ``variant`` (a
+            key of ``VARIANTS``, or ``plain``). Of several values for one key, any will do; of
+            several keys, all have to fit.
 
     Returns:
         The values by key.

@@ -100,6 +100,12 @@ class Experiment:
         """Hash of the recipe without its seed, by which recorded runs are found."""
         return _recipe_hash(self)
 
+    @property
+    def variant(self) -> str:
+        """The key of ``VARIANTS`` with these settings, ``"plain"`` for none, else ``"other"``."""
+        found = (name for name, one in VARIANTS.items() if one.settings == dict(self.settings))
+        return next(found, "other") or "plain"
+
     def __str__(self) -> str:
         changed = "".join(f" {key}={value}" for key, value in self.settings)
         return f"{self.dataset} {self.backbone} {self.method}{changed}"
