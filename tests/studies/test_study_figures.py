@@ -199,6 +199,19 @@ def test_by_default_the_first_graphs_of_each_class_are_drawn(runs: list[Path]) -
     assert titles[0] == titles[1]  # a row is of one class
 
 
+def test_examples_can_be_kept_small(tmp_path: Path) -> None:
+    recipe = make_recipe("houses", settings={"graphs": 60, "epochs": 1})
+    gsat.train(recipe, tmp_path / "run")
+    sizes = gsat.load_dataset("houses", seed=0, graphs=60).test.node_counts
+    most = int(sizes.max()) - 1
+    assert 0 < (sizes <= most).sum() < len(sizes)
+    figure = draw_run_examples([tmp_path / "run"], count=len(sizes), most_nodes=most)
+    drawn = [len(offsets(axes)) for axes in figure.axes[:-1]]
+    assert sorted(drawn) == sorted(sizes[sizes <= most])
+    with pytest.raises(GSATError, match="no graph of the split 'test' has at most 3 nodes"):
+        draw_run_examples([tmp_path / "run"], most_nodes=3)
+
+
 def test_examples_are_of_one_split(runs: list[Path]) -> None:
     with pytest.raises(RunError, match="other data, or another split"):
         draw_run_examples([runs[0], runs[2]])

@@ -31,6 +31,8 @@ TITLES = {"ba2motifs": "BA-2Motifs", "mutag": "Mutag", "mnist75sp": "MNIST-75sp"
 CLASSES = {"ogbg-molhiv": ("inactive", "active")}
 # How many graphs a page of examples shows, and how many side by side; 6 in one row elsewhere.
 PAGES = {"mnist75sp": (10, 5), "graph-sst2": (6, 2), "mutag": (4, 4), "ogbg-molhiv": (4, 4)}
+# Graphs of hundreds of nodes can't be read at the size of a page's pictures.
+MOST_NODES = dict.fromkeys(("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"), 50)
 POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
 
 
@@ -143,6 +145,7 @@ def draw_run_examples(
     columns: int | None = None,
     split: str = "test",
     truth: bool = False,
+    most_nodes: int | None = None,
 ) -> Figure:
     """Draw the explanations of several runs for the same graphs, one row per run.
 
@@ -155,12 +158,14 @@ def draw_run_examples(
         split: The split the graphs are from. (default: ``"test"``)
         truth: Whether a row with the ground truth comes first, where it is known.
             (default: ``False``)
+        most_nodes: How many nodes a graph may have to be chosen, if ``graphs`` is absent.
+            (default: any number)
 
     Returns:
         The figure.
 
     Raises:
-        GSATError: If there is no run.
+        GSATError: If there is no run, or no graph is as small as that.
         RunError: If the runs are of different data or splits.
     """
     if not runs:
@@ -175,7 +180,10 @@ def draw_run_examples(
             )
     data = load_data(recipes[0])
     store = data.split(split)
-    numbers = _first_of_each_class(data, split, count) if graphs is None else list(graphs)
+    chosen = _first_of_each_class(data, split, count, most_nodes) if graphs is None else graphs
+    numbers = list(chosen)
+    if not numbers:
+        raise GSATError(f"no graph of the split '{split}' has at most {most_nodes} nodes")
     meta = store.meta
     rows = []
     for run, recipe in zip(runs, recipes, strict=True):
@@ -231,7 +239,10 @@ def draw_figure(study: Study, folders: BenchFolders) -> list[Path]:
     for dataset, runs in found.items():
         pictures.append(folders.pictures / f"examples-{dataset}.png")
         count, columns = PAGES.get(dataset, (6, None))
-        draw_run_examples(runs, pictures[-1], count=count, columns=columns, truth=True)
+        most = MOST_NODES.get(dataset)
+        draw_run_examples(
+            runs, pictures[-1], count=count, columns=columns, truth=True, most_nodes=most
+        )
     return pictures
 
 
@@ -260,12 +271,16 @@ def _line(name: str, x: Sequence[float], spread: Sequence[tuple[float, float] | 
     return Line(name, x, means, [None if s is None else s[1] for s in spread])
 
 
-def _first_of_each_class(data: Dataset, split: str, count: int) -> list[int]:
-    """Numbers of ``count`` graphs of the split: the first ones of every class, class by class."""
+def _first_of_each_class(
+    data: Dataset, split: str, count: int, most_nodes: int | None
+) -> list[int]:
+    """Numbers of ``count`` graphs of the split: the first small ones of every class, by class."""
     store = data.split(split)
     seen: dict[str, int] = {}
     ranked = []
     for number, label in enumerate(store.per_graph("y").reshape(len(store), -1)[:, 0].tolist()):
+        if most_nodes is not None and store.node_counts[number] > most_nodes:
+            continue
         turn = seen[str(label)] = seen.get(str(label), -1) + 1
         ranked.append((turn, str(label), number))
     chosen = sorted(ranked)[:count]
