@@ -38,6 +38,26 @@ def test_time_is_estimated_from_the_same_recipe_or_similar_ones_or_by_rule_of_by
     assert by_rule.seconds(pna) > by_rule.seconds(Experiment("spmotif-0.9", "gsat").recipe(0))
 
 
+def test_times_on_the_same_kind_of_cpu_come_first_and_others_are_scaled() -> None:
+    def line(method: str, seconds: float, cpu: str | None, **settings: Any) -> dict[str, Any]:
+        recipe = Experiment("mutag", method, settings=tuple(settings.items())).recipe(0)
+        own = {} if cpu is None else {"cpu": cpu}
+        return {
+            "dataset": "mutag", "backbone": "gin", "method": method, "seconds": seconds,
+            "recipe_hash": recipe.hash(), "recipe": recipe.tables(), **own,
+        }  # fmt: skip
+
+    gsat, erm = (Experiment("mutag", method).recipe(0) for method in ("gsat", "erm"))
+    records = [line("gsat", 100.0, "slow"), line("gsat", 25.0, "fast"), line("erm", 40.0, None)]
+    on = {cpu: CostEstimates(records, cpu) for cpu in ("slow", "fast", "new", "")}
+    assert [on[cpu].seconds(gsat) for cpu in ("slow", "fast", "new", "")] == [100, 25, 62.5, 62.5]
+    # ERM was never run on the fast kind, nor on the slow one; GSAT took 25 and 100 s of them, and
+    # 100 and 25 on those of other kinds.
+    assert on["fast"].seconds(erm) == 40.0 * 25 / 100
+    assert on["slow"].seconds(erm) == 40.0 * 100 / 25
+    assert on["new"].seconds(erm) == on[""].seconds(erm) == 40.0
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

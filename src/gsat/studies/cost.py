@@ -18,7 +18,7 @@ _NODES = {
     "tree-cycles": 4, "motif-count": 50, "rbgv": 15,
 }  # fmt: skip
 # Seconds of one core for GSAT, per epoch and thousand nodes, by backbone.
-_SECONDS = {"gin": 0.013, "pna": 0.08, "leconv": 0.009, "dmpnn": 0.04}
+_SECONDS = {"gin": 0.013, "pna": 0.03, "leconv": 0.009, "dmpnn": 0.04}
 # Time of the methods relative to GSAT.
 _RELATIVE = {
     "erm": 0.5, "irm": 0.6, "vrex": 0.6, "gsat": 1.0, "gsat-star": 1.7, "dir": 2.0,
@@ -32,18 +32,22 @@ class CostEstimates:
 
     Args:
         records: Recorded runs; those without ``seconds`` are left out.
+        cpu: The kind of CPU that the runs will have, as in the records. Runs on another kind count
+            where there are none on this one, scaled by what recipes took that both have run.
+            (default: all kinds are one)
     """
 
-    def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        self._by_recipe: dict[str, list[float]] = {}
-        self._per_epoch: dict[tuple[str, ...], list[float]] = {}
+    def __init__(self, records: Iterable[Mapping[str, Any]], cpu: str = "") -> None:
+        here, elsewhere = _Times(), _Times()
         for record in records:
             if "seconds" in record:
-                self._by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
-                epochs = record["recipe"]["training"]["epochs"]
-                epochs *= record["recipe"].get("members", 1)
-                key = (record["dataset"], record["backbone"], record["method"])
-                self._per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
+                (here if record.get("cpu", "") == cpu or not cpu else elsewhere).add(record)
+        ratios = [
+            median(times) / median(elsewhere.by_recipe[recipe])
+            for recipe, times in here.by_recipe.items()
+            if recipe in elsewhere.by_recipe
+        ]
+        self._sources = ((here, 1.0), (elsewhere, median(ratios) if ratios else 1.0))
 
     def seconds(self, recipe: Recipe) -> float:
         """Estimate the seconds of a run on one core.
@@ -56,16 +60,32 @@ class CostEstimates:
             backbone and data set, times the epochs; else a rule of thumb, which may be wrong by a
             factor of two or three.
         """
-        if recipe.hash() in self._by_recipe:
-            return median(self._by_recipe[recipe.hash()])
+        for times, factor in self._sources:
+            if recipe.hash() in times.by_recipe:
+                return factor * median(times.by_recipe[recipe.hash()])
         name, backbone, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
-        similar = self._per_epoch.get((name, backbone, recipe.method))
         members = recipe.members or 1
-        if similar:
-            return median(similar) * epochs * members
+        for times, factor in self._sources:
+            similar = times.per_epoch.get((name, backbone, recipe.method))
+            if similar:
+                return factor * median(similar) * epochs * members
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
         one = epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(recipe.method, 1.0)
         return one * members
+
+
+class _Times:
+    """Seconds of recorded runs, by recipe, and per epoch by data set, backbone and method."""
+
+    def __init__(self) -> None:
+        self.by_recipe: dict[str, list[float]] = {}
+        self.per_epoch: dict[tuple[str, ...], list[float]] = {}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        self.by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
+        epochs = record["recipe"]["training"]["epochs"] * record["recipe"].get("members", 1)
+        key = (record["dataset"], record["backbone"], record["method"])
+        self.per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
 
 
 def makespan(seconds: Iterable[float], jobs: int) -> float:

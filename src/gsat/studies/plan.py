@@ -18,7 +18,7 @@ from gsat.studies.records import graphs_key, is_current
 from gsat.studies.study import Experiment, Study
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, read_runs
-from gsat.training.run_directory import run_name
+from gsat.training.run_directory import environment, run_name
 from gsat.training.train import load_data
 
 _FILTER_KEYS = ("dataset", "method", "backbone", "variant")
@@ -186,7 +186,9 @@ def make_plan(
         The plan.
     """
     records = read_runs(folders.record)
-    costs, plan = CostEstimates(records), RunPlan()
+    # Other versions of a backbone are faster or slower.
+    costs = CostEstimates(filter(is_current, records), environment()["cpu"])
+    plan = RunPlan()
     recorded, with_curves = _identities(records), _identities(read_records(folders.curves))
     for request in requests:
         recipe = request.experiment.recipe(0)
