@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +18,12 @@ from sklearn.metrics import roc_auc_score
 from web_harness import make_service
 
 import gsat
+from gsat.web.answers import row_values
 from gsat.web.app import make_app
 from gsat.web.compare import compare
-from gsat.web.errors import BadInputError, NotFoundError
+from gsat.web.errors import BadInputError, NotFoundError, RequestError
 from gsat.web.limits import Limits
+from gsat.web.pages_graph import graph_values
 from gsat.web.ranks import agreements, graph_aucs
 from gsat.web.scored import Filter
 
@@ -139,6 +145,73 @@ def test_the_first_rows_are_those_of_the_whole_split_but_come_before_it(runs: Pa
     nodes = make_service(runs).library.open("nodes")
     scored, count = nodes.first_rows("test", 24)
     assert len(scored) == count == len(nodes.split("test"))
+
+
+@pytest.mark.medium
+def test_a_graph_does_not_wait_until_a_split_is_scored(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsat.web.loaded.PIECE", 100)
+    loaded = make_service(runs).library.open("motifs-a")
+    begun, asked, answered = (threading.Event() for _ in range(3))
+    score, pieces = loaded.model.score_edges, []
+
+    def slow(graphs: gsat.GraphStore) -> Any:
+        pieces.append(len(graphs))
+        begun.set()
+        if len(pieces) == 1:
+            asked.wait(10)
+            time.sleep(0.2)  # the other one waits for the model by now
+        else:
+            assert answered.wait(10)  # between two pieces it had the model
+        return score(graphs)
+
+    monkeypatch.setattr(loaded.model, "score_edges", slow)
+    with ThreadPoolExecutor() as pool:
+        whole = pool.submit(loaded.split, "all")
+        assert begun.wait(10)
+        asked.set()
+        explained = loaded.explanation("all", 5)
+        answered.set()
+        scored = whole.result(30)
+    assert pieces == [100, 100, 100]
+    np.testing.assert_allclose(explained.edge_mask, scored.edge_scores(5), atol=1e-6)
+
+
+@pytest.mark.medium
+def test_one_row_is_that_of_the_whole_split_but_comes_before_it(runs: Path) -> None:
+    for name in ("motifs-a", "mols"):
+        loaded = make_service(runs).library.open(name)
+        values = graph_values(loaded, "all", 7, 0, True)
+        answer = row_values(*loaded.row("all", 7), loaded.outputs)
+        assert ("split", "all") not in loaded._kept  # nothing has waited for all of them
+        assert loaded.row("all", 7)[1] == 0
+        whole = loaded.split("all")
+        assert loaded.row("all", 7) == (whole, 7)
+        again = graph_values(loaded, "all", 7, 0, True)
+        for key in ("card", "caption", "following", "previous", "pieces"):
+            assert str(values[key]) == str(again[key])
+        assert [name for name, _ in values["bars"]] == [name for name, _ in again["bars"]]
+        expected = row_values(whole, 7, loaded.outputs)
+        for key in ("number", "title", "graph", "nodes", "edges", "label", "right"):
+            assert answer[key] == expected[key]
+        assert answer["number"] == answer["graph"] == 7
+        with pytest.raises(NotFoundError, match="they are 0 to"):
+            make_service(runs).library.open(name).row("all", 100_000)
+
+
+@pytest.mark.medium
+def test_a_service_that_stops_scores_no_further_pieces(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsat.web.loaded.PIECE", 100)
+    library = make_service(runs).library
+    library.stopping.set()
+    loaded = library.open("motifs-a")
+    assert len(loaded.row("all", 3)[0]) == 1  # what takes a moment is finished
+    with pytest.raises(RequestError, match="is being stopped") as refused:
+        loaded.split("all")
+    assert refused.value.status == 503
 
 
 @pytest.mark.medium

@@ -178,3 +178,43 @@ def test_a_stop_lets_running_requests_end(
     assert statuses == [(200, 900)]
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, ""), (out, err)
+
+
+# A model that is in compiled code for a while, without the lock of the interpreter.
+_BUSY = """
+import sys, time, torch
+import gsat.web.server as server
+from gsat.cli import main
+from gsat.models import InterpretableModel
+
+seconds = float(sys.argv.pop())
+
+def score_edges(self, graphs):
+    print("computing", flush=True)
+    square, end = torch.rand(400, 400), time.monotonic() + seconds
+    while time.monotonic() < end:
+        square = (square @ square).clamp(0, 1)
+    raise SystemExit
+
+InterpretableModel.score_edges = score_edges
+server.STOP_SECONDS = 2
+main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [1, 100])
+def test_a_stop_while_a_split_is_scored_is_quiet(runs: Path, seconds: int) -> None:
+    command = ["explore", runs / "motifs-a", "--no-browser", "--port", 0, seconds]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY, *map(str, command)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        assert process.stdout.readline() == "computing\n"  # ahead of the first question
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (0, "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
 import webbrowser
 from pathlib import Path
@@ -63,7 +65,8 @@ def serve_runs(
     from gsat.web.guard import Policy, check_token
     from gsat.web.library import RunLibrary
     from gsat.web.limits import Limits
-    from gsat.web.server import bind, run_server
+    from gsat.web.loaded import COMPUTING
+    from gsat.web.server import STOP_SECONDS, bind, run_server
     from gsat.web.service import Service
 
     set_threads(threads)
@@ -94,4 +97,10 @@ def serve_runs(
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
-    run_server(make_app(service, page=page), opened, bounds, ready=ready)
+    app = make_app(service, page=page)
+    run_server(app, opened, bounds, ready=ready, stopping=library.stopping.set)
+    # A thread that is in compiled code when Python ends aborts the process. From here on none can
+    # enter it; one that does not come out of it is left there.
+    if not COMPUTING.acquire(timeout=STOP_SECONDS):
+        sys.stdout.flush()
+        os._exit(0)

@@ -116,9 +116,9 @@ def row_values(scored: ScoredSplit, row: int, outputs: list[str]) -> dict[str, A
     graph = int(scored.graph[row])
     decided = scored.decided[row]
     values: dict[str, Any] = {
-        "number": row,
+        "number": scored.number(row),
         "title": scored.title(row),
-        "graph": graph,
+        "graph": scored.number(row) if scored.node is None else graph,
         "node": None if scored.node is None else int(scored.node[row]),
         "nodes": int(scored.store.node_counts[graph]),
         "edges": int(scored.store.edge_counts[graph]),

@@ -163,8 +163,8 @@ def make_api(service: Service) -> APIRouter:
     def one_graph(run: Name, split: Split, number: Number) -> Response:
         """Return a graph of a split: its edges and features, and what is known of it."""
         loaded = library.open(run)
-        scored = loaded.row(split, number)
-        data = scored.store[int(scored.graph[number])]
+        scored, place = loaded.row(split, number)
+        data = scored.store[int(scored.graph[place])]
         values: dict[str, Any] = {
             "num_nodes": int(data.num_nodes),
             "edges": data.edge_index.T.tolist(),
@@ -172,7 +172,7 @@ def make_api(service: Service) -> APIRouter:
         for name in ("x", "edge_attr", "edge_weight", "edge_truth"):
             if data.get(name) is not None:
                 values[name] = data[name].tolist()
-        described = row_values(scored, number, loaded.outputs)
+        described = row_values(scored, place, loaded.outputs)
         return answered({**described, "input": values})
 
     @router.get("/api/runs/{run}/predictions", tags=["predictions"])
@@ -198,8 +198,8 @@ def make_api(service: Service) -> APIRouter:
         """Explain a graph (or node) of a split."""
         loaded = library.open(run)
         found = loaded.explanation(split, number)
-        name = loaded.row(split, number).title(number)
-        return answered(explanation_values(found, top, name))
+        scored, place = loaded.row(split, number)
+        return answered(explanation_values(found, top, scored.title(place)))
 
     @router.post(
         "/api/runs/{run}/explanations",

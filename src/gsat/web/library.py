@@ -47,6 +47,9 @@ class RunLibrary:
         paths: Run directories, or folders of them, which are searched again while they are shown.
         limits: What is kept in memory. (default: the usual limits)
 
+    Attributes:
+        stopping: To be set when the service stops.
+
     Raises:
         RunError: If there is no run at a path.
     """
@@ -54,6 +57,7 @@ class RunLibrary:
     def __init__(self, paths: Iterable[str | Path], limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.paths = [Path(path).absolute() for path in paths]
+        self.stopping = threading.Event()
         self._lock = threading.Lock()
         self._listed: tuple[float, dict[str, Entry]] | None = None
         self._names: dict[Path, str] = {}
@@ -104,7 +108,7 @@ class RunLibrary:
         with self._lock:
             known = self._opened.get(name)
             if known is None or known[0] != stamp:  # it is new, or has another model by now
-                known = stamp, LoadedRun(name, open_run(entry.path), self.limits)
+                known = stamp, LoadedRun(name, open_run(entry.path), self.limits, self.stopping)
                 self._opened[name] = known
             self._opened.move_to_end(name)
             while len(self._opened) > self.limits.runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
@@ -27,7 +28,7 @@ from gsat.runs.molecule_reports import (
 )
 from gsat.runs.run import Run
 from gsat.tasks import Task
-from gsat.web.errors import NotFoundError
+from gsat.web.errors import NotFoundError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.scored import ScoredSplit
 
@@ -37,6 +38,10 @@ Made = TypeVar("Made")
 
 # Compiled kernels and torch share threads: one model computes at a time.
 COMPUTING: Final = threading.RLock()
+# A split is scored in pieces of so many graphs, and between two of them others may compute. Locks
+# are not fair: who waits gets one only if it is left alone for a moment.
+PIECE: Final = 256
+MOMENT: Final = 0.001  # seconds
 
 
 class LoadedRun:
@@ -46,12 +51,17 @@ class LoadedRun:
         name: What addresses call it.
         run: The run.
         limits: What is kept in memory.
+        stopping: Set when the service stops: no more pieces of a split are scored then.
+            (default: never set)
     """
 
-    def __init__(self, name: str, run: Run, limits: Limits) -> None:
+    def __init__(
+        self, name: str, run: Run, limits: Limits, stopping: threading.Event | None = None
+    ) -> None:
         self.name, self.run, self.limits = name, run, limits
+        self.stopping = stopping or threading.Event()
         self._kept: OrderedDict[tuple[Any, ...], tuple[int, Any]] = OrderedDict()
-        self._lock = threading.RLock()
+        self._lock, self._scoring = threading.RLock(), threading.Lock()
         self.asked = 0.0  # when somebody last waited for a small picture, on the monotonic clock
 
     @cached_property
@@ -134,7 +144,7 @@ class LoadedRun:
         store = self.graphs(name)
 
         def make() -> ScoredSplit:
-            with COMPUTING:
+            with self._scoring:
                 # Another request may have made it while this one waited.
                 with self._lock:
                     if ("split", name) in self._kept:
@@ -162,26 +172,60 @@ class LoadedRun:
         if self.task.level == "node" or len(store) <= count or ("split", name) in self._kept:
             scored = self.split(name)
             return scored, len(scored)
-        with COMPUTING:
-            return self._scored(name, store.select(range(count))), len(store)
+        return self._scored(name, store, range(count)), len(store)
 
-    def _scored(self, name: str, store: GraphStore) -> ScoredSplit:
-        logits, scores = self.model.score_edges(store)
-        return ScoredSplit(name, store, self.task, logits, scores.numpy(), self.model.explains)
+    def _scored(self, name: str, whole: GraphStore, rows: range | None = None) -> ScoredSplit:
+        """Score graphs of a split (by default all), while others who need the model for a moment
+        can have it."""
+        store = whole if rows is None else whole.select(rows)
+        logits = torch.empty(store.count(self.task.level), self.task.num_logits)
+        scores = torch.empty(store.num_edges)
+        predicted = filled = 0
+        for first in range(0, len(store), PIECE):
+            if first and self.stopping.is_set():
+                raise RequestError(503, "the service is being stopped")
+            piece = store.select(range(first, min(first + PIECE, len(store))))
+            with COMPUTING:
+                own_logits, own_scores = self.model.score_edges(piece)
+            logits[predicted : predicted + len(own_logits)] = own_logits
+            scores[filled : filled + len(own_scores)] = own_scores
+            predicted, filled = predicted + len(own_logits), filled + len(own_scores)
+            time.sleep(MOMENT)
+        numbers = None if rows is None else np.array(rows)
+        explains = self.model.explains
+        return ScoredSplit(name, store, self.task, logits, scores.numpy(), explains, numbers)
 
-    def row(self, split: str, row: int) -> ScoredSplit:
-        """Return a split that has a row; see :meth:`split`.
+    def row(self, split: str, row: int) -> tuple[ScoredSplit, int]:
+        """Return a row of a split with the model's answer, without waiting for the others.
 
         Args:
             split: The split.
-            row: The row.
+            row: The number of the row.
+
+        Returns:
+            Scored rows, and the place of the row among them.
 
         Raises:
-            NotFoundError: If it has no such row.
+            NotFoundError: If there is no such row.
         """
-        scored = self.split(split)
-        _check_row(split, row, len(scored), "graph" if scored.node is None else "node")
-        return scored
+        if self.task.level == "node" or ("split", split) in self._kept:
+            scored = self.split(split)
+            _check_row(split, row, len(scored), self.task.level)
+            return scored, row
+        store = self.graphs(split)
+        _check_row(split, row, len(store), "graph")
+        alone = self.kept(
+            ("row", split, row), lambda: self._scored(split, store, range(row, row + 1)), 4096
+        )
+        return alone, 0
+
+    def count(self, split: str) -> int:
+        """How many rows a split has.
+
+        Args:
+            split: The split.
+        """
+        return len(self.split(split) if self.task.level == "node" else self.graphs(split))
 
     # -- explanations ---------------------------------------------------------------------------
 
@@ -211,9 +255,9 @@ class LoadedRun:
         if self.task.level == "graph":
             _check_row(split, row, graphs, "graph")
             return row, None
-        scored = self.row(split, row)
+        scored, place = self.row(split, row)
         assert scored.node is not None
-        return int(scored.graph[row]), int(scored.node[row])
+        return int(scored.graph[place]), int(scored.node[place])
 
     def explain_store(self, store: GraphStore) -> list[Explanation]:
         """Explain graphs that belong to no split.
@@ -238,13 +282,13 @@ class LoadedRun:
             split: The split.
             row: The row.
         """
-        scored = self.row(split, row)
-        if not scored.smiles or scored.node is not None or not scored.smiles[row]:
+        scored, place = self.row(split, row)
+        if not scored.smiles or scored.node is not None or not scored.smiles[place]:
             return None
 
         def make() -> ExplainedMolecule | None:
             try:
-                return self.molecules(scored.store.select([row]))[0]
+                return self.molecules(scored.store.select([place]))[0]
             except DataError:  # a SMILES that is not that of the graph
                 return None
 
@@ -286,7 +330,8 @@ class LoadedRun:
         Returns:
             Rows and similarities, the most similar first.
         """
-        scored = self.row(split, row)
+        scored = self.split(split)
+        _check_row(split, row, len(scored), self.task.level)
         if scored.node is not None:
             return []
         if scored.smiles:

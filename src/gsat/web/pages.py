@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path as FilePath
@@ -22,7 +23,7 @@ from gsat.web import views
 from gsat.web.api import InSplit, Name, Number, Split
 from gsat.web.audits import audit_summary
 from gsat.web.compare import compare
-from gsat.web.errors import BadInputError, NotFoundError
+from gsat.web.errors import BadInputError, NotFoundError, RequestError
 from gsat.web.loaded import SPLITS, LoadedRun
 from gsat.web.pages_compare import compare_values
 from gsat.web.pages_graph import graph_values, picture_values
@@ -195,8 +196,7 @@ def make_pages(service: Service) -> APIRouter:
     @router.get("/runs/{run}/graphs/{split}/{number}/similar")
     def similar(run: Name, split: Split, number: Number) -> Response:
         loaded = library.open(run)
-        scored = loaded.row(split, number)
-        near = loaded.similar(split, number)
+        near, scored = loaded.similar(split, number), loaded.split(split)
         cards = [views.card(scored, row, loaded.outputs, likeness) for row, likeness in near]
         return render("_similar.html", run=loaded, split=split, cards=cards, scored=scored)
 
@@ -328,10 +328,11 @@ def _draw_ahead(loaded: LoadedRun, split: str, rows: Sequence[int]) -> None:
             time.sleep(_PAUSE / 4)
 
     pause()
-    loaded.split(split)
-    for row in rows:
-        pause()
-        views.thumbnail(loaded, split, row)
+    with suppress(RequestError):  # the service is being stopped
+        loaded.split(split)
+        for row in rows:
+            pause()
+            views.thumbnail(loaded, split, row)
 
 
 def _has_patterns(loaded: LoadedRun) -> bool:

@@ -24,7 +24,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         top: How many edges are emphasised; 0 for none.
         truth: Whether the ground truth is shown.
     """
-    scored = loaded.row(split, row)
+    scored, place = loaded.row(split, row)
     explanation = loaded.explanation(split, row)
     molecule = loaded.molecule(split, row)
     edges = ranked(explanation)
@@ -45,7 +45,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         **picture_values(loaded, split, row, top, truth),
         "splits": SPLITS,
         "scored": scored,
-        "card": views.card(scored, row, loaded.outputs),
+        "card": views.card(scored, place, loaded.outputs),
         "caption": views.caption(explanation),
         "message": explanation.message,
         "found": explanation.found,
@@ -53,14 +53,14 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
         "joint": "–" if explanation.undirected else "→",
-        "bars": views.bars(scored, row, loaded.outputs),
+        "bars": views.bars(scored, place, loaded.outputs),
         "features": views.features(explanation),
         "molecule": molecule,
         "pieces": pieces,
         "target": loaded.outputs[molecule.target] if molecule is not None else "",
         "nodes": int(explanation.num_nodes or 0),
         "previous": row - 1 if row > 0 else None,
-        "following": row + 1 if row + 1 < len(scored) else None,
+        "following": row + 1 if row + 1 < loaded.count(split) else None,
     }
 
 

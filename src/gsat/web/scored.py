@@ -61,6 +61,7 @@ class ScoredSplit:
         logits: Outputs, ``[M, L]``.
         scores: The scores of all edges in the caller's order, graph after graph, ``[E]``.
         explains: Whether the scores mean anything. (default: ``True``)
+        numbers: The number of each row in the whole split, ``[M]``. (default: all rows are here)
         edge_ptr: First edge of each graph, ``[G + 1]``; made from the store.
         graph: The graph of each row, ``[M]``; made from the store.
         node: The node of each row, ``[M]``; None at graph level.
@@ -81,6 +82,7 @@ class ScoredSplit:
     logits: Any
     scores: NDArray[np.float32]
     explains: bool = True
+    numbers: Ints | None = None
     edge_ptr: Ints = field(init=False)
     graph: Ints = field(init=False)
     node: Ints | None = field(init=False)
@@ -137,7 +139,15 @@ class ScoredSplit:
             return f"node {self.node[row]}" + (
                 f" of graph {self.graph[row]}" if len(self.store) > 1 else ""
             )
-        return (self.ids[row] if self.ids else "") or f"graph {row}"
+        return (self.ids[row] if self.ids else "") or f"graph {self.number(row)}"
+
+    def number(self, row: int) -> int:
+        """The number of a row in the whole split.
+
+        Args:
+            row: The row.
+        """
+        return row if self.numbers is None else int(self.numbers[row])
 
     def edge_scores(self, graph: int) -> NDArray[np.float32]:
         """The scores of a graph's edges, in the caller's order, ``[E]``.

@@ -50,6 +50,7 @@ def run_server(
     limits: Limits,
     *,
     ready: Callable[[], None] = lambda: None,
+    stopping: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until the process is asked to stop; requests that are being answered are finished.
 
@@ -58,8 +59,9 @@ def run_server(
         opened: A bound socket.
         limits: How long to wait for the head of a request.
         ready: Called once requests can come. (default: nothing)
+        stopping: Called when no more requests are taken. (default: nothing)
     """
-    _Server(make_config(app, limits), ready).run(sockets=[opened])
+    _Server(make_config(app, limits), ready, stopping).run(sockets=[opened])
 
 
 def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
@@ -89,9 +91,18 @@ def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
 class _Server(uvicorn.Server):
     """A server that ends with exit code 0 when it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        stopping: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._stopping = ready, stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()
+        await super().shutdown(sockets=sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

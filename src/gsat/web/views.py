@@ -64,7 +64,7 @@ def card(scored: ScoredSplit, row: int, outputs: Sequence[str], near: float | No
         near: Similarity to another graph. (default: ``None``)
     """
     return Card(
-        row=row,
+        row=scored.number(row),
         title=scored.title(row),
         predicted=in_words(scored, scored.decided[row], outputs),
         true="" if scored.labels is None else in_words(scored, scored.labels[row], outputs),
