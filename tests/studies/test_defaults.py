@@ -13,6 +13,7 @@ from gsat.studies import defaults
 from gsat.studies.defaults import (
     BEFORE,
     CANDIDATES,
+    DATA,
     EXPLAINED,
     TRAINED,
     Candidate,
@@ -128,6 +129,20 @@ def test_the_default_recipe_replaces_that_of_the_data_set() -> None:
     settings = made.tables()["method"]["gsat"]
     assert (settings["attention"], settings["r_final"]) == ("node", 0.7)
     assert default_recipe("ibench-amide-class", "nodes, r 0.7", 0).training.lr == 1e-3
+    # What is neither of the candidate nor of the study is the same on all data sets.
+    free = {"attention", "r_final", "r_interval", "info_coef", "batch_norm"}
+    first = default_recipe("ba2motifs", "edges, r 0.7", 0).tables()
+    for data in DATA:
+        for trained in TRAINED:
+            tables = default_recipe(data, trained, 0).tables()
+            assert tables["backbone"] | {"layers": 2} == first["backbone"]
+            assert tables["backbone"]["layers"] == TRAINED[trained].get("layers", 2)
+            own = tables["method"]["gsat"]
+            assert own["info_coef"] == TRAINED[trained].get("info_coef", 1.0)
+            assert own["batch_norm"] == TRAINED[trained].get("batch_norm")
+            assert {k: v for k, v in own.items() if k not in free} == {
+                k: v for k, v in first["method"]["gsat"].items() if k not in free
+            }
 
 
 @pytest.fixture
