@@ -128,7 +128,7 @@ def test_the_default_recipe_replaces_that_of_the_data_set() -> None:
     assert (made.seed, made.backbone.name, made.training.snapshots) == (3, "gin", 10)
     settings = made.tables()["method"]["gsat"]
     assert (settings["attention"], settings["r_final"]) == ("node", 0.7)
-    assert default_recipe("ibench-amide-class", "nodes, r 0.7", 0).training.lr == 1e-3
+    assert default_recipe("spmotif-0.5", "nodes, r 0.7", 0).training.lr == 1e-3
     # What is neither of the candidate nor of the study is the same on all data sets.
     free = {"attention", "r_final", "r_interval", "info_coef", "batch_norm"}
     first = default_recipe("ba2motifs", "edges, r 0.7", 0).tables()

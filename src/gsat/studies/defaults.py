@@ -48,7 +48,6 @@ DATA: Final[Mapping[str, Mapping[str, Any]]] = {
     "mutag": {"test": "held-out", "epochs": 40, "r_interval": 4, "lr": 2e-3},
     "rbgv": {"epochs": 50, "r_interval": 5, "lr": 2e-3},
     "spmotif-0.5": {"undirected": True, "train_per_class": 600, "epochs": 40, "r_interval": 4},
-    "ibench-amide-class": {"epochs": 12, "r_interval": 2},
     "ba-shapes": {"epochs": 200, "lr": 3e-3},  # of one graph, an epoch is one step
     "tree-cycles": {"epochs": 200, "lr": 3e-3},
 }
