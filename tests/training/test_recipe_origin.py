@@ -12,7 +12,11 @@ from gsat.training.recipe_origin import MOST_NAMED, describe_origin
     ("data", "expected"),
     [
         ("spmotif-0.7", "the recipe for spmotif"),
-        ("graphs.jsonl", "the defaults for data without a recipe"),
+        (
+            "graphs.jsonl",
+            "the defaults for data without a recipe (compared with others where explanations are "
+            "known: docs/defaults.md)",
+        ),
         ("table.csv", "the defaults for molecules"),
     ],
 )

@@ -296,15 +296,16 @@ def complete_sets(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def choose(records: Sequence[Record], data: Sequence[str]) -> Candidate:
+def choose(
+    records: Sequence[Record], data: Sequence[str], tolerance: float = TOLERANCE
+) -> Candidate:
     """Choose the candidate that explains best over data sets, on validation graphs.
-
-    Candidates that predict worse than the default as it was, by more than ``TOLERANCE`` in the mean
-    over the data sets, are not chosen.
 
     Args:
         records: What was recorded.
         data: The data sets; each counts the same.
+        tolerance: By how much a candidate may predict worse than the default as it was, in the
+            mean over the data sets. (default: ``TOLERANCE``)
 
     Returns:
         The one with the best mean explanation AUC; of equals, the first.
@@ -316,5 +317,5 @@ def choose(records: Sequence[Record], data: Sequence[str]) -> Candidate:
     def predicts(candidate: Candidate) -> float:
         return float(np.mean([mean_prediction(records, candidate, name, "valid") for name in data]))
 
-    least = predicts(BEFORE) - TOLERANCE
+    least = predicts(BEFORE) - tolerance
     return max((each for each in CANDIDATES if predicts(each) >= least), key=explains)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -43,7 +44,7 @@ def defaults_page(records: Sequence[Record]) -> str:
     parts = [
         [_counts(records, data)],
         _left_out_table(records, data),
-        [f"All {len(data)} data sets together choose: **{choose(records, data)}**."],
+        [_choice(records, data)],
         [_ensembles(records, data)],
         ["### Candidate by candidate"],
         _candidate_table(records, data),
@@ -60,6 +61,23 @@ def _counts(records: Sequence[Record], data: Sequence[str]) -> str:
         f"model. Candidates whose mean prediction metric on validation graphs is more than "
         f"{100 * TOLERANCE:.0f} point below that of *{BEFORE}* are not chosen. Explanation AUC and "
         "prediction on the test set, in per cent."
+    )
+
+
+def _choice(records: Sequence[Record], data: Sequence[str]) -> str:
+    """What is chosen on all data sets, and what would be if predictions did not count."""
+    chosen, keenest = choose(records, data), choose(records, data, tolerance=math.inf)
+    text = f"All {len(data)} data sets together choose: **{chosen}**."
+    if keenest == chosen:
+        return text
+    predicted = (
+        _mean([mean_prediction(records, way, name, "test") for name in data])
+        for way in (keenest, chosen)
+    )
+    explained = _mean([mean_auc(records, keenest, name, "test") for name in data])
+    return (
+        f"{text} If predictions did not count, it would be *{keenest}*: its mean explanation AUC "
+        f"is {explained}, and its mean prediction metric {' in place of '.join(predicted)}."
     )
 
 

@@ -46,6 +46,8 @@ def describe_origin(recipe: Recipe) -> str:
     if len(changed) > MOST_NAMED:
         changed[MOST_NAMED:] = [f"and {len(changed) - MOST_NAMED} others"]
     origin = _FAMILIES.get(family, f"the recipe for {family}")
+    if (family, recipe.backbone.name) == ("default", "gin"):
+        origin += " (compared with others where explanations are known: docs/defaults.md)"
     return f"{origin}, with {', '.join(changed)}" if changed else origin
 
 
