@@ -7,7 +7,13 @@ import pytest
 import torch
 from matplotlib.path import Path as Outline
 
-from gsat.draw import draw_explanation, draw_grid, explanation_svg
+from gsat.draw import (
+    ExampleRow,
+    draw_examples,
+    draw_explanation,
+    draw_grid,
+    explanation_svg,
+)
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import scene
 from gsat.draw.superpixels import image_picture
@@ -85,6 +91,19 @@ def test_images_of_a_grid_have_one_scale(digit):
     assert [word for word in words if "score" in word] == ["mean edge score 0.10"]
     bold, faint = (axes.collections[1].get_facecolors()[:, 3].max() for axes in figure.axes[:2])
     assert faint < bold / 2
+
+
+def test_a_row_of_the_truth_shows_the_image_and_no_heat(digit):
+    rows = [
+        ExampleRow("truth", [digit()], scored=False),
+        ExampleRow("GSAT", [digit()]),
+    ]
+    axes = draw_examples(rows).axes
+    heats = [
+        next(c for c in axis.collections if c.get_gid() == "heat").get_facecolors()[:, 3]
+        for axis in axes[:2]
+    ]
+    assert heats[0].max() == 0 < heats[1].max()
 
 
 def test_attention_to_superpixels_is_the_heat_itself(digit):

@@ -18,6 +18,7 @@ from gsat.draw.paint import GraphPicture
 from gsat.draw.pictures import Picture, common_scale, picture_of
 from gsat.draw.sentence import Sentence
 from gsat.draw.sheet import Sheet, Texts
+from gsat.draw.superpixels import ImagePicture
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ def _cells(rows: Sequence[ExampleRow], options: DrawingOptions) -> list[list[Pic
                 # Node numbers are no help on such a page.
                 bare = replace(picture.scene, labels=[""] * len(picture.scene.at))
                 picture = replace(picture, scene=bare)
+            if isinstance(picture, ImagePicture) and not row.scored:
+                picture = replace(picture, score=None)  # its outline is the truth
             cells.append(picture)
         out.append(cells)
     return out

@@ -32,7 +32,7 @@ CLASSES = {"ogbg-molhiv": ("inactive", "active")}
 # How many graphs a page of examples shows, and how many side by side; 6 in one row elsewhere.
 PAGES = {"mnist75sp": (10, 5), "graph-sst2": (6, 2), "mutag": (4, 4), "ogbg-molhiv": (4, 4)}
 # Graphs of hundreds of nodes can't be read at the size of a page's pictures.
-MOST_NODES = dict.fromkeys(("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"), 50)
+MOST_NODES = dict.fromkeys(("spmotif-0.5", "spmotif-0.7", "spmotif-0.9"), 80)
 POSTHOC = ("gsat", "gnnexplainer", "pgexplainer", "graphmask")
 
 
