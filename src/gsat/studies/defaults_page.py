@@ -89,7 +89,7 @@ def _ensembles(records: Sequence[Record], data: Sequence[str]) -> str:
     )
     return (
         f"With these settings the models of the {len(SEEDS)} seeds have a mean explanation AUC of "
-        f"{one} each, and of {several} as an ensemble (`--members {len(SEEDS)}`), which takes "
+        f"{one} each, and of {several} as an ensemble (`members={len(SEEDS)}`), which takes "
         f"{len(SEEDS)} trainings."
     )
 
