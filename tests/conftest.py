@@ -14,14 +14,16 @@ from __future__ import annotations
 import os
 
 # One thread each: the tests themselves run side by side, and two pools of threads on two cores
-# wait for each other most of the time. Before torch is imported, and for child processes, too.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+# wait for each other most of the time; and equal bytes are promised at equal thread counts. Before
+# torch is imported, and for child processes, too.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 HIDDEN = os.environ.get("GSAT_TEST_RAW") == "none"
@@ -69,6 +71,13 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """A test or a command that sets the number of threads does so for itself alone."""
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -16,15 +13,6 @@ from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.models import GIN
 from gsat.ops import Draws
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Where imported: on a busy machine a second thread is mostly waited for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def random_graph(

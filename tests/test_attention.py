@@ -14,7 +14,7 @@ from torch_geometric.nn.norm import InstanceNorm
 from gsat.attention import Extractor, average_directions, edge_weights, lift, sample
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import Draws
-from reference import one_thread, random_graph, random_graphs  # noqa: F401
+from reference import random_graph, random_graphs
 
 DRAWS = Draws(0, "attention")
 

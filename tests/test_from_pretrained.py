@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import gsat
 from gsat.training.recipe import make_recipe
-from reference import one_thread  # noqa: F401
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 
 import pytest
-import torch
 from campaign.page import campaign_section
 
 from campaign import __main__ as main
@@ -20,11 +19,6 @@ PIECES = (
     b"[", b"{", b"1e999", b"-1", b"null", b'"\\ud800"', b"9" * 20, b"\xff", b"true", b"[]", b"{}",
     b"NaN", b"\n", b",", b'"x"', b"0", b"\x1b",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize("method", ["gsat", "gnnexplainer"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from cli_harness import SMALL, Trained, succeed
 
 import gsat
@@ -17,21 +16,11 @@ from gsat.launch.progress import Progress
 from gsat.training.recipe import make_recipe
 
 
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Commands set the thread count of the process; other tests must not feel it."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Two epochs on 60 graphs: 48 to train, 6 to validate, 6 to test."""
     path = tmp_path_factory.mktemp("cli") / "run"
-    threads = torch.get_num_threads()
     output = succeed("train", *SMALL, "--epochs", 2, "--out", path)
-    torch.set_num_threads(threads)
     return Trained(path, output)
 
 
@@ -53,14 +42,11 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
         if done == 3:
             signal.raise_signal(signal.SIGINT)
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     recipe = make_recipe("ba2motifs", settings={"graphs": 60, "epochs": 4})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Progress, "advance", press)
         with pytest.raises(Interrupted):
             gsat.train(recipe, kept, checkpoint_seconds=0)
-    torch.set_num_threads(threads)
     return lambda path: Path(shutil.copytree(kept, path))
 
 
@@ -68,7 +54,5 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run, never stopped."""
     path = tmp_path_factory.mktemp("cli-whole") / "run"
-    threads = torch.get_num_threads()
     succeed("train", *SMALL, "--epochs", 4, "--out", path)
-    torch.set_num_threads(threads)
     return path

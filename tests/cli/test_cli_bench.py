@@ -14,7 +14,6 @@ from typing import Any
 
 import bench_tiny
 import pytest
-import torch
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.options import parse_time
@@ -76,7 +75,6 @@ def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> No
     assert "no run" not in again.out
 
     whole = tmp_path / "whole"
-    torch.set_num_threads(1)  # as the workers have
     for experiment in STUDIES["tiny"].experiments:
         for seed in (0, 1):
             run = train(experiment.recipe(seed))

@@ -9,7 +9,6 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-import torch
 from cli_harness import gsat, succeed
 
 import gsat as package
@@ -32,12 +31,10 @@ def _table(path: Path) -> Path:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("molecules")
-    threads = torch.get_num_threads()
     done = gsat(
         "train", _table(folder / "toxic.csv"), "--split", "random", "--epochs", 12, "--out",
         folder / "run", "--quiet", "--set", "batch_size=8",
     )  # fmt: skip
-    torch.set_num_threads(threads)
     assert done.code == 0, done
     return folder / "run"
 

@@ -19,11 +19,9 @@ import gsat as library
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two epochs on the nodes of a tree with twelve cycles."""
     path = tmp_path_factory.mktemp("cli-nodes") / "run"
-    threads = torch.get_num_threads()
     output = succeed(
         "train", "tree-cycles", "--set", "motifs=12", "--epochs", 2, "--out", path, "-q"
     )
-    torch.set_num_threads(threads)
     assert output.lines[0].startswith("test accuracy")
     return path
 
@@ -32,11 +30,9 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two epochs of counting houses."""
     path = tmp_path_factory.mktemp("cli-numbers") / "run"
-    threads = torch.get_num_threads()
     output = succeed(
         "train", "motif-count", "--set", "graphs=40", "--epochs", 2, "--out", path, "-q"
     )
-    torch.set_num_threads(threads)
     assert [line.split()[1] for line in output.lines[:2]] == ["R²", "MAE"]
     return path
 

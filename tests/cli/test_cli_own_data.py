@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from cli_harness import gsat, refuse, succeed
 from torch_geometric.data import Data
 
@@ -43,9 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
     """Two epochs on JSON lines."""
-    threads = torch.get_num_threads()
     succeed("train", lines(folder / "toy.jsonl"), *FAST, "--epochs", 2, "--out", folder / "run")
-    torch.set_num_threads(threads)
     return folder / "run"
 
 
@@ -176,7 +173,6 @@ def test_resume_equals_the_run_that_was_never_stopped(
 ) -> None:
     path = lines(tmp_path / "toy.jsonl")
     recipe = make_recipe(str(path), settings={"hidden": 8, "layers": 1, "epochs": 4})
-    torch.set_num_threads(1)
     whole = package.train(recipe, tmp_path / "whole")
 
     def stop(progress: Progress, status: str = "") -> None:

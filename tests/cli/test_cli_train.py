@@ -56,8 +56,15 @@ def test_a_run_says_its_test_metrics_and_where_it_is(trained: Trained) -> None:
         ["test", "explanation", "AUC", f"{test['explanation_auc']:.4f}"],
         ["test", "precision@5", f"{test['precision_at_5']:.4f}"],
     ]
-    assert last.startswith("last epoch 1 ")
+    assert last.startswith("last epoch 1 (too few epochs to choose the best) ")
     assert last.endswith(f"· {trained.path}")
+
+
+def test_a_run_that_is_to_report_its_last_epoch_does_not_call_it_a_makeshift(
+    tmp_path: Path,
+) -> None:
+    output = succeed("train", *TINY, "--set", "selection=last", "--out", tmp_path / "run")
+    assert output.lines[-1].startswith("last epoch 0 · ")
 
 
 def test_the_result_holds_what_is_promised(trained: Trained) -> None:

@@ -28,6 +28,13 @@ def test_every_dot_is_where_its_numbers_are() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "theirs"]
 
 
+def test_axes_span_what_is_asked_for_at_least() -> None:
+    (axes,) = draw_dots([("", DOTS)], "x", "y", least_span=20.0).axes
+    assert axes.get_xlim() == axes.get_ylim() == pytest.approx((2.0 - 10.0, 2.0 + 10.0))
+    wide, narrow = (draw_dots([("", DOTS)], "x", "y", least_span=s).axes[0] for s in (0.0, 1.0))
+    assert wide.get_xlim() == narrow.get_xlim()
+
+
 def test_a_file_is_the_same_each_time(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         draw_dots([("", DOTS)], "x", "y", tmp_path / name)

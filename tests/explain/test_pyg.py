@@ -32,7 +32,7 @@ from gsat.errors import DataError, GSATError
 from gsat.graphs import from_pyg
 from gsat.ops import Draws
 from gsat.tasks import Task
-from reference import one_thread, random_graph, random_graphs  # noqa: F401
+from reference import random_graph, random_graphs
 
 BINARY, THREE, LABELS = Task("binary"), Task("multiclass", 3), Task("multilabel", 4, "roc_auc")
 

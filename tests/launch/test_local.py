@@ -18,6 +18,7 @@ import pytest
 from gsat.launch import local
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
+from waiting import wait_until
 
 
 def job(function: str, payload: Any = None) -> Job:
@@ -37,13 +38,6 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[local._Worker]]:
     monkeypatch.setattr(local, "_Worker", Known)
     yield started
     assert [worker.process.returncode for worker in started if worker.process.poll() is None] == []
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def press_ctrl_c(once: Callable[[], object]) -> threading.Thread:

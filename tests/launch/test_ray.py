@@ -22,7 +22,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 import gsat
 from gsat.errors import MissingExtraError, RunError
@@ -41,6 +40,7 @@ from training_harness import (
     outcome,
     small_recipe,
 )
+from waiting import wait_until
 
 pytestmark = pytest.mark.medium
 
@@ -49,15 +49,6 @@ NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
 JOBS_PATH = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
 RayPool = partial(WorkerPool, backend="ray")
 train_on_ray = partial(train_each, backend="ray")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Equal bytes are promised at equal thread counts."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +82,6 @@ def connected(address: str) -> Iterator[Any]:
 
 def job(function: str, payload: Any = None) -> Job:
     return Job(f"pool_jobs.{function}", payload)
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def once(holds: Callable[[], object], act: Callable[[], object]) -> threading.Thread:

@@ -27,7 +27,7 @@ from gsat.methods.vrex import VRExMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
-from reference import one_thread, random_graphs  # noqa: F401
+from reference import random_graphs
 
 BOTH = pytest.mark.parametrize("kind", [IRMMethod, VRExMethod])
 

@@ -18,7 +18,7 @@ from gsat.methods.erm import ERMMethod, ERMSettings, PlainModel
 from gsat.ops import Draws
 from gsat.training.evaluation import evaluate_model
 from gsat.training.recipe import make_recipe
-from reference import one_thread, random_graphs  # noqa: F401
+from reference import random_graphs
 from training_harness import forget_recipe
 
 NAMES = ("explanation_auc", "mean_graph_auc", "precision_at_5")

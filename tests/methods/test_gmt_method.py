@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +21,6 @@ from gsat.ops import Draws
 from gsat.training.recipe import make_recipe
 
 SMALL = {"graphs": 60, "epochs": 13, "batch_size": 32, "hidden": 8, "layers": 2, "r_interval": 1}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from gsat.methods.post_hoc import EXPLAIN
 from gsat.models.backbone import GatedBackbone
 from gsat.ops import Draws
 from gsat.tasks import Task
-from reference import one_thread, random_graphs  # noqa: F401
+from reference import random_graphs
 
 THREE = Task("multiclass", 3)
 CASES = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "warmer samples": {"temperature": 2.5},
     "other r": {"r_start": 0.8, "r_final": 0.2, "r_step": 0.3, "r_interval": 2},
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

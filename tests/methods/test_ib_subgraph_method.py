@@ -30,7 +30,7 @@ from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.loop import Loop
 from gsat.training.recipe import make_recipe
-from reference import one_thread, random_graphs  # noqa: F401
+from reference import random_graphs
 
 
 def labelled(seed: int, **how: Any) -> GraphBatch:

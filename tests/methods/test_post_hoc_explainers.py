@@ -28,7 +28,7 @@ from gsat.methods.pgexplainer import PGExplainer, PGExplainerMethod
 from gsat.methods.post_hoc import EXPLAIN
 from gsat.ops import Draws
 from gsat.tasks import Task
-from reference import one_thread, random_graph, random_graphs  # noqa: F401
+from reference import random_graph, random_graphs
 
 QUICK: dict[str, dict[str, Any]] = {
     "gnnexplainer": {},

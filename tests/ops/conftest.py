@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gsat.graphs import GraphBatch, from_pyg
-from reference import one_thread, random_graph, random_graphs  # noqa: F401
+from reference import random_graph, random_graphs
 
 RNG = np.random.default_rng(0)
 BATCHES: dict[str, GraphBatch] = {

@@ -14,7 +14,6 @@ from gsat.studies.bench_folders import BenchFolders
 from gsat.studies.plan import RunRequest, make_plan
 from gsat.studies.records import Records
 from gsat.studies.runner import run_plan
-from reference import one_thread  # noqa: F401
 
 
 @pytest.mark.usefixtures("trained")

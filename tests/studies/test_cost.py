@@ -58,6 +58,34 @@ def test_times_on_the_same_kind_of_cpu_come_first_and_others_are_scaled() -> Non
     assert on["new"].seconds(erm) == on[""].seconds(erm) == 40.0
 
 
+def test_runs_on_a_part_of_the_graphs_say_nothing_of_all_of_them() -> None:
+    part = Experiment("mnist75sp", "gsat", settings=(("images", 6000),)).recipe(0)
+    whole = Experiment("mnist75sp", "gsat").recipe(0)
+    short = {
+        "dataset": "mnist75sp", "backbone": "gin", "method": "gsat", "seconds": 150.0,
+        "recipe_hash": part.hash(), "recipe": part.tables(),
+    }  # fmt: skip
+    assert CostEstimates([short]).seconds(whole) == CostEstimates([]).seconds(whole) > 1500
+
+
+def test_pretraining_takes_as_long_as_erm() -> None:
+    def line(experiment: Experiment, seconds: float) -> dict[str, Any]:
+        recipe = experiment.recipe(0)
+        return {
+            "dataset": experiment.dataset, "backbone": experiment.backbone, "seconds": seconds,
+            "method": experiment.method, "recipe_hash": recipe.hash(), "recipe": recipe.tables(),
+        }  # fmt: skip
+
+    # PNA on molecules: 200 epochs of pre-training, 100 of GSAT.
+    star = Experiment("ogbg-molbace", "gsat-star", "pna")
+    erm = Experiment("ogbg-molbace", "erm", "pna", settings=(("epochs", 50),))
+    costs = CostEstimates([line(erm, 10.0), line(star, 100.0)])
+    assert costs.pretraining_seconds(star.recipe(0)) == 40.0
+    # It is a part of the run, whatever another run took.
+    costs = CostEstimates([line(erm, 1000.0), line(star, 100.0)])
+    assert costs.pretraining_seconds(star.recipe(0)) == 90.0
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

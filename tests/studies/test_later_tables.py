@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gsat.studies.study import Experiment, TableStudy
@@ -35,6 +37,27 @@ def test_single_runs_are_the_members_of_two_ensembles(one: str, many: str, data:
 
 def test_numbers_of_later_papers_are_not_the_papers() -> None:
     later = [s.name for s in STUDIES.values() if isinstance(s, TableStudy) and s.later]
-    assert later == ["gmt", "beyond"]
+    assert later == ["readings", "gmt", "beyond"]
     assert find_paper_number("gmt", "gin", "mutag", "explanation_auc") is None
     assert find_paper_number("gsat", "gin", "ba2motifs", "explanation_auc") == (98.74, 0.55)
+
+
+def test_each_reading_changes_one_thing() -> None:
+    table = find_study("readings")
+    assert isinstance(table, TableStudy)
+    rows = {(r.backbone, r.variant): r for part in table.parts for r in part.rows}
+    assert {backbone for backbone, _ in rows} == {"gin", "leconv"}
+    for (backbone, reading), row in rows.items():
+        data = "spmotif-0.5" if backbone == "leconv" else "spmotif-0.9"
+        default = _flat(rows[backbone, ""].experiment(data).recipe(0).tables())
+        changed = _flat(row.experiment(data).recipe(0).tables()).items() - default.items()
+        assert len(changed) == (1 if reading else 0), (backbone, reading, changed)
+
+
+def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings of a recipe by their full names."""
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
+        found |= {f"{prefix}{name}": value} if inner is None else inner
+    return found

@@ -11,12 +11,12 @@ from study_harness import GSAT
 from gsat.errors import GSATError
 from gsat.studies import plan as module
 from gsat.studies.bench_folders import BenchFolders
+from gsat.studies.cost import CostEstimates
 from gsat.studies.plan import RunRequest, make_plan, request_runs, select_experiments
 from gsat.studies.runner import run_plan
 from gsat.studies.study import Experiment
 from gsat.studies.tables import FLOORS, STUDIES
 from gsat.training.results import read_records, record_once
-from reference import one_thread  # noqa: F401
 
 
 def test_the_cheapest_runs_come_first(
@@ -27,13 +27,30 @@ def test_the_cheapest_runs_come_first(
     plan = make_plan(request_runs([STUDIES["table1"], STUDIES["table3"]], 2), folders, load=False)
     of_paper = [run for run in plan.to_run if run.recipe.method not in FLOORS]
     assert len(of_paper) == 2 * (54 + 15)
-    seconds = [run.seconds for run in plan.to_run]
-    assert seconds == sorted(seconds)
+    whole = [CostEstimates([]).seconds(run.recipe) for run in plan.to_run]
+    assert whole == sorted(whole)
     assert plan.to_run[0].experiment.dataset == "ba2motifs"
+    seconds = [run.seconds for run in plan.to_run]
     assert plan.seconds() == pytest.approx(sum(seconds))
-    assert plan.seconds(jobs=1000) == pytest.approx(
-        seconds[-1]
-    )  # the longest run takes as long as before
+    assert plan.seconds(jobs=1000) == pytest.approx(max(seconds))
+
+
+def test_a_backbone_that_runs_share_is_pretrained_and_counted_once(folders: BenchFolders) -> None:
+    requests = [
+        RunRequest(Experiment("spmotif-0.5", method), 1) for method in ("gsat", "graphmask")
+    ]
+    star = [RunRequest(Experiment("spmotif-0.5", "gsat-star"), 1)]
+    costs = CostEstimates([])
+    erm = costs.seconds(Experiment("spmotif-0.5", "erm").recipe(0))
+    plan = make_plan([*requests, *star], folders, load=False)
+    spent = {run.recipe.method: run.seconds for run in plan.to_run}
+    whole = {run.recipe.method: costs.seconds(run.recipe) for run in plan.to_run}
+    assert spent == whole | {"gsat-star": pytest.approx(whole["gsat-star"] - erm)}
+    # A step of a schedule finds what the steps before it have pre-trained.
+    pretrained: set[str] = set()
+    make_plan(requests, folders, load=False, pretrained=pretrained)
+    (later,) = make_plan(star, folders, load=False, pretrained=pretrained).to_run
+    assert later.seconds == spent["gsat-star"]
 
 
 @pytest.mark.usefixtures("trained")
@@ -112,7 +129,8 @@ def test_a_filter_selects_by_variant() -> None:
     assert "members" not in dict(chosen.settings)
     plain = select_experiments(STUDIES["table5"].experiments, "variant=plain,method=gsat")
     assert [e.settings for e in plain] == [()] * 3
-    assert {e.variant for e in STUDIES["fig-regulariser"].experiments} == {"other"}
+    sweep = {e.variant for e in STUDIES["fig-regulariser"].experiments}
+    assert sweep == {"other", "r-final-0.5", "r-final-0.7"}  # two of its points are readings
 
 
 def test_studies_share_runs_and_examples_need_one_seed() -> None:

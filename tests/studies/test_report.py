@@ -16,6 +16,7 @@ from gsat.studies.renderers import RENDERERS
 from gsat.studies.report import render
 from gsat.studies.study import Experiment
 from gsat.studies.tables import STUDIES
+from gsat.training.results import read_runs
 
 ROOT = Path(__file__).parents[2]
 TABLE1 = STUDIES["table1"]
@@ -90,7 +91,8 @@ def test_parts_have_headings_and_metrics_of_their_own() -> None:
 
 @pytest.mark.parametrize("format_name", RENDERERS)
 def test_every_table_is_rendered_in_every_format(format_name: str) -> None:
-    records = Records.read(ROOT / "results" / "runs.jsonl")
+    recorded = read_runs(ROOT / "results" / "runs.jsonl")
+    records = Records(line for line in recorded if line["dataset"] != "spmotif-0.9")
     for name in ("table1", "table5"):
         text = render([STUDIES[name]], records, format_name, statistics=True)
         title = STUDIES[name].title

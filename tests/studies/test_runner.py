@@ -20,7 +20,6 @@ from gsat.studies.study import Experiment
 from gsat.training import checkpoint
 from gsat.training.recipe import Recipe
 from gsat.training.results import read_records
-from reference import one_thread  # noqa: F401
 
 
 def test_explainers_of_the_same_network_train_it_once(

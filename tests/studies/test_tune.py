@@ -21,7 +21,6 @@ from gsat.studies.grids import GRIDS, default_grid
 from gsat.studies.tune import Tuned, tune
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
-from reference import one_thread  # noqa: F401
 
 Runs = Mapping[str, Recipe]
 Outcome = dict[str, Any] | str
@@ -318,7 +317,6 @@ def test_the_point_believed_for_most_seeds_is_chosen_then_the_most_necessary() -
 
 
 @pytest.mark.medium
-@pytest.mark.usefixtures("one_thread")
 def test_tuning_by_audit_takes_believed_explanations_and_audits_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

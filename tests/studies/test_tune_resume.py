@@ -19,7 +19,6 @@ import gsat
 from gsat.launch.progress import Progress
 from gsat.studies import tune as module
 from gsat.studies.tune import Tuned, tune
-from reference import one_thread  # noqa: F401
 
 
 @pytest.fixture

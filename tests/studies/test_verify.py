@@ -14,7 +14,6 @@ from gsat.studies import verify as module
 from gsat.studies.study import Experiment
 from gsat.studies.verify import sample_runs, verifiable, verify
 from gsat.training.results import record_once
-from reference import one_thread  # noqa: F401
 
 
 @pytest.fixture(scope="module")

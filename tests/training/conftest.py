@@ -7,19 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 import gsat
 from training_harness import Victim, outcome, small_recipe
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Equal bytes are promised at equal thread counts."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +21,8 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What the small run leaves when nothing interrupts it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("uninterrupted") / "run"
     gsat.train(small_recipe(), out)
-    torch.set_num_threads(threads)
     return outcome(out)
 
 

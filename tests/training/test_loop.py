@@ -122,6 +122,15 @@ def test_with_too_few_epochs_the_last_is_reported(play: Callable[..., dict[str, 
     assert played["valid"] == {"loss": 1.0, "accuracy": 0.25}
 
 
+def test_the_last_epoch_is_reported_where_the_recipe_says_so(
+    play: Callable[..., dict[str, Any]],
+) -> None:
+    played = play(20, {12: (1.0, 0.0)}, selection="last")
+    assert (played["best_epoch"], played["selected"]) == (19, "last")
+    assert selected(played) == []
+    assert played["valid"] == {"loss": 1.0, "accuracy": 0.25}
+
+
 def test_where_the_metric_is_never_defined_the_last_is_reported(
     play: Callable[..., dict[str, Any]],
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from fastapi.testclient import TestClient
 from web_harness import LIMITS, MOLECULES, make_service
 
@@ -19,8 +18,6 @@ from gsat.web.app import make_app
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of runs: two on motifs (one split), molecules, a regression, nodes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("web") / "runs"
     table = folder.parent / "molecules.csv"
     table.write_text(MOLECULES, encoding="utf-8")
@@ -32,7 +29,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings = {**small, "label": [label], "smiles": "smiles", "id": "name", "split": "random"}
         gsat.train(make_recipe(str(table), settings=settings), folder / name)
     gsat.train(make_recipe("tree-cycles", settings={**small, "epochs": 1}), folder / "nodes")
-    torch.set_num_threads(threads)
     return folder
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -21,11 +19,13 @@ import gsat
 from gsat.web.answers import row_values
 from gsat.web.app import make_app
 from gsat.web.compare import compare
+from gsat.web.computing import COMPUTING, TakingTurns
 from gsat.web.errors import BadInputError, NotFoundError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.pages_graph import graph_values
 from gsat.web.ranks import agreements, graph_aucs
 from gsat.web.scored import Filter
+from waiting import wait_until
 
 
 def _segments(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -153,29 +153,55 @@ def test_a_graph_does_not_wait_until_a_split_is_scored(
 ) -> None:
     monkeypatch.setattr("gsat.web.loaded.PIECE", 100)
     loaded = make_service(runs).library.open("motifs-a")
-    begun, asked, answered = (threading.Event() for _ in range(3))
-    score, pieces = loaded.model.score_edges, []
+    score, explain, order = loaded.model.score_edges, loaded.run.explain, []
 
-    def slow(graphs: gsat.GraphStore) -> Any:
-        pieces.append(len(graphs))
-        begun.set()
-        if len(pieces) == 1:
-            asked.wait(10)
-            time.sleep(0.2)  # the other one waits for the model by now
-        else:
-            assert answered.wait(10)  # between two pieces it had the model
+    def watched_score(graphs: gsat.GraphStore) -> Any:
+        order.append(len(graphs))
+        if len(order) == 1:
+            wait_until(lambda: COMPUTING.is_waited_for)  # by the request for one graph
         return score(graphs)
 
-    monkeypatch.setattr(loaded.model, "score_edges", slow)
+    def watched_explain(*graphs: Any, **place: Any) -> Any:
+        order.append("one graph")
+        return explain(*graphs, **place)
+
+    monkeypatch.setattr(loaded.model, "score_edges", watched_score)
+    monkeypatch.setattr(loaded.run, "explain", watched_explain)
     with ThreadPoolExecutor() as pool:
         whole = pool.submit(loaded.split, "all")
-        assert begun.wait(10)
-        asked.set()
+        wait_until(lambda: order)
         explained = loaded.explanation("all", 5)
-        answered.set()
-        scored = whole.result(30)
-    assert pieces == [100, 100, 100]
+        scored = whole.result(120)
+    assert order == [100, "one graph", 100, 100]
     np.testing.assert_allclose(explained.edge_mask, scored.edge_scores(5), atol=1e-6)
+
+
+def test_threads_that_want_the_model_again_and_again_take_turns() -> None:
+    lock, order = TakingTurns(), []
+
+    def take(name: str, other: str) -> None:
+        for _ in range(20):
+            with lock:
+                order.append(name)
+                # Before this one lets go, the other one stands in line, unless it is done.
+                wait_until(lambda: lock.is_waited_for or order.count(other) == 20)
+
+    with ThreadPoolExecutor() as pool:
+        for ended in [pool.submit(take, *names) for names in ("ab", "ba")]:
+            ended.result(120)
+    assert "".join(order) in ("ab" * 20, "ba" * 20)
+
+
+def test_a_model_in_use_is_not_waited_for_longer_than_said() -> None:
+    lock = TakingTurns()
+    with ThreadPoolExecutor() as pool:
+        with lock:
+            assert not lock.acquire(timeout=0.01)
+            other = pool.submit(lock.acquire)
+            wait_until(lambda: lock.is_waited_for)
+            assert not lock.acquire(timeout=0.01)  # nor could it be next
+        assert other.result(120)
+    assert not lock.is_waited_for
 
 
 @pytest.mark.medium

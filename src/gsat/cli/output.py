@@ -74,6 +74,6 @@ def print_result(run: Run, folder: Path, as_json: bool) -> None:
         epoch = f"{len(result['members'])} members"
     elif result["selected"] == "last":
         epoch = f"last epoch {result['best_epoch']}"
-        if reports == "best":
+        if reports == "best" and run.recipe.training.selection != "last":
             epoch += " (too few epochs to choose the best)"
     typer.echo(f"{epoch} · {result['seconds']:.0f} s · {printable(str(folder))}")

@@ -62,10 +62,10 @@ def serve_runs(
         raise MissingExtraError(str(error.name), "web", "the page") from None
     del fastapi
     from gsat.web.app import make_app
+    from gsat.web.computing import COMPUTING
     from gsat.web.guard import Policy, check_token
     from gsat.web.library import RunLibrary
     from gsat.web.limits import Limits
-    from gsat.web.loaded import COMPUTING
     from gsat.web.server import STOP_SECONDS, bind, run_server
     from gsat.web.service import Service
 

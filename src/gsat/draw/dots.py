@@ -47,6 +47,7 @@ def draw_dots(
     path: str | Path | None = None,
     *,
     columns: int = 4,
+    least_span: float = 0.0,
 ) -> Figure:
     """Draw panels of dots, row by row, each with its diagonal, and one legend.
 
@@ -56,6 +57,8 @@ def draw_dots(
         y_label: Text beside each y axis.
         path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
         columns: How many panels stand side by side. (default: ``4``)
+        least_span: What the axes span at least, so that small differences look small.
+            (default: ``0.0``)
 
     Returns:
         The matplotlib figure.
@@ -76,7 +79,7 @@ def draw_dots(
         left, low = column * _SIDE + 0.52, height - (row + 1) * _SIDE + 0.46
         side = _SIDE - 0.8
         axes = figure.add_axes((left / width, low / height, side / width, side / height))
-        _draw(axes, title, dots, groups)
+        _draw(axes, title, dots, groups, least_span)
         axes.set_xlabel(x_label, fontsize=8.5, color=INK, labelpad=2, parse_math=False)
         if column == 0:
             axes.set_ylabel(y_label, fontsize=8.5, color=INK, labelpad=2, parse_math=False)
@@ -86,10 +89,12 @@ def draw_dots(
     return figure
 
 
-def _draw(axes: Axes, title: str, dots: Sequence[Dot], groups: Sequence[str]) -> None:
+def _draw(
+    axes: Axes, title: str, dots: Sequence[Dot], groups: Sequence[str], least_span: float
+) -> None:
     values = [value for dot in dots for value in (dot.x, dot.y)]
     low, high = min(values), max(values)
-    margin = 0.08 * (high - low) + 1e-9
+    margin = max(0.08 * (high - low) + 1e-9, (least_span - (high - low)) / 2)
     limits = low - margin, high + margin
     axes.plot(limits, limits, color=_PALE, linewidth=0.8, zorder=1)
     for dot in dots:

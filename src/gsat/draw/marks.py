@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gsat.draw.scene import Scene
-from gsat.draw.sheet import Floats, Tag
+from gsat.draw.sheet import Floats, Strokes, Tag
 
 THICK: Final = 4.2  # points, of the widest line
 FADED: Final = 0.4  # of the opacity of what is not believed
@@ -56,6 +58,37 @@ def line_styles(
     if picture.doubted:
         opacity = FADED * opacity
     return colour.tolist(), opacity, width
+
+
+def edge_strokes(
+    picture: Scene,
+    order: NDArray[np.int64],
+    styles: tuple[list[str], Floats, Floats],
+    lines: Sequence[Floats] | None = None,
+    round_ends: bool = True,
+) -> Strokes:
+    """Return the lines of a picture with their tags, and with dashes where they are uncertain.
+
+    Args:
+        picture: The scene.
+        order: The lines to draw, ``[n]``, the topmost last.
+        styles: Colours, opacities and widths, as of :func:`line_styles`.
+        lines: Their paths. (default: those of the scene)
+        round_ends: Whether their ends are round. (default: ``True``)
+    """
+    colours, opacity, width = styles
+    paths = picture.lines if lines is None else lines
+    dash, tags = dashes(picture), edge_tags(picture)
+    return Strokes(
+        "edges",
+        [paths[i] for i in order],
+        [colours[i] for i in order],
+        opacity[order],
+        width[order],
+        dashes=[dash[i] for i in order] if dash else (),
+        round=round_ends,
+        tags=[tags[i] for i in order],
+    )
 
 
 def dashes(picture: Scene) -> list[tuple[float, ...]]:

@@ -225,15 +225,16 @@ def render_page(name: str, **values: Any) -> str:
         name: The file in ``templates``.
         values: What the template needs, but for the style sheet.
     """
-    return _template(name).render(style=_text("style.css"), **values)
+    return _templates().get_template(name).render(style=_text("style.css"), **values)
 
 
 @cache
-def _template(name: str) -> Any:
-    from jinja2 import Environment
+def _templates() -> Any:
+    from jinja2 import Environment, FunctionLoader
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_text(name))
+    return Environment(
+        loader=FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
 
 
 @cache

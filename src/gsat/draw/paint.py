@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from gsat.draw.legend import Entry, spread_entries
-from gsat.draw.marks import FADED, THICK, dashes, edge_tags, line_styles, node_tags
+from gsat.draw.marks import FADED, THICK, edge_strokes, line_styles, node_tags
 from gsat.draw.scene import EQUAL, Bools, Floats, Scene
 from gsat.draw.sheet import Areas, Circles, Layer, Part, Strokes, Texts
 
@@ -128,10 +128,9 @@ def _edges(
     colours, opacity, width = line_styles(picture, thick, sharpen)
     order = np.argsort(opacity, kind="stable")  # the strongest lie on top
     order = order[drawn[order]]
-    lines, dash, tags = picture.lines, dashes(picture), edge_tags(picture)
+    lines = list(picture.lines)
     heads: list[tuple[int, Floats]] = []
     if picture.directed:
-        lines = list(lines)
         for line in order.tolist():
             goal = picture.at[picture.ends[line, 1]]
             lines[line], head = _with_head(
@@ -139,18 +138,8 @@ def _edges(
             )
             if head is not None:
                 heads.append((line, head))
-    out: list[Layer] = [
-        Strokes(
-            "edges",
-            [lines[i] for i in order],
-            [colours[i] for i in order],
-            opacity[order],
-            width[order],
-            dashes=[dash[i] for i in order] if dash else (),
-            round=not picture.directed,
-            tags=[tags[i] for i in order],
-        )
-    ]
+    styles, round_ends = (colours, opacity, width), not picture.directed
+    out: list[Layer] = [edge_strokes(picture, order, styles, lines, round_ends)]
     if heads:
         own = [line for line, _ in heads]
         tips, inks = [head for _, head in heads], [colours[i] for i in own]

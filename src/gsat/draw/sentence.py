@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.draw.legend import Entry, spread_entries
-from gsat.draw.marks import FADED, dashes, edge_tags, line_styles, node_tags
+from gsat.draw.marks import FADED, edge_strokes, line_styles, node_tags
 from gsat.draw.options import DrawingOptions
 from gsat.draw.paint import line_entries, node_strength
 from gsat.draw.scene import Floats, Scene, scene
@@ -75,18 +75,7 @@ class Sentence:
             colours, opacity, width = line_styles(picture, 2.2, self.options.sharpen)
             opacity, width = np.maximum(opacity, 0.12), np.maximum(width, 0.5)
             order = np.argsort(opacity, kind="stable")
-            dash, tags = dashes(picture), edge_tags(picture)
-            out.append(
-                Strokes(
-                    "edges",
-                    [picture.lines[i] for i in order],
-                    [colours[i] for i in order],
-                    opacity[order],
-                    width[order],
-                    dashes=[dash[i] for i in order] if dash else (),
-                    tags=[tags[i] for i in order],
-                )
-            )
+            out.append(edge_strokes(picture, order, (colours, opacity, width)))
         if picture.true_nodes.any():
             own = np.flatnonzero(picture.true_nodes)
             half = self.boxes[own] / 2 * (0.9, 1.0)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from gsat.draw.legend import Entry, spread_entries
-from gsat.draw.marks import FADED, dashes, edge_tags, line_styles, node_tags
+from gsat.draw.marks import FADED, edge_strokes, line_styles, node_tags
 from gsat.draw.paint import line_entries
 from gsat.draw.scene import Floats, Scene
 from gsat.draw.sheet import Areas, Layer, Part, Strokes
@@ -100,20 +100,9 @@ class ImagePicture:
         if picture.chosen is not None:
             shown |= picture.chosen
         if shown.any():
-            colours, opacity, width = line_styles(picture, _THICK, self.sharpen, faint=0.08)
-            order = [i for i in np.argsort(opacity, kind="stable").tolist() if shown[i]]
-            dash, tags = dashes(picture), edge_tags(picture)
-            out.append(
-                Strokes(
-                    "edges",
-                    [picture.lines[i] for i in order],
-                    [colours[i] for i in order],
-                    opacity[order],
-                    width[order],
-                    dashes=[dash[i] for i in order] if dash else (),
-                    tags=[tags[i] for i in order],
-                )
-            )
+            styles = line_styles(picture, _THICK, self.sharpen, faint=0.08)
+            order = np.argsort(styles[1], kind="stable")
+            out.append(edge_strokes(picture, order[shown[order]], styles))
         return out
 
     def _heat(self) -> Floats:

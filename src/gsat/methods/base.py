@@ -49,11 +49,12 @@ class TrainingSettings(Settings):
     batch_size: PositiveInt = Field(128, description="Graphs per step.")
     lr: float = Field(1e-3, gt=0, description="Learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
-    selection: Literal["settledness"] | None = Field(
+    selection: Literal["settledness", "last"] | None = Field(
         None,
         description="Which epoch is the best: absent, the one with the best validation metric and, "
         "of equals, the lowest loss, as published; 'settledness', of those within a standard error "
-        "of the best metric, the one whose explanations differ least from the epoch before.",
+        "of the best metric, the one whose explanations differ least from the epoch before; "
+        "'last', the last one.",
     )
     snapshots: PositiveInt | None = Field(
         None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+from gsat.studies.records import graphs_key
 from gsat.training.recipe import Recipe
 
 # The work of an epoch: nodes of the training set in thousands, or, where an epoch was measured to
@@ -56,26 +57,41 @@ class CostEstimates:
             recipe: The recipe of the run.
 
         Returns:
-            The median of runs of the same recipe; else the median per epoch of the same method,
-            backbone and data set, times the epochs; else a rule of thumb, which may be wrong by a
-            factor of two or three.
+            The median of runs of the same recipe; else the median per epoch of the same method and
+            backbone on the same graphs, times the epochs; else a rule of thumb, which may be wrong
+            by a factor of two or three.
         """
         for times, factor in self._sources:
             if recipe.hash() in times.by_recipe:
                 return factor * median(times.by_recipe[recipe.hash()])
-        name, backbone, epochs = recipe.data.name, recipe.backbone.name, recipe.training.epochs
-        members = recipe.members or 1
+        epochs = recipe.training.epochs * (recipe.members or 1)
+        return self._by_epoch(recipe, recipe.method, epochs)
+
+    def pretraining_seconds(self, recipe: Recipe) -> float:
+        """Estimate the part of a run's seconds that is spent before its own phase begins.
+
+        Args:
+            recipe: The recipe of a run of a method that pre-trains.
+
+        Returns:
+            What ERM takes for as many epochs, at most nine tenths of the whole run.
+        """
+        epochs = getattr(recipe.settings, "pretrain_epochs", None) or recipe.training.epochs
+        return min(self._by_epoch(recipe, "erm", epochs), 0.9 * self.seconds(recipe))
+
+    def _by_epoch(self, recipe: Recipe, method: str, epochs: int) -> float:
+        """Seconds of so many epochs of a method, on the data and the backbone of a recipe."""
+        name, backbone = recipe.data.name, recipe.backbone.name
         for times, factor in self._sources:
-            similar = times.per_epoch.get((name, backbone, recipe.method))
+            similar = times.per_epoch.get((graphs_key(recipe.tables()), backbone, method))
             if similar:
-                return factor * median(similar) * epochs * members
+                return factor * median(similar) * epochs
         nodes = _NODES.get(name) or _NODES.get(name.split("-")[0], 100)
-        one = epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(recipe.method, 1.0)
-        return one * members
+        return epochs * nodes * _SECONDS.get(backbone, 0.02) * _RELATIVE.get(method, 1.0)
 
 
 class _Times:
-    """Seconds of recorded runs, by recipe, and per epoch by data set, backbone and method."""
+    """Seconds of recorded runs, by recipe, and per epoch by graphs, backbone and method."""
 
     def __init__(self) -> None:
         self.by_recipe: dict[str, list[float]] = {}
@@ -84,7 +100,7 @@ class _Times:
     def add(self, record: Mapping[str, Any]) -> None:
         self.by_recipe.setdefault(record["recipe_hash"], []).append(record["seconds"])
         epochs = record["recipe"]["training"]["epochs"] * record["recipe"].get("members", 1)
-        key = (record["dataset"], record["backbone"], record["method"])
+        key = (graphs_key(record["recipe"]), record["backbone"], record["method"])
         self.per_epoch.setdefault(key, []).append(record["seconds"] / epochs)
 
 

@@ -15,6 +15,7 @@ from gsat.studies.tables import STUDIES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_LEAST_SPAN = 20.0  # per cent: a difference that seeds alone make shall look small
 _GROUPS = {"gsat": "GSAT", "gsat-star": "GSAT*", "erm": "ERM"}
 
 
@@ -58,7 +59,7 @@ def draw_overview(records: Records, path: str | Path | None = None) -> Figure:
     Raises:
         GSATError: If no cell has runs.
     """
-    return draw_dots(overview_panels(records), "the paper", "ours", path)
+    return draw_dots(overview_panels(records), "the paper", "ours", path, least_span=_LEAST_SPAN)
 
 
 def _dot(table: str, part: TablePart, row: TableRow, dataset: str, cell: MeasuredCell) -> Dot:

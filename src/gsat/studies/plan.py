@@ -7,7 +7,7 @@ recorded is not planned again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gsat.datasets.load import check_here
@@ -16,6 +16,7 @@ from gsat.studies.bench_folders import BenchFolders
 from gsat.studies.cost import CostEstimates, makespan
 from gsat.studies.records import graphs_key, is_current
 from gsat.studies.study import Experiment, Study
+from gsat.training.many_runs import pretrained_backbone
 from gsat.training.recipe import Recipe, with_settings
 from gsat.training.results import read_records, read_runs
 from gsat.training.run_directory import environment, run_name
@@ -48,7 +49,8 @@ class PlannedRun:
     Attributes:
         experiment: The experiment it belongs to.
         recipe: Its recipe, with the seed.
-        seconds: How long it is expected to take.
+        seconds: How long it is expected to take; without its pre-training, if a run before it in
+            the plan has the same.
         name: Its directory within the folder of runs. (default: none yet)
         curves: Whether its curves are recorded. (default: ``False``)
     """
@@ -65,7 +67,7 @@ class RunPlan:
     """What has to be run, and what is there already.
 
     Attributes:
-        to_run: Missing runs, the cheapest first.
+        to_run: Missing runs, the cheapest first, each with its own pre-training counted.
         recorded: Names of the runs that are recorded.
         unavailable: Why a data set is unavailable, by its name; its runs are in neither list.
         data_hashes: Hash of each data set that was loaded, by :func:`graphs_key`.
@@ -172,7 +174,11 @@ def parse_filter(only: str) -> dict[str, set[str]]:
 
 
 def make_plan(
-    requests: Iterable[RunRequest], folders: BenchFolders, *, load: bool = True
+    requests: Iterable[RunRequest],
+    folders: BenchFolders,
+    *,
+    load: bool = True,
+    pretrained: set[str] | None = None,
 ) -> RunPlan:
     """Find out what is left to run.
 
@@ -181,6 +187,9 @@ def make_plan(
         folders: Where runs and records are.
         load: Whether data sets are loaded to check that recorded runs are of the same graphs;
             without, it is only checked whether they are available. (default: ``True``)
+        pretrained: Backbones that runs before these pre-train, see
+            :func:`~gsat.training.many_runs.pretrained_backbone`; those of this plan are added.
+            (default: none)
 
     Returns:
         The plan.
@@ -209,6 +218,13 @@ def make_plan(
                     PlannedRun(request.experiment, run, costs.seconds(run), name, request.curves)
                 )
     plan.to_run.sort(key=lambda run: run.seconds)
+    pretrained = set() if pretrained is None else pretrained
+    for place, planned in enumerate(plan.to_run):
+        backbone = pretrained_backbone(planned.recipe)
+        if backbone in pretrained:
+            rest = planned.seconds - costs.pretraining_seconds(planned.recipe)
+            plan.to_run[place] = replace(planned, seconds=rest)
+        pretrained |= {backbone} - {""}
     return plan
 
 

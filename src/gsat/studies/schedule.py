@@ -104,8 +104,9 @@ def plan_steps(
     """
     whole, parts = RunPlan(), []
     planned: set[str] = set()
+    pretrained: set[str] = set()
     for step in steps:
-        part = make_plan(step.requests(), folders, load=load)
+        part = make_plan(step.requests(), folders, load=load, pretrained=pretrained)
         new = [run for run in part.to_run if run.name not in planned]
         planned.update(run.name for run in new)
         parts.append(replace(part, to_run=new))

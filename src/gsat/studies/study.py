@@ -54,6 +54,15 @@ VARIANTS: Mapping[str, Variant] = {
         ", edges both ways, ensemble of 5, second look",
         {**_REFINED, "data.undirected": True, "members": 5},
     ),
+    "info-on-p": Variant(", information loss of p", {"info_on": "p"}),
+    "same-trees": Variant(", trees as in DIR's generator", {"data.tree_heights": "same"}),
+    "undirected": Variant(", edges both ways", {"data.undirected": True}),
+    "last-epoch": Variant(", the last epoch", {"selection": "last"}),
+    "r-final-0.5": Variant(", r to 0.5", {"r_final": 0.5}),
+    "r-final-0.7": Variant(", r to 0.7", {"r_final": 0.7}),
+    "r-interval-10": Variant(", r falls every 10 epochs", {"r_interval": 10}),
+    # For methods whose scores do not depend on what the network has learnt.
+    "one-epoch": Variant(settings={"epochs": 1}),
 }
 # Settings that select the paper's own graphs, where the default of the data set is another.
 _PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
@@ -177,7 +186,8 @@ class TableStudy:
         columns: Names of the data sets.
         parts: Groups of rows, one below the other.
         note: A remark below the table. (default: none)
-        later: Whether its numbers are those of later papers. (default: ``False``)
+        later: Whether it is no table of the paper: its cells do not count as the paper's.
+            (default: ``False``)
         needs: What it is made from: recorded results.
     """
 

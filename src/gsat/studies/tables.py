@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from gsat.errors import GSATError
 from gsat.studies.later_tables import BEYOND, GMT
+from gsat.studies.readings import READINGS
 from gsat.studies.study import (
     PREDICTION,
     Experiment,
@@ -37,7 +38,8 @@ def _table(
     floors_on: str | None = None,
 ) -> TableStudy:
     """A table from parts of (metric, rule for bold, rows), with floors on a backbone."""
-    floors = () if floors_on is None else tuple(TableRow(name, floors_on) for name in FLOORS)
+    names = FLOORS if floors_on else ()
+    floors = tuple(TableRow(name, floors_on or "", "one-epoch") for name in names)
     made = tuple(
         TablePart(metric, parse_rows(columns, rows), bold, quoted, floors)
         for metric, bold, rows in parts
@@ -275,7 +277,7 @@ STUDIES: Mapping[str, Study] = {
     for study in (
         *(_TABLE1, _TABLE2, _TABLE3, _TABLE4, _TABLE5, _TABLE6, _TABLE7, _TABLE8),
         *(_POSTHOC, _REGULARISER, _EXAMPLES, _CLAIMS),
-        *(GMT, BEYOND),
+        *(READINGS, GMT, BEYOND),
     )
 }
 

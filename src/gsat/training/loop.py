@@ -315,7 +315,7 @@ class Loop:
     def _choose(self, new: Best) -> bool:
         """Take the epoch that has ended for the best so far, if it is; returns whether it is."""
         task = self.method.model.task
-        if self.method.reports == "last":
+        if "last" in (self.method.reports, self.method.training.selection):
             return False
         if self.method.training.selection == "settledness":
             labels = self.splits["valid"].count(task.level)
@@ -361,8 +361,8 @@ class Loop:
         """
         selected = "best"
         if self.best is None:
-            # No epoch could be chosen (too few for r to reach its final value), or the method
-            # reports the last.
+            # No epoch could be chosen (too few for r to reach its final value), or the last is to
+            # be reported.
             selected = "last"
             valid = line.get("valid") or self._evaluate("valid", self._context(self.done - 1))
             self._select(Best(self.done - 1, valid))

@@ -155,7 +155,7 @@ def train_each(
                 "patience": _HANDOVER[backend],
                 "plug_ins": loaded_files(recipe.method, recipe.backbone.name, recipe.data.name),
             },
-            _pretrained_backbone(recipe) if cache else "",
+            pretrained_backbone(recipe) if cache else "",
         )
 
     def on_done(name: str, outcome: Outcome) -> None:
@@ -206,10 +206,17 @@ def train_job(payload: dict[str, Any]) -> dict[str, Any]:
     return {"result": run.result, "record": run.record()}
 
 
-def _pretrained_backbone(recipe: Recipe) -> str:
-    """What identifies the backbone that a run pretrains; empty if it does not.
+def pretrained_backbone(recipe: Recipe) -> str:
+    """Identify the backbone that a run pre-trains.
 
-    Not all that the weights depend on: runs that only look alike wait in vain, and train their own.
+    Not by all that its weights depend on: runs that only look alike wait in vain, and train their
+    own.
+
+    Args:
+        recipe: The recipe of the run.
+
+    Returns:
+        A name that runs with the same backbone share; empty if the run does not pre-train.
     """
     if not issubclass(METHODS[recipe.method], PretrainedMethod):
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
@@ -28,6 +27,7 @@ from gsat.runs.molecule_reports import (
 )
 from gsat.runs.run import Run
 from gsat.tasks import Task
+from gsat.web.computing import COMPUTING
 from gsat.web.errors import NotFoundError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.scored import ScoredSplit
@@ -36,12 +36,8 @@ SPLITS: Final = ("test", "valid", "train", "all")
 SIMILAR: Final = 6
 Made = TypeVar("Made")
 
-# Compiled kernels and torch share threads: one model computes at a time.
-COMPUTING: Final = threading.RLock()
-# A split is scored in pieces of so many graphs, and between two of them others may compute. Locks
-# are not fair: who waits gets one only if it is left alone for a moment.
+# A split is scored in pieces of so many graphs, and between two of them others may compute.
 PIECE: Final = 256
-MOMENT: Final = 0.001  # seconds
 
 
 class LoadedRun:
@@ -190,7 +186,6 @@ class LoadedRun:
             logits[predicted : predicted + len(own_logits)] = own_logits
             scores[filled : filled + len(own_scores)] = own_scores
             predicted, filled = predicted + len(own_logits), filled + len(own_scores)
-            time.sleep(MOMENT)
         numbers = None if rows is None else np.array(rows)
         explains = self.model.explains
         return ScoredSplit(name, store, self.task, logits, scores.numpy(), explains, numbers)

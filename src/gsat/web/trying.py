@@ -16,10 +16,11 @@ from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.parsing import ParseError, parse_json
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, read_smiles
+from gsat.web.computing import COMPUTING
 from gsat.web.errors import BadInputError, RequestError
 from gsat.web.inputs import Asked, parse_question, to_store
 from gsat.web.limits import Limits
-from gsat.web.loaded import COMPUTING, LoadedRun
+from gsat.web.loaded import LoadedRun
 from gsat.web.pictures import draw_picture, ranked
 
 CARDS: Final = 24  # molecules of a table that are drawn
