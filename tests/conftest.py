@@ -19,8 +19,11 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -57,6 +60,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.environ["GSAT_DATA"] = str(RAW)
     else:
         os.environ.pop("GSAT_DATA", None)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Beside the slowest tests, show the slowest files: many short tests take time, too."""
+    shown = config.getoption("durations")
+    if not shown:
+        return
+    seconds: Counter[str] = Counter()
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.split("::")[0]] += report.duration
+    terminalreporter.section(f"slowest {shown} files, of {sum(seconds.values()):.0f}s in all")
+    for file, duration in seconds.most_common(shown):
+        terminalreporter.write_line(f"{duration:.2f}s {file}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -301,8 +301,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             read += len(line)
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
-            check_size(json_bytes(line), f"{path}, line {number},", DataError)
-            check_size(read, f"{path}, unpacked,", DataError)
+            check_size(json_bytes(line), f"{path}, line {number},", DataError, limit)
+            check_size(read, f"{path}, unpacked,", DataError, limit)
             if file is not opened and read > MOST_FREE + MOST_PACKED * opened.tell():
                 raise DataError(
                     f"{path} unpacks to more than {MOST_PACKED} times its size; if you trust it, "
