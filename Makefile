@@ -24,6 +24,8 @@ $(CORE): pyproject.toml constraints.txt
 $(DEV): $(CORE)
 	@echo "== installing the extras, test and lint tools into $(VENV) (a minute or two)"
 	$(PIP) -e '.[dev]'
+	@echo "== compiling the kernels, once per machine (a minute or two)"
+	$(BIN)/gsat warm-up
 	@touch $@
 
 setup: $(DEV)
