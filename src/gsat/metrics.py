@@ -13,10 +13,16 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from gsat.ranks import (
+    Floats,
+    Ints,
+    areas_within,
+    correlations_within,
+    order_within,
+    ranks_within,
+)
 
 
 def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
@@ -126,9 +132,16 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
     graph, start = _graph_of_edge(ptr, len(values))
     if len(values) == 0:
         return None
+    # The k-th score of each graph, then all edges as good as that: few are left to be sorted.
+    size = np.bincount(graph, minlength=len(start))
+    last = np.minimum(start + k, start + size) - 1
+    least = -np.inf * np.ones(len(start))
+    least[size > 0] = values[order_within(-values, graph)[last[size > 0]]]
+    best = np.flatnonzero(values >= least[graph])
+    values, graph = values[best], graph[best]
     order = np.lexsort((-values, graph))  # stable; `graph` is sorted, so graph[order] is graph
-    top = np.arange(len(values)) - start[graph] < k
-    return float(labels[order][top].sum() / (k * len(start)))
+    top = np.arange(len(best)) - np.searchsorted(graph, graph) < k
+    return float(labels[best][order][top].sum() / (k * len(start)))
 
 
 def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
@@ -180,22 +193,8 @@ def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) 
     one, two = _pair(first, second)
     _require(one.ndim == 1 and bool(np.isfinite(two).all()), "scores must be finite, [E]")
     graph, start = _graph_of_edge(ptr, len(one))
-    count = len(start)
-    size = np.maximum(np.bincount(graph, minlength=count), 1)
-    centred = []
-    for values in (one, two):
-        rank = _ranks(values, graph, count)
-        mean = np.bincount(graph, weights=rank, minlength=count) / size
-        centred.append(rank - mean[graph])
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(graph, weights=values, minlength=count).astype(np.float64)
-
-    spread = np.sqrt(total(centred[0] ** 2) * total(centred[1] ** 2))
-    known = spread > 0
-    if not known.any():
-        return None
-    return float(np.mean(total(centred[0] * centred[1])[known] / spread[known]))
+    first_ranks, second_ranks = (ranks_within(values, graph, len(start)) for values in (one, two))
+    return _mean_known(correlations_within(first_ranks, second_ranks, graph, len(start)))
 
 
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
@@ -269,12 +268,12 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
         >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
         1.0
     """
-    from scipy import stats  # takes a second to import
-
     one, two = np.asarray(first), np.asarray(second)
-    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(two) == 0:
+    if len(one) < 2 or one.min() == one.max() or two.min() == two.max():
         return None
-    return float(stats.spearmanr(one, two).statistic)
+    whole = np.zeros(len(one), dtype=np.intp)
+    ranks = np.column_stack([ranks_within(values, whole, 1) for values in (one, two)])
+    return float(np.asarray(np.corrcoef(ranks, rowvar=False))[1, 0])
 
 
 def better(
@@ -324,7 +323,7 @@ def _labelled(pred: ArrayLike, target: ArrayLike) -> tuple[Floats, Floats]:
 def _edges(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
     values, labels = _pair(scores, truth)
     _require(values.ndim == 1, f"scores must have shape [E], got {values.shape}")
-    _require(np.isin(labels, (0, 1)).all(), "truth must hold only 0 and 1")
+    _require(((labels == 0) | (labels == 1)).all(), "truth must hold only 0 and 1")
     return values, labels
 
 
@@ -340,27 +339,9 @@ def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
 
 
 def _mean_segment_auc(values: Floats, labels: Floats, segment: Ints, count: int) -> float | None:
-    """Mean over segments with both classes of the Mann-Whitney area, from average ranks."""
-    size = np.bincount(segment, minlength=count)
-    positive = np.bincount(segment, weights=labels, minlength=count)
-    pairs = positive * (size - positive)
-    rank = _ranks(values, segment, count)
-    rank_sum = np.bincount(segment, weights=labels * rank, minlength=count)
-    wins = rank_sum - positive * (positive + 1) / 2
-    both = pairs > 0
-    return float(np.mean(wins[both] / pairs[both])) if both.any() else None
+    return _mean_known(areas_within(values, labels, segment, count))
 
 
-def _ranks(values: Floats, segment: Ints, count: int) -> Floats:
-    """Ranks within segments, from 1, ties averaged, in the order of the values, ``[E]``."""
-    order = np.lexsort((values, segment))
-    ordered, place = values[order], segment[order]
-    new = np.ones(len(values), dtype=bool)  # where a run of ties within a segment starts
-    new[1:] = (ordered[1:] != ordered[:-1]) | (place[1:] != place[:-1])
-    first = np.flatnonzero(new)
-    ties = np.diff(first, append=len(values))
-    size = np.bincount(segment, minlength=count)
-    start = np.cumsum(size) - size
-    rank = np.empty(len(values))
-    rank[order] = np.repeat(first + (ties + 1) / 2, ties) - start[place]
-    return rank
+def _mean_known(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.mean(known)) if len(known) else None

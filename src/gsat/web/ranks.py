@@ -7,32 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gsat.ranks import Floats, Ints, areas_within, correlations_within, ranks_within
+
 SHARE: Final = 0.2  # of a graph's edges, for the overlap of two explanations
-
-
-def graph_ranks(values: NDArray[Any], ptr: NDArray[np.int64]) -> Floats:
-    """Rank values within each graph from 1 on; equal values share their mean rank.
-
-    Args:
-        values: One per edge, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The ranks, ``[E]``.
-    """
-    counts = np.diff(ptr)
-    graph = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((values, graph))
-    ordered = values[order]
-    place = np.arange(len(values)) - np.repeat(ptr[:-1], counts) + 1.0
-    new = np.ones(len(values), dtype=bool)
-    new[1:] = (ordered[1:] != ordered[:-1]) | (graph[1:] != graph[:-1])
-    group = np.cumsum(new) - 1
-    mean = np.bincount(group, place) / np.maximum(np.bincount(group), 1)
-    out = np.empty(len(values))
-    out[order] = mean[group] if len(values) else 0.0
-    return out
 
 
 def graph_aucs(scores: NDArray[Any], truth: NDArray[np.bool_], ptr: NDArray[np.int64]) -> Floats:
@@ -46,15 +23,8 @@ def graph_aucs(scores: NDArray[Any], truth: NDArray[np.bool_], ptr: NDArray[np.i
     Returns:
         ``[G]``; NaN for a graph without true edges, or without others.
     """
-    counts = np.diff(ptr)
-    graph = np.repeat(np.arange(len(counts)), counts)
-    ranks = graph_ranks(scores, ptr)
-    positive = np.bincount(graph, truth, len(counts))
-    total = np.bincount(graph, ranks * truth, len(counts))
-    pairs = positive * (counts - positive)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        area = (total - positive * (positive + 1) / 2) / pairs
-    return np.where(pairs > 0, area, np.nan)
+    graph, count = _graphs(ptr)
+    return areas_within(scores, truth, graph, count)
 
 
 def agreements(
@@ -71,19 +41,22 @@ def agreements(
         Spearman's rank correlation of the scores, ``[G]``, NaN where one of them is constant; and
         the overlap (intersection over union) of the fifth of the edges that each scores highest.
     """
+    graph, count = _graphs(ptr)
+    a, b = (ranks_within(scores, graph, count) for scores in (first, second))
+    correlation = correlations_within(a, b, graph, count)
+
+    def number(chosen: NDArray[np.bool_]) -> Floats:
+        return np.bincount(graph, chosen, count).astype(np.float64)
+
     counts = np.diff(ptr)
-    graph = np.repeat(np.arange(len(counts)), counts)
-    a, b = graph_ranks(first, ptr), graph_ranks(second, ptr)
-    middle = ((counts + 1) / 2)[graph]
-    a0, b0 = a - middle, b - middle
-
-    def sums(values: NDArray[Any]) -> Floats:
-        return np.bincount(graph, values, len(counts)).astype(np.float64)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = sums(a0 * b0) / np.sqrt(sums(a0**2) * sums(b0**2))
     least = (counts - np.ceil(SHARE * counts))[graph]
     chosen_a, chosen_b = a > least, b > least
-    union = sums(1.0 * (chosen_a | chosen_b))
-    overlap = sums(1.0 * (chosen_a & chosen_b)) / np.maximum(union, 1)
+    union = number(chosen_a | chosen_b)
+    overlap = number(chosen_a & chosen_b) / np.maximum(union, 1)
     return correlation, np.where(union > 0, overlap, np.nan)
+
+
+def _graphs(ptr: NDArray[np.int64]) -> tuple[Ints, int]:
+    """The graph of each edge, ``[E]``, and the number of graphs."""
+    counts = np.diff(ptr)
+    return np.repeat(np.arange(len(counts)), counts), len(counts)

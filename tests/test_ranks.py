@@ -1,0 +1,81 @@
+"""Ranks within segments, against SciPy and scikit-learn, segment by segment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from gsat.metrics import spearman
+from gsat.ranks import areas_within, correlations_within, order_within, ranks_within
+
+COUNT = 12  # segments, of which the last has no value
+
+
+def scores(kind: str, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of all signs and sizes, with ties."""
+    values = rng.normal(size=size)
+    return {
+        "single precision": values.astype(np.float32),
+        "double precision": values,
+        "ties": np.round(values, 1).astype(np.float32),
+        "ties in double precision": np.round(values, 1),
+        "zeros of both signs": rng.choice([-1.0, -0.0, 0.0, 1.0], size),
+        "huge and tiny": rng.choice([-1e300, -1e-300, 1e-300, 1e300], size),
+        "at the ends of single precision": rng.choice(
+            np.array([-3.4e38, -1e-45, 1e-45, 3.4e38], dtype=np.float32), size
+        ),
+        "whole numbers": rng.integers(-5, 5, size),
+    }[kind]
+
+
+KINDS = (
+    "single precision", "double precision", "ties", "ties in double precision",
+    "zeros of both signs", "huge and tiny", "at the ends of single precision", "whole numbers",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_every_segment_is_ranked_by_itself(kind: str, shuffled: bool) -> None:
+    rng = np.random.default_rng(3)
+    segment = rng.integers(0, COUNT - 1, 300)
+    segment = segment if shuffled else np.sort(segment)
+    first, second = scores(kind, 300, rng), rng.random(300)
+    labels = rng.integers(0, 2, 300) * (segment > 0)  # segment 0 has one class
+    order = order_within(first, segment)
+    assert sorted(order) == list(range(300))
+    pairs = list(zip(segment[order], first[order], strict=True))
+    assert pairs == sorted(pairs)
+    ranks = ranks_within(first, segment, COUNT)
+    others = ranks_within(second, segment, COUNT)
+    areas = areas_within(first, labels, segment, COUNT)
+    correlations = correlations_within(ranks, others, segment, COUNT)
+    for number in range(COUNT - 1):
+        own = segment == number
+        np.testing.assert_array_equal(ranks[own], stats.rankdata(first[own]))
+        expected = stats.spearmanr(first[own], second[own]).statistic
+        assert correlations[number] == pytest.approx(expected, abs=1e-12)
+        if number:
+            level = stats.rankdata(
+                first[own]
+            )  # scikit-learn takes numbers near each other as equal
+            assert areas[number] == pytest.approx(roc_auc_score(labels[own], level), abs=1e-12)
+    assert np.isnan(areas[[0, -1]]).all()
+    assert np.isnan(correlations[-1])
+    assert spearman(first, second) == stats.spearmanr(first, second).statistic
+
+
+def test_constant_scores_have_no_correlation_and_half_the_area() -> None:
+    segment, labels = np.array([0, 0, 0, 0]), np.array([1, 0, 0, 1])
+    ranks = ranks_within(np.ones(4), segment, 1)
+    assert ranks.tolist() == [2.5] * 4
+    assert np.isnan(correlations_within(ranks, np.arange(4.0), segment, 1)).all()
+    assert areas_within(np.ones(4), labels, segment, 1).tolist() == [0.5]
+
+
+def test_no_values() -> None:
+    none, segment = np.zeros(0), np.zeros(0, dtype=np.intp)
+    assert ranks_within(none, segment, 2).shape == (0,)
+    assert np.isnan(areas_within(none, none, segment, 2)).all()
