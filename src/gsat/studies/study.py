@@ -61,6 +61,8 @@ VARIANTS: Mapping[str, Variant] = {
     "r-final-0.5": Variant(", r to 0.5", {"r_final": 0.5}),
     "r-final-0.7": Variant(", r to 0.7", {"r_final": 0.7}),
     "r-interval-10": Variant(", r falls every 10 epochs", {"r_interval": 10}),
+    "draw-1": Variant(", graphs drawn again, seed 1", {"data.data_seed": 1}),
+    "draw-2": Variant(", graphs drawn again, seed 2", {"data.data_seed": 2}),
     # For methods whose scores do not depend on what the network has learnt.
     "one-epoch": Variant(settings={"epochs": 1}),
 }
