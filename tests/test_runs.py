@@ -133,7 +133,9 @@ def test_what_is_no_run_or_not_finished_is_said(run: gsat.Run, tmp_path: Path) -
 def test_graphs_of_the_run_of_another_set_and_at_a_path(run: gsat.Run, tmp_path: Path) -> None:
     data = gsat.load_dataset("ba2motifs", graphs=60)
     assert run.graphs().index.tolist() == data.test.index.tolist()
-    assert len(run.graphs(split="all")) == 60
+    assert len(run.graphs(split="all")) == len(run.graphs("all")) == 60
+    assert run.graphs("test").index.tolist() == data.test.index.tolist()
+    assert len(run.predict("valid").logits) == len(data.valid)
     saved = data.train.select([3, 1]).save(tmp_path / "graphs")
     assert len(run.graphs(saved)) == len(run.graphs(str(saved))) == 2
     assert len(run.graphs(data, "valid")) == len(data.valid)

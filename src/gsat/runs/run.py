@@ -14,6 +14,7 @@ from gsat.datasets.labels import for_task
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
+from gsat.datasets.splits import NAMES as SPLIT_NAMES
 from gsat.draw import write_scores_npz
 from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphStore
@@ -151,7 +152,8 @@ class Run(Auditing):
 
         Args:
             data: The name of a data set, the path of your own graphs (they are taken whole), a
-                :class:`gsat.Dataset` or a :class:`gsat.GraphStore`. (default: the run's own data)
+                :class:`gsat.Dataset` or a :class:`gsat.GraphStore`; or a split of the run's own
+                data, as in ``run.graphs("valid")``. (default: the run's own data)
             split: ``"train"``, ``"valid"``, ``"test"`` or ``"all"``. (default: ``"test"``)
 
         Returns:
@@ -363,16 +365,14 @@ class Run(Auditing):
     def _graphs(
         self, data: Data | None, split: str, labelled: bool = True
     ) -> tuple[GraphStore, Sequence[str] | None]:
-        """Return graphs and the names of their classes.
+        """Graphs, as :meth:`graphs` returns them, and the names of their classes.
 
-        Args:
-            data: As in :meth:`graphs`.
-            split: As in :meth:`graphs`.
-            labelled: Whether labels of your own graphs are read as those of the model.
-                (default: ``True``)
+        Labels of your own graphs are read as those of the model only if ``labelled``.
         """
         if isinstance(data, GraphStore):
             return data, self._names(data)
+        if isinstance(data, str) and data in (*SPLIT_NAMES, "all"):
+            split, data = data, None
         if isinstance(data, (str, Path)) and is_table(str(data)):
             store = read_like_training(self.model, Path(full_name(str(data))))
             return for_task(store, self.model.task, store.meta["classes"]), self._names(store)
