@@ -135,7 +135,7 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
     # The k-th score of each graph, then all edges as good as that: few are left to be sorted.
     size = np.bincount(graph, minlength=len(start))
     last = np.minimum(start + k, start + size) - 1
-    least = -np.inf * np.ones(len(start))
+    least = np.full(len(start), -np.inf)
     least[size > 0] = values[order_within(-values, graph)[last[size > 0]]]
     best = np.flatnonzero(values >= least[graph])
     values, graph = values[best], graph[best]
