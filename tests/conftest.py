@@ -28,6 +28,8 @@ from typing import Any
 import pytest
 import torch
 
+from gsat.registry import BACKBONES, DATASETS, METHODS
+
 ROOT = Path(__file__).resolve().parent.parent
 HIDDEN = os.environ.get("GSAT_TEST_RAW") == "none"
 
@@ -95,6 +97,17 @@ def _one_thread() -> Iterator[None]:
     """A test or a command that sets the number of threads does so for itself alone."""
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_names() -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    registries = (METHODS, BACKBONES, DATASETS)
+    before = [set(registry.names()) for registry in registries]
+    yield
+    for registry, known in zip(registries, before, strict=True):
+        for name in registry._registered.keys() - known:
+            del registry[name]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,13 +84,11 @@ SETTINGS = {"graphs": 60, "epochs": 4, "batch_size": 32, "hidden": 8}
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def files(tmp_path: Path) -> tuple[str, str]:
     """What a user would type for the method and for the backbone."""
     (tmp_path / "sharp.py").write_text(METHOD)
     (tmp_path / "sum_net.py").write_text(BACKBONE)
-    yield f"{tmp_path}/sharp.py:Sharp", f"{tmp_path}/sum_net.py:SumNet"
-    METHODS._registered.pop("sharp", None)
-    BACKBONES._registered.pop("sum-net", None)
+    return f"{tmp_path}/sharp.py:Sharp", f"{tmp_path}/sum_net.py:SumNet"
 
 
 def recipe(files: tuple[str, str]) -> Recipe:

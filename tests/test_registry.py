@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -131,13 +130,10 @@ class Net(GIN):
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "mine.py"
     path.write_text(FILE)
-    yield path
-    for name in ("by-name", "Bare", "decorated"):
-        METHODS._registered.pop(name, None)
-        BACKBONES._registered.pop(name, None)
+    return path
 
 
 def test_a_class_in_a_file_is_registered_under_its_name(file: Path) -> None:

@@ -41,7 +41,6 @@ from gsat.datasets.registry import (
 from gsat.datasets.sources import spmotif
 from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
-from gsat.registry import DATASETS
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
 from own_data import make_graphs
@@ -300,12 +299,6 @@ def ring(size: int, noise: float) -> Data:
 
 
 @pytest.fixture
-def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
-    monkeypatch.setattr(DATASETS, "_registered", dict(DATASETS._registered))
-
-
-@pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder on the path with a module `rings_of_mine` that declares a data set."""
     folder = tmp_path / "outside"
@@ -325,7 +318,6 @@ def announce(folder: Path, name: str, target: str) -> None:
     importlib.invalidate_caches()
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> None:
     rings = importlib.import_module("rings_of_mine").Rings
     assert gsat.register_dataset("rings")(rings) is rings
@@ -350,7 +342,6 @@ def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> No
     assert differing(outcome(tmp_path / "stopped"), outcome(tmp_path / "whole")) == []
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_a_plug_in_is_found_by_its_entry_point(outside: Path) -> None:
     announce(outside, "plugged-rings", "rings_of_mine:Rings")
     assert "plugged-rings" in dataset_names()
@@ -359,7 +350,6 @@ def test_a_plug_in_is_found_by_its_entry_point(outside: Path) -> None:
     assert len(gsat.load_dataset("plugged-rings").store) == 40
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_a_broken_plug_in_spoils_no_other_data(
     outside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,7 +365,6 @@ def test_a_broken_plug_in_spoils_no_other_data(
     assert "'broken-rings' (rings_of_mine:NoSuchClass) can't be imported" in " ".join(shown.split())
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_what_is_no_data_set() -> None:
     @gsat.register_dataset("half")
     class Half(DatasetSource):
@@ -393,7 +382,6 @@ def test_what_is_no_data_set() -> None:
         gsat.register_dataset("houses")(Half)
 
 
-@pytest.mark.usefixtures("_own_registry")
 @pytest.mark.parametrize("wrong", ["list", "splits"])
 def test_what_a_data_set_must_return(wrong: str) -> None:
     @gsat.register_dataset(f"wrong-{wrong}")
@@ -415,7 +403,6 @@ def test_what_a_data_set_must_return(wrong: str) -> None:
         gsat.load_dataset(f"wrong-{wrong}")
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_nodes_of_several_graphs_follow_their_graphs() -> None:
     @gsat.register_dataset("labelled-nodes")
     class LabelledNodes(DatasetSource):
@@ -438,7 +425,6 @@ def test_nodes_of_several_graphs_follow_their_graphs() -> None:
     assert sum(len(part) for part in data.splits.values()) == data.store.num_nodes
 
 
-@pytest.mark.usefixtures("_own_registry")
 def test_the_example_of_the_docs_runs() -> None:
     blocks = (RESULTS.parent / "docs" / "data.md").read_text("utf-8").split("```python\n")
     (example,) = [block.split("```")[0] for block in blocks if "class Triangles" in block]

@@ -112,11 +112,14 @@ def test_widths(small: Dataset) -> None:
     assert set.union(*(widths(small, "train", c, WHEEL) for c in range(3))) == set(range(15, 20))
 
 
-def test_tree_heights_same_for_all_classes() -> None:
-    data = load_dataset("spmotif-0.7", train_per_class=90, tree_heights="same")
+@pytest.mark.parametrize("heights", ["same", "same-train", "same-valid"])
+def test_tree_heights_same_for_all_classes(heights: str) -> None:
+    data = load_dataset("spmotif-0.7", train_per_class=90, tree_heights=heights)
     for label in range(3):
-        assert widths(data, "train", label, TREE) == {0, 1, 2}
-        assert widths(data, "valid", label, TREE) == {0, 1, 2}
+        trained = {3} if heights == "same-valid" and label == 0 else {0, 1, 2}
+        assert widths(data, "train", label, TREE) == trained
+        validated = {3} if heights == "same-train" else {0, 1, 2}
+        assert widths(data, "valid", label, TREE) == validated
         assert widths(data, "test", label, TREE) == {3, 4, 5}
     assert data.matches_paper == "different"
 

@@ -45,13 +45,31 @@ def test_numbers_of_later_papers_are_not_the_papers() -> None:
 def test_each_reading_changes_one_thing() -> None:
     table = find_study("readings")
     assert isinstance(table, TableStudy)
-    rows = {(r.backbone, r.variant): r for part in table.parts for r in part.rows}
-    assert {backbone for backbone, _ in rows} == {"gin", "leconv"}
-    for (backbone, reading), row in rows.items():
+    rows = {(r.method, r.backbone, r.variant): r for part in table.parts for r in part.rows}
+    models = {("gsat", "leconv"), ("gsat", "gin"), ("gsat-star", "gin"), ("erm", "gin")}
+    assert {(method, backbone) for method, backbone, _ in rows} == models | {("gsat", "pna")}
+    for (method, backbone, reading), row in rows.items():
         data = "spmotif-0.5" if backbone == "leconv" else "spmotif-0.9"
-        default = _flat(rows[backbone, ""].experiment(data).recipe(0).tables())
-        changed = _flat(row.experiment(data).recipe(0).tables()).items() - default.items()
-        assert len(changed) == (1 if reading else 0), (backbone, reading, changed)
+        default = _flat(rows[method, backbone, ""].experiment(data).recipe(0).tables())
+        settings = _flat(row.experiment(data).recipe(0).tables())
+        changed = {
+            name for name in settings.keys() | default if settings.get(name) != default.get(name)
+        }
+        assert len(changed) == (1 if reading else 0), (method, backbone, reading, changed)
+
+
+def test_readings_stand_beside_the_papers_own_numbers() -> None:
+    table = find_study("readings")
+    assert isinstance(table, TableStudy)
+    cells = [
+        (part.metric, row.method, row.backbone, data, number)
+        for part in table.parts
+        for row in part.rows
+        for data, number in row.paper.items()
+    ]
+    assert {metric for metric, *_ in cells} == {"explanation_auc", "precision_at_5", "prediction"}
+    for metric, method, backbone, data, number in cells:
+        assert find_paper_number(method, backbone, data, metric) == number
 
 
 def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -180,31 +180,35 @@ def test_a_stop_lets_running_requests_end(
     assert (process.returncode, err) == (0, ""), (out, err)
 
 
-# A model that is in compiled code for a while, without the lock of the interpreter.
+# A page that is in compiled code for a while, without the lock of the interpreter.
 _BUSY = """
 import sys, time, torch
 import gsat.web.server as server
+import gsat.web.views as views
 from gsat.cli import main
 from gsat.models import InterpretableModel
 
-seconds = float(sys.argv.pop())
+work, seconds = sys.argv.pop(), float(sys.argv.pop())
 
-def score_edges(self, graphs):
+def compute(*_):
     print("computing", flush=True)
     square, end = torch.rand(400, 400), time.monotonic() + seconds
     while time.monotonic() < end:
         square = (square @ square).clamp(0, 1)
     raise SystemExit
 
-InterpretableModel.score_edges = score_edges
+if work == "scores":
+    InterpretableModel.score_edges = compute
+else:
+    views.thumbnail = compute
 server.STOP_SECONDS = 2
 main()
 """
 
 
-@pytest.mark.parametrize("seconds", [1, 100])
-def test_a_stop_while_a_split_is_scored_is_quiet(runs: Path, seconds: int) -> None:
-    command = ["explore", runs / "motifs-a", "--no-browser", "--port", 0, seconds]
+@pytest.mark.parametrize(("work", "seconds"), [("scores", 1), ("draws", 100)])
+def test_a_stop_while_it_computes_is_quiet(runs: Path, work: str, seconds: int) -> None:
+    command = ["explore", runs / "motifs-a", "--no-browser", "--port", 0, seconds, work]
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY, *map(str, command)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -218,3 +222,21 @@ def test_a_stop_while_a_split_is_scored_is_quiet(runs: Path, seconds: int) -> No
     finally:
         process.kill()
     assert (process.returncode, err) == (0, "")
+
+
+def test_a_stop_does_not_wait_for_an_endless_request(runs: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUSY, "explore", str(runs), "--no-browser", "--port", "0", "100",
+         "scores"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        port = int(process.stdout.readline().split()[0].rsplit(":", 1)[1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/runs/motifs-a/graphs")  # no page of a folder is prepared
+        assert process.stdout.readline() == "computing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()

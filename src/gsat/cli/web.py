@@ -88,19 +88,24 @@ def serve_runs(
             loaded.split("test")
             thumbnail(loaded, "test", 0)
 
+    preparing = threading.Thread(target=prepare, daemon=True)
+
     def ready() -> None:
         count = len(library.entries())
         what = f"{count} run{'' if count == 1 else 's'}"
         typer.echo(f"{address}  ({what}; Ctrl-C stops)")
         if page and not library.is_folder:
-            threading.Thread(target=prepare, daemon=True).start()
+            preparing.start()
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
     app = make_app(service, page=page)
     run_server(app, opened, bounds, ready=ready, stopping=library.stopping.set)
-    # A thread that is in compiled code when Python ends aborts the process. From here on none can
-    # enter it; one that does not come out of it is left there.
-    if not COMPUTING.acquire(timeout=STOP_SECONDS):
+    # A daemon thread that is in compiled code when Python ends aborts the process, and Python waits
+    # for all others: whoever does not come out of it in time is left there.
+    if preparing.ident is not None:
+        preparing.join(STOP_SECONDS)
+    if preparing.is_alive() or not COMPUTING.acquire(timeout=STOP_SECONDS):
         sys.stdout.flush()
         os._exit(0)
+    COMPUTING.release()  # Python would wait for ever for a thread that still wants it

@@ -56,6 +56,12 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "info-on-p": Variant(", information loss of p", {"info_on": "p"}),
     "same-trees": Variant(", trees as in DIR's generator", {"data.tree_heights": "same"}),
+    "same-trees-train": Variant(
+        ", DIR's trees in the training set alone", {"data.tree_heights": "same-train"}
+    ),
+    "same-trees-valid": Variant(
+        ", DIR's trees in the validation set alone", {"data.tree_heights": "same-valid"}
+    ),
     "undirected": Variant(", edges both ways", {"data.undirected": True}),
     "last-epoch": Variant(", the last epoch", {"selection": "last"}),
     "r-final-0.5": Variant(", r to 0.5", {"r_final": 0.5}),

@@ -32,11 +32,15 @@ class TakingTurns:
         finally:
             self._next.release()
 
+    def release(self) -> None:
+        """Let go of the lock."""
+        self._busy.release()
+
     def __enter__(self) -> None:
         self.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self._busy.release()
+        self.release()
 
     @property
     def is_waited_for(self) -> bool:

@@ -34,6 +34,14 @@ MOTIFS: Final = (
     ((0, 1), (0, 3), (1, 2), (1, 4), (2, 3), (3, 4)),
 )
 
+# The parts in which all trees are low, by the option tree_heights.
+LOW_TREES: Final[dict[str, tuple[int, ...]]] = {
+    "class": (),
+    "same": (TRAIN, VALID),
+    "same-train": (TRAIN,),
+    "same-valid": (VALID,),
+}
+
 
 @register_dataset("spmotif-0.5")
 class SpuriousMotif(DatasetSource):
@@ -45,8 +53,10 @@ class SpuriousMotif(DatasetSource):
         undirected: bool = Field(
             False, description="store both directions (the published set has one)"
         )
-        tree_heights: Literal["class", "same"] = Field(
-            "class", description="'class': heights depend on the class in train, as published"
+        tree_heights: Literal["class", "same", "same-train", "same-valid"] = Field(
+            "class",
+            description="'class': heights depend on the class in train, as published; 'same': low "
+            "trees for all classes in train and valid; 'same-train', 'same-valid': in one of them",
         )
         train_per_class: int = Field(
             3000, ge=3, description="training graphs per class; 1/3 for valid, 2/3 for test"
@@ -115,7 +125,7 @@ def _widths(
         low, high = (3, 30, 60), (6, 50, 80)
     else:
         # Published: in training only class 0 has tall trees, so that size gives the class away.
-        tall = heights == "class" and (part == VALID or motif == TREE)
+        tall = part not in LOW_TREES[heights] and (part == VALID or motif == TREE)
         low, high = (3 if tall else 0, 8, 15), (4 if tall else 3, 12, 20)
     start, stop = np.array(low)[base], np.array(high)[base]
     return start + np.floor((stop - start) * rng.random_sample(len(base))).astype(np.int64)
