@@ -242,6 +242,32 @@ def test_a_killed_run_is_resumed_bit_for_bit(both: Path) -> None:
     assert differing(outcome(out), outcome(both / "gsat")) == []
 
 
+# A thread of a group that is still there when Python ends may abort the process.
+_LEAVING = """
+import atexit, sys, weakref
+import torch
+import torch.distributed as dist
+from gsat.errors import RunError
+from gsat.training.process_group import join_processes
+
+with join_processes() as group:
+    made = weakref.ref(dist.group.WORLD)
+    atexit.register(lambda: print("left" if made() is None else "stayed", flush=True))
+    group.through(torch.nn.Linear(2, 1))(torch.ones(1, 2)).sum().backward()
+    if sys.argv[1:]:
+        raise group.common_error(RunError("the disk is full"))
+"""
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("error", [[], ["error"]])
+def test_no_group_is_left_when_python_ends(error: list[str], tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text(_LEAVING)
+    done = torchrun(tmp_path / "leaving.py", *error)
+    assert (done.returncode == 0) == (not error)
+    assert set(done.stdout.split()) == {"left"}, done.stderr
+
+
 @pytest.mark.medium
 def test_command_line(tmp_path: Path) -> None:
     out, record = tmp_path / "run", tmp_path / "runs.jsonl"

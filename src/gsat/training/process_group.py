@@ -12,6 +12,7 @@ only the first writes files and prints.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,10 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
+
+# Imported before a group is made: its functions keep the group of that moment as a default, and a
+# group that is never let go keeps its threads. One that drops a tensor when Python ends aborts.
+import torch.distributed.nn
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -263,13 +268,14 @@ def join_processes() -> Iterator[ProcessGroup]:
     try:
         with group.report_lost_process():
             yield group
-    except OtherProcessError:
+    except GSATError as error:
         # torchrun ends all processes when one has ended: the one that reports the error must come
-        # first. It never answers this; its end is the answer.
-        with suppress(RuntimeError):
-            group.any(True)
+        # first. It never answers the others; when it has left the group, their question fails.
+        if isinstance(error, OtherProcessError):
+            with suppress(RuntimeError):
+                group.any(True)
+        atexit.register(dist.destroy_process_group)  # when the error has been printed
         raise
-    # Not after an error: to the others this would be the loss of a process.
     dist.destroy_process_group()
 
 
