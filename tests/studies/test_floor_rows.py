@@ -63,7 +63,7 @@ def test_floors_are_run_with_their_table_but_are_no_cells_of_the_paper() -> None
     assert methods.count("random") == methods.count("degree") == len(TABLE1.columns)
     assert len(methods) == 9 * 6 + 2 * 6
     assert sum(1 for table in TABLES for _ in table.cells()) == 209
-    assert reproduction_page(Records([])).startswith("209 cells: 209 no run yet.")
+    assert reproduction_page(Records([])).startswith("0 of 209 cells have runs;")
 
 
 @pytest.mark.usefixtures("_unregistered")

@@ -12,7 +12,7 @@ from gsat.models import GIN
 from gsat.studies.cells import measure
 from gsat.studies.formatting import BACKBONE_TITLES
 from gsat.studies.records import Records
-from gsat.studies.reproduction import REASONS, find_reason, reproduction_page, verdict
+from gsat.studies.reproduction import REASONS, VERDICTS, find_reason, reproduction_page, verdict
 from gsat.studies.study import Experiment, TableRow, TableStudy
 from gsat.studies.tables import STUDIES
 from gsat.training.results import read_records
@@ -77,8 +77,30 @@ def test_failures_and_gaps_are_shown() -> None:
     assert "| [70.0 (only seeds 0, 2, 1 failed)](runs.md#" in page
 
 
+def test_verdicts_are_counted_by_table() -> None:
+    found = [*lines(GSAT, {0: 0.90}), *lines(Experiment("ba2motifs", "gsat"), {0: 0.98, 1: 0.99})]
+    said, _, head, _, *rows = reproduction_page(Records(found)).splitlines()
+    assert said == "4 of 209 cells have runs; 2 of them are reproduced or in range."
+    names = [name.strip() for name in head.split("|")[2:-1]]
+    counts = {
+        row.split("|")[1].strip(): {
+            name: int(count)
+            for name, count in zip(names, row.split("|")[2:-1], strict=True)
+            if count.strip()
+        }
+        for row in rows[:9]
+    }
+    # Both cells are in tables 1 and 6.
+    assert counts["table1"] == {"cells": 54, "reproduced": 1, "below": 1, "no run yet": 52}
+    assert counts["table6"] == {"cells": 8, "reproduced": 1, "below": 1, "no run yet": 6}
+    assert counts["all"] == {"cells": 209, "reproduced": 2, "below": 2, "no run yet": 205}
+    assert sum(found["cells"] for name, found in counts.items() if name != "all") == 209
+    assert set(VERDICTS) == set(names) - {"cells"}
+
+
 def test_cells_without_runs_are_named() -> None:
-    table1, *_ = reproduction_page(Records([line(GSAT, 0)])).partition("### table2")
+    page = reproduction_page(Records([line(GSAT, 0)]))
+    table1 = page[page.index("### table1") : page.index("### table2")]
     (told,) = (row for row in table1.splitlines() if row.startswith("No run yet: ba2motifs ("))
     assert "; mutag (GIN + GNNExplainer, GIN + PGExplainer, GIN + GraphMask, " in told
     assert "GIN + DIR, GIN + GSAT*, PNA + GSAT, PNA + GSAT*); " in told  # all but the one that ran

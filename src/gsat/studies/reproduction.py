@@ -58,6 +58,10 @@ _HEAD = (
 )
 
 
+AGREEING = ("reproduced", "in range")
+VERDICTS = (*AGREEING, "better", "above", "worse", "below", "unclear", "not compared", "no run yet")
+
+
 def verdict(cell: MeasuredCell) -> str:
     """Judge a cell against the paper's number.
 
@@ -112,17 +116,18 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
         Markdown.
     """
     lines: list[str] = []
-    total: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {}  # of the verdicts, by table
     for study in STUDIES.values():
         if not isinstance(study, TableStudy) or study.later:
             continue
         rows, missing = [], defaultdict[str, dict[str, None]](dict)
+        counts[study.name] = Counter()
         for measured in measure(study, records):
             metric = measured.part.metric
             for (number, dataset), cell in measured.cells.items():
                 row = measured.part.rows[number]
                 judged = verdict(cell)
-                total[judged] += 1
+                counts[study.name][judged] += 1
                 if cell.ours is None:
                     missing[dataset][row_name(row)] = None
                 else:
@@ -133,16 +138,34 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
         if missing:
             names = (f"{dataset} ({', '.join(names)})" for dataset, names in missing.items())
             lines += [f"No run yet: {'; '.join(names)}.", ""]
-    counts = ", ".join(f"{count} {judged}" for judged, count in total.most_common())
     lines += _stability_section(filter(records.matches, stability))
-    return f"{sum(total.values())} cells: {counts}.\n\n" + "\n".join(lines)
+    return "\n".join([*_summary(counts), *lines])
+
+
+def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
+    """How many cells have which verdict, in all and table by table."""
+    total = sum(counts.values(), Counter[str]())
+    cells, done = total.total(), total.total() - total["no run yet"]
+    agreeing = sum(total[judged] for judged in AGREEING)
+    rows = [
+        f"| {name} | {found.total()} | "
+        + " | ".join(str(found[judged] or "") for judged in VERDICTS)
+        + " |"
+        for name, found in {**counts, "all": total}.items()
+    ]
+    return [
+        f"{done} of {cells} cells have runs; {agreeing} of them are {' or '.join(AGREEING)}.", "",
+        f"| table | cells | {' | '.join(VERDICTS)} |",
+        "| --- |" + " ---: |" * (1 + len(VERDICTS)),
+        *rows, "",
+    ]  # fmt: skip
 
 
 def _line(row: TableRow, dataset: str, metric: str, cell: MeasuredCell, judged: str) -> str:
     """One cell as a line of Markdown."""
     assert cell.ours is not None
     assert cell.paper is not None
-    differs = judged not in ("reproduced", "in range", "not compared")
+    differs = judged not in (*AGREEING, "not compared")
     reason = find_reason(row, dataset, metric) if differs else ""
     return (
         f"| {dataset} | {row_name(row)} | {metric.replace('_', ' ')} | "
