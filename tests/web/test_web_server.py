@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -228,7 +229,7 @@ def test_a_stop_does_not_wait_for_an_endless_request(runs: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY, "explore", str(runs), "--no-browser", "--port", "0", "100",
          "scores"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:
@@ -237,6 +238,11 @@ def test_a_stop_does_not_wait_for_an_endless_request(runs: Path) -> None:
         connection.request("GET", "/runs/motifs-a/graphs")  # no page of a folder is prepared
         assert process.stdout.readline() == "computing\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        answer = connection.getresponse()
+        assert answer.status == 503
+        assert "the service was stopped before there was an answer" in answer.read().decode()
+        _, err = process.communicate(timeout=60)
     finally:
         process.kill()
+    assert process.returncode == 0
+    assert re.fullmatch(r"ERROR: +Cancel 1 running task.*\n", err), err

@@ -130,6 +130,8 @@ class Guard:
         except TimeoutError:
             seconds = f"{self.limits.seconds:g}"
             await _refuse(sent, 503, f"there was no answer within {seconds} seconds; ask for less")
+        except asyncio.CancelledError:  # by the server, when it has waited long enough
+            await _refuse(sent, 503, "the service was stopped before there was an answer")
         except Exception:
             _LOG.exception("an error in gsat itself")
             await _refuse(sent, 500, "an error in gsat itself; the service has logged it")
