@@ -118,6 +118,20 @@ def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
     assert {name for key in REASONS for name in key} <= known
 
 
+def test_reasons_are_true_of_the_recipes() -> None:
+    told = {
+        (row.backbone, dataset): row.experiment(dataset).recipe(0).settings
+        for table in STUDIES.values()
+        if isinstance(table, TableStudy)
+        for part in table.parts
+        for row in part.rows
+        for dataset in row.paper
+        if "explain the label" in find_reason(row, dataset, part.metric)
+    }
+    assert ("gin", "spmotif-0.5") in told
+    assert {settings.target for settings in told.values()} == {"label"}
+
+
 def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     stable = read_records(ROOT / "results" / "stability.jsonl", needs=("recipe_hash",))
