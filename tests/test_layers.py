@@ -1,4 +1,4 @@
-"""The layout of the package: which way imports go, no cycles, files of a readable size."""
+"""The layout of the package: the direction of imports, and no cycles."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ LAYERS = (
 )
 DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 ENTRANCES = ("gsat", "gsat.__main__")  # the public names and `python -m gsat` stand outside
-MOST_LINES = 400
-LONGER = {"src/gsat/ops/reference.py": 700}  # every op in plain torch, readable top to bottom
 
 
 def _layer(module: str) -> str:
@@ -89,14 +87,3 @@ def test_there_are_no_import_cycles() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
-
-
-def test_files_are_of_a_readable_size() -> None:
-    lengths = {
-        relative(path): len(path.read_text(encoding="utf-8").splitlines())
-        for path in modules().values()
-    }
-    too_long = {
-        path: lines for path, lines in lengths.items() if lines > LONGER.get(path, MOST_LINES)
-    }
-    assert not too_long

@@ -25,12 +25,16 @@ from gsat.ops import (
     Draws,
     concrete,
     extractor,
+    relu_dropout,
+    row_normalise_relu_dropout,
 )
 from gsat.settings import Settings, validated
 
 AttentionLevel = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
 BatchNorm = Literal["separate", "recalibrated"]
+ExtractorNorm = Literal["graph", "row", "none"]
+Readout = Literal["all", "attended"]
 
 
 class AttentionSettings(Settings):
@@ -52,6 +56,16 @@ class AttentionSettings(Settings):
         description="Further looks when explaining: the graph is embedded with its own edge "
         "weights, and they are extracted again; absent: none.",
     )
+    extractor_norm: ExtractorNorm | None = Field(
+        None,
+        description="What the extractor normalises together: the rows of a 'graph' (the paper), "
+        "each 'row' by itself, or 'none'; absent: 'graph'.",
+    )
+    readout: Readout | None = Field(
+        None,
+        description="Which node embeddings are pooled: 'all' with full weight (the paper), or "
+        "'attended', each multiplied by the node's attention; absent: 'all'.",
+    )
     batch_norm: BatchNorm | None = Field(
         None,
         description="Statistics of batch norm: 'separate' for the run on the whole graph and the "
@@ -67,12 +81,17 @@ class Extractor(nn.Module):
     """The network g_φ: node embeddings to one attention logit per edge or per node.
 
     Three linear layers, 2k → 4k → k → 1 on concat(h_u, h_v) for edges, or k → 2k → k → 1 on h_v for
-    nodes. After each of the two hidden layers follow normalisation per graph, ReLU and dropout.
+    nodes. After each of the two hidden layers follow normalisation, ReLU and dropout.
+
+    The paper normalises each channel over all rows of a graph. Then one unusual node changes the
+    attention of every other node, so that a label can leak into the attention of irrelevant nodes.
+    With ``norm="row"`` each row is normalised by itself, as in a layer norm without weights.
 
     Args:
         hidden: k, the width of the embeddings.
         on: What has attention, ``"edge"`` or ``"node"``. (default: ``"edge"``)
         dropout: Dropout after each hidden layer. (default: ``0.5``)
+        norm: ``"graph"``, ``"row"`` or ``"none"``. (default: ``None``, ``"graph"``)
         seed: Decides the initial weights. (default: ``0``)
     """
 
@@ -81,13 +100,14 @@ class Extractor(nn.Module):
         hidden: int,
         on: AttentionLevel = DEFAULTS.attention,
         dropout: float = DEFAULTS.extractor_dropout,
+        norm: ExtractorNorm | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        given = {"attention": on, "extractor_dropout": dropout}
+        given = {"attention": on, "extractor_dropout": dropout, "extractor_norm": norm}
         validated(AttentionSettings, given, owner="the extractor")
         width = 2 * hidden if on == "edge" else hidden
-        self.hidden, self.on, self.dropout = hidden, on, dropout
+        self.hidden, self.on, self.dropout, self.norm = hidden, on, dropout, norm
         with seeded(seed, "extractor"):
             self.first = nn.Linear(width, 2 * width)
             self.second = nn.Linear(2 * width, hidden)
@@ -104,11 +124,27 @@ class Extractor(nn.Module):
         Returns:
             Logits of the keep-probabilities, ``[E]`` or ``[N]``.
         """
+        if self.norm in ("row", "none"):
+            return self._row_by_row(h, batch, draws)
         # The biases of the first two layers cancel in the normalisation that follows them.
         return extractor(
             h, batch, self.first.weight, self.second.weight, self.last.weight, self.last.bias,
             self.dropout, draws,
         )  # fmt: skip
+
+    def _row_by_row(self, h: Tensor, batch: GraphBatch, draws: Draws | None) -> Tensor:
+        """The logits of an extractor in which no row sees another one."""
+        if self.on == "edge":
+            row_id = batch.edge_id
+            source, target = self.first.weight.split(self.hidden, dim=1)
+            z = (h @ source.T)[batch.src] + torch.addmm(self.first.bias, h, target.T)[batch.dst]
+        else:
+            row_id, z = batch.node_id, self.first(h)
+        one, two = (draws.child(0), draws.child(1)) if draws else (None, None)
+        activate = row_normalise_relu_dropout if self.norm == "row" else relu_dropout
+        y = activate(z, row_id, self.dropout, one)  # [E or N, c]
+        y = activate(self.second(y), row_id, self.dropout, two)  # [E or N, m]
+        return self.last(y)[:, 0]
 
 
 def sample(
@@ -178,6 +214,22 @@ class _PairMean(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (pair,) = ctx.saved_tensors
         return (grad + grad[pair]) / 2, None
+
+
+def strongest_edge(weight: Tensor, batch: GraphBatch) -> Tensor:
+    """Return the largest weight among the edges at each node.
+
+    Args:
+        weight: w, ``[E]``.
+        batch: The graphs.
+
+    Returns:
+        ``[N]``; 1 for a node without edges.
+    """
+    ends = [batch.dst] if bool(batch.undirected.all()) else [batch.src, batch.dst]
+    return weight.new_ones(batch.num_nodes).scatter_reduce(
+        0, torch.cat(ends), weight.repeat(len(ends)), "amax", include_self=False
+    )
 
 
 def lift(attention: Tensor, batch: GraphBatch) -> Tensor:

@@ -23,9 +23,12 @@ from gsat.attention import (
     AttentionSettings,
     BatchNorm,
     Extractor,
+    ExtractorNorm,
+    Readout,
     Sampling,
     edge_weights,
     sample,
+    strongest_edge,
 )
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
@@ -56,6 +59,11 @@ class GSAT(InterpretableModel):
         refine: Further looks when explaining; see :meth:`refined`. (default: ``None``, none)
         batch_norm: Statistics of batch norm: ``"separate"`` ones for the two runs, or these
             ``"recalibrated"`` after training. (default: ``None``, shared)
+        extractor_norm: What the extractor normalises together: the rows of a ``"graph"``, each
+            ``"row"`` by itself, or ``"none"``. (default: ``None``, ``"graph"``)
+        readout: Which node embeddings are pooled: ``"all"``, or ``"attended"`` ones, multiplied by
+            the attention of the node (with attention to edges, by its strongest edge).
+            (default: ``None``, ``"all"``)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -79,6 +87,8 @@ class GSAT(InterpretableModel):
     """
 
     method = "gsat"
+    answers = True
+    rescores = True
 
     def __init__(
         self,
@@ -91,6 +101,8 @@ class GSAT(InterpretableModel):
         samples: int | None = None,
         refine: int | None = None,
         batch_norm: BatchNorm | None = None,
+        extractor_norm: ExtractorNorm | None = None,
+        readout: Readout | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -109,14 +121,18 @@ class GSAT(InterpretableModel):
                 "samples": samples,
                 "refine": refine,
                 "batch_norm": batch_norm,
+                "extractor_norm": extractor_norm,
+                "readout": readout,
             },
             owner="GSAT",
         )
         self.backbone = backbone
-        self.extractor = Extractor(backbone.hidden, attention, extractor_dropout, seed)
+        self.extractor = Extractor(
+            backbone.hidden, attention, extractor_dropout, extractor_norm, seed
+        )
         self.task, self.on = backbone.task, attention
         self.temperature, self.sampling, self.samples = temperature, sampling, samples
-        self.refine, self.batch_norm = refine, batch_norm
+        self.refine, self.batch_norm, self.readout = refine, batch_norm, readout
         self.snapshots: nn.ModuleList | None = None
         self.r = None
         if batch_norm is not None:  # the same parameters, with running statistics of its own
@@ -143,12 +159,50 @@ class GSAT(InterpretableModel):
         alpha = self._sample(logits, batch, draws) if draws else probability  # α ~ Bern(p)
         weight = edge_weights(alpha, batch, self._on)  # [E], A_S = α ⊙ A
         output = ModelOutput(
-            logits=self.predictor(batch, attention=weight, draws=at("second run")),
+            logits=self._predict(batch, weight, alpha, at("second run")),
             edge_weight=weight,
             attention=alpha,
             probability=probability,
         )
         return output if draws else self._explained(output, batch)
+
+    def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Predict under given attention; see :meth:`InterpretableModel.answer`.
+
+        Args:
+            batch: The graphs.
+            attention: α, ``[E]`` or ``[N]``.
+            mask: Multiplies the weights of the edges, ``[E]``. (default: all ones)
+
+        Returns:
+            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+        """
+        weight = edge_weights(attention, batch, self._on)
+        return self._predict(batch, weight if mask is None else weight * mask, attention, None)
+
+    def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Explain the attended graph; see :meth:`InterpretableModel.rescore`."""
+        return self._look(batch, edge_weights(attention, batch, self._on))[0]
+
+    def _predict(
+        self, batch: GraphBatch, weight: Tensor, alpha: Tensor | None, draws: Draws | None
+    ) -> Tensor:
+        """Logits of the second run, f_θ on the attended graph G_S.
+
+        A node without any kept edge is not part of G_S. With ``readout="attended"`` it is not
+        pooled either, so that the prediction cannot bypass the attention.
+
+        Args:
+            batch: The graphs.
+            weight: w, the weight of each edge's message, ``[E]``.
+            alpha: α, ``[E]`` or ``[N]``; None where there are only edge weights.
+            draws: Source of the dropout; None for no dropout.
+        """
+        if self.readout != "attended" or self.task.level == "node":  # a target node always stays
+            return self.predictor(batch, attention=weight, draws=draws)
+        of_nodes = alpha if self._on == "node" else None
+        kept = strongest_edge(weight, batch) if of_nodes is None else of_nodes
+        return self.predictor(batch, attention=weight, draws=draws, node_weight=kept)
 
     @property
     def predictor(self) -> Backbone:
@@ -163,7 +217,7 @@ class GSAT(InterpretableModel):
             own = draws.child("sample", number)
             alphas.append(self._sample(logits, batch, own))
             weight = edge_weights(alphas[-1], batch, self._on)
-            predicted.append(self.predictor(batch, weight, own.child("second run")))
+            predicted.append(self._predict(batch, weight, alphas[-1], own.child("second run")))
         mean = torch.stack(predicted).mean(dim=0)
         alpha, p = torch.cat(alphas), torch.sigmoid(logits)  # [T·E] or [T·N], and [E] or [N]
         return ModelOutput(mean, edge_weights(p, batch, self._on), alpha, p)
@@ -352,8 +406,14 @@ class GSAT(InterpretableModel):
     def _options(self) -> dict[str, Any]:
         """Settings that most models do not have."""
         count = None if self.snapshots is None else len(self.snapshots)
-        own = {"samples": self.samples, "refine": self.refine, "batch_norm": self.batch_norm}
-        return {**own, "snapshots": count}
+        return {
+            "samples": self.samples,
+            "refine": self.refine,
+            "batch_norm": self.batch_norm,
+            "extractor_norm": self.extractor.norm,
+            "readout": self.readout,
+            "snapshots": count,
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -136,7 +136,7 @@ def test_the_own_answer_is_the_one_of_least_loss(task: Task) -> None:
     model = GNNExplainer(gsat.GIN(4, task, hidden=8).eval())
     batch = from_pyg(random_graphs(3)).batch()
     logits = model.backbone(batch).detach()
-    own = task.graph_losses(logits, model.answer(logits, batch))
+    own = task.graph_losses(logits, model.explained_label(logits, batch))
     if task.kind == "regression":
         torch.testing.assert_close(own, torch.zeros_like(own), atol=1e-5, rtol=0)
     elif task.kind == "multiclass":

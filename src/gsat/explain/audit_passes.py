@@ -165,7 +165,7 @@ def ask(
                 counts.append(scored.counts.cpu())
                 if isinstance(model, GSAT):
                     look = model.edge_weights(
-                        model.backbone.embed(batch, attention=output.edge_weight), batch
+                        model.predictor.embed(batch, attention=output.edge_weight), batch
                     )
                     again.append(ScoredBatch.of(batch, look).scores[scored.once].cpu())
                 progress.advance(steps=batch.num_graphs)

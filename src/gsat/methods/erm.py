@@ -23,6 +23,8 @@ class PlainModel(InterpretableModel):
     """
 
     explains = False
+    answers = True
+    attention_decides = False
     method = "erm"
 
     def __init__(self, backbone: Backbone) -> None:
@@ -39,6 +41,10 @@ class PlainModel(InterpretableModel):
         logits = self.backbone(batch, draws=draws)
         scores = self.edge_scores(batch).to(logits)
         return ModelOutput(logits, scores, scores, scores)
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
+        return self.backbone(batch, attention=attention)
 
     def edge_scores(self, batch: GraphBatch) -> Tensor:
         """The score of each edge, ``[E]``."""

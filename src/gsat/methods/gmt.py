@@ -8,7 +8,16 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from gsat.attention import DEFAULTS, AttentionLevel, BatchNorm, Sampling, edge_weights, sample
+from gsat.attention import (
+    DEFAULTS,
+    AttentionLevel,
+    BatchNorm,
+    ExtractorNorm,
+    Readout,
+    Sampling,
+    edge_weights,
+    sample,
+)
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
@@ -41,6 +50,9 @@ class GMT(GSAT):
         sampling: As for :class:`gsat.GSAT`. (default: ``"concrete"``)
         refine: As for :class:`gsat.GSAT`. (default: ``None``)
         batch_norm: As for :class:`gsat.GSAT`. (default: ``None``)
+        extractor_norm: As for :class:`gsat.GSAT`. (default: ``None``)
+        readout: As for :class:`gsat.GSAT`; a node weighs as its strongest edge in a subgraph.
+            (default: ``None``)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -64,6 +76,8 @@ class GMT(GSAT):
         sampling: Sampling = DEFAULTS.sampling,
         refine: int | None = None,
         batch_norm: BatchNorm | None = None,
+        extractor_norm: ExtractorNorm | None = None,
+        readout: Readout | None = None,
         seed: int = 0,
     ) -> None:
         if variant == "lin":
@@ -82,6 +96,8 @@ class GMT(GSAT):
             samples=None if variant == "lin" else samples or _SAMPLES,
             refine=refine,
             batch_norm=batch_norm,
+            extractor_norm=extractor_norm,
+            readout=readout,
             seed=seed,
         )
         self.variant = variant
@@ -105,16 +121,30 @@ class GMT(GSAT):
         logits = self.extractor(h, batch, at("extractor"))
         p = torch.sigmoid(logits)
         kept = edge_weights(p, batch, self._on)
-        source = draws or Draws(0, "subgraphs of an evaluation")
+        if draws is None:
+            return self._explained(ModelOutput(self.answer(batch, p), kept, p, p), batch)
         predicted = []
         for number in range(self._count(draws)):
-            own = source.child("subgraph", number)
-            chance = self._chance(logits, batch, own) if draws else kept
-            subgraph = hard_sample(chance, batch.edge_id, own.child("edges"))
-            noise = own.child("second run") if draws else None
-            predicted.append(self.predictor(batch, attention=subgraph, draws=noise))
-        output = ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
-        return output if draws else self._explained(output, batch)
+            own = draws.child("subgraph", number)
+            chance = self._chance(logits, batch, own)
+            predicted.append(self._of_subgraph(chance, batch, own, own.child("second run")))
+        return ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict by subgraphs drawn with given attention; see :meth:`GSAT.answer`."""
+        if self.variant == "lin":
+            return super().answer(batch, attention)
+        chance = edge_weights(attention, batch, self._on)
+        source = Draws(0, "subgraphs of an evaluation")
+        draws = [source.child("subgraph", number) for number in range(self._count(None))]
+        return torch.stack([self._of_subgraph(chance, batch, own, None) for own in draws]).mean(0)
+
+    def _of_subgraph(
+        self, chance: Tensor, batch: GraphBatch, draws: Draws, noise: Draws | None
+    ) -> Tensor:
+        """The logits of one subgraph, in which each edge is kept with its own chance."""
+        subgraph = hard_sample(chance, batch.edge_id, draws.child("edges"))
+        return self._predict(batch, subgraph, None, noise)
 
     def _count(self, draws: Draws | None) -> int:
         several = self.samples or 1

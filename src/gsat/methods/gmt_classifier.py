@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from gsat.attention import edge_weights
 from gsat.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
@@ -34,6 +35,8 @@ class Reclassified(InterpretableModel):
     """
 
     method = "gmt-classifier"
+    answers = True
+    rescores = True
 
     def __init__(self, backbone: Backbone, explainer: GSAT, edges: Edges = "all") -> None:
         super().__init__()
@@ -53,6 +56,15 @@ class Reclassified(InterpretableModel):
         weight = self.attended(explained.edge_weight, batch)
         logits = self.backbone(batch, attention=weight, draws=draws)
         return explained._replace(logits=logits)
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict by the classifier; see :meth:`InterpretableModel.answer`."""
+        weight = edge_weights(attention, batch, self.explainer.extractor.on)
+        return self.backbone(batch, attention=self.attended(weight, batch))
+
+    def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Explain the attended graph; see :meth:`InterpretableModel.rescore`."""
+        return self.explainer.rescore(batch, attention)
 
     def attended(self, weight: Tensor, batch: GraphBatch) -> Tensor:
         """Compute what the classifier sees of each edge.

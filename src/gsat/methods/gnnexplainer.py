@@ -113,7 +113,7 @@ class GNNExplainer(PostHocModel):
         u = Draws(self.seed, "masks").uniform(batch.edge_id)
         nodes = batch.node_ptr.diff()[batch.edge_graph]
         mask = nn.Parameter(1 + torch.special.ndtri(u) * (2 / nodes).sqrt())
-        return Search(logits, self.answer(logits, batch), mask, Adam([mask], self.lr))
+        return Search(logits, self.explained_label(logits, batch), mask, Adam([mask], self.lr))
 
     def search(self, search: Search, batch: GraphBatch, iterations: int) -> None:
         """Continue a search until so many iterations are done in all."""

@@ -294,7 +294,7 @@ class GraphMaskMethod(PostHocMethod):
         self, batch: GraphBatch, logits: Tensor, omega: Tensor, keep: Tensor, first: int
     ) -> Losses:
         settings = self.settings
-        answer = self.model.answer(logits, batch)
+        answer = self.model.explained_label(logits, batch)
         gated = self.model.gated(batch, keep, first)
         far = [self.model.task.graph_losses(each, answer).mean() for each in (gated, logits)]
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)

@@ -51,8 +51,10 @@ class SelfConsistentMethod(GSATMethod):
     ) -> Self:
         """Load the run that is fine-tuned."""
         model = load_start(settings.start, backbone, cls.title)
-        for name in ("attention", "sampling", "temperature", "samples", "batch_norm"):
-            own = model.on if name == "attention" else getattr(model, name)
+        names = ("attention", "sampling", "temperature", "samples", "batch_norm", "readout")
+        found = {name: getattr(model, name, model.on) for name in names}
+        found["extractor_norm"] = model.extractor.norm
+        for name, own in found.items():
             if own != getattr(settings, name):
                 raise RecipeError(
                     f"the setting '{name}' is {own!r} in {settings.start}, it can't become "

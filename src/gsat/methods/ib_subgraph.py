@@ -58,6 +58,8 @@ class IBSubgraph(InterpretableModel):
 
     method = "ib-subgraph"
 
+    answers = True
+
     def __init__(self, backbone: Backbone, seed: int = 0) -> None:
         super().__init__()
         if backbone.task.level == "node":
@@ -84,6 +86,11 @@ class IBSubgraph(InterpretableModel):
         head = self.backbone.head
         assert isinstance(head, nn.Module)
         return head(embeddings)
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict from other subgraphs; see :meth:`InterpretableModel.answer`."""
+        subgraph = pool(self.backbone.embed(batch) * attention[:, None], batch.node_ptr)
+        return self.classify(subgraph.clamp(-_LARGEST, _LARGEST))
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits from the subgraphs; the score of an edge is S_u0 · S_v0."""

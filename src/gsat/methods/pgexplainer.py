@@ -139,7 +139,7 @@ class PGExplainerMethod(PostHocMethod):
         return output, self._losses(batch, output.logits, output.edge_weight)
 
     def _losses(self, batch: GraphBatch, logits: Tensor, mask: Tensor) -> Losses:
-        answer = self.model.answer(logits, batch)
+        answer = self.model.explained_label(logits, batch)
         masked = self.model.backbone(batch, attention=mask)
         parts = {
             "answer": self.model.task.graph_losses(masked, answer).mean(),

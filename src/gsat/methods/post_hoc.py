@@ -49,6 +49,9 @@ class PostHocModel(InterpretableModel):
         frozen: False lets :meth:`train` reach the network, to train it before it is explained.
     """
 
+    answers = True
+    attention_decides = False
+
     def __init__(self, backbone: Backbone, target: Target, **settings: Any) -> None:
         super().__init__()
         if backbone.task.level == "node":
@@ -68,8 +71,12 @@ class PostHocModel(InterpretableModel):
             self.backbone.eval()
         return self
 
-    def answer(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """The answer that is explained, in the shape of labels.
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
+        return self.backbone(batch, attention=attention)
+
+    def explained_label(self, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """The prediction or the label that is explained, in the shape of labels.
 
         Args:
             logits: The network's own logits, ``[B, num_logits]``.

@@ -216,7 +216,11 @@ class Backbone(nn.Module, ABC):
         return int(self.config["layers"])
 
     def forward(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        node_weight: Tensor | None = None,
     ) -> Tensor:
         """Compute logits, by :meth:`embed` and :meth:`read_out`.
 
@@ -224,11 +228,14 @@ class Backbone(nn.Module, ABC):
             batch: The graphs.
             attention: A weight for the message on each edge, ``[E]``. (default: all ones)
             draws: The source of dropout masks. (default: no dropout)
+            node_weight: A weight for the embedding of each node in the read-out, ``[N]``.
+                (default: all ones)
 
         Returns:
             ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the targets.
         """
-        return self.read_out(self.embed(batch, attention, draws), batch)
+        h = self.embed(batch, attention, draws)
+        return self.read_out(h if node_weight is None else h * node_weight[:, None], batch)
 
     def check_fits(self, store: GraphStore) -> None:
         """Check that graphs have the features the network was made for.

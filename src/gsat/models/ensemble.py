@@ -101,6 +101,31 @@ class Ensemble(InterpretableModel):
             spread_of_answers(self.task, logits),
         )
 
+    @property
+    def answers(self) -> bool:  # type: ignore[override]
+        """Whether all members can predict under given attention."""
+        return all(member.answers for member in self._members)
+
+    @property
+    def attention_decides(self) -> bool:  # type: ignore[override]
+        """Whether the predictions of all members depend on their own attention."""
+        return all(member.attention_decides for member in self._members)
+
+    @property
+    def rescores(self) -> bool:  # type: ignore[override]
+        """Whether all members can explain an attended graph."""
+        return all(member.rescores for member in self._members)
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """The mean of the members' predictions, all under the same attention."""
+        logits = torch.stack([member.answer(batch, attention) for member in self._members])
+        return mean_logits(self.task, logits)
+
+    def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """The mean of the members' scores of the attended graph."""
+        scores = [member.rescore(batch, attention) for member in self._members]
+        return torch.stack(scores).mean(dim=0)
+
     def predict(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:

@@ -40,6 +40,10 @@ class InterpretableModel(nn.Module, ABC):
 
     Attributes:
         explains: Whether its edge scores mean anything; without, they have no metrics.
+        answers: Whether :meth:`answer` can predict under any attention.
+        attention_decides: Whether the prediction depends on the model's own attention; the network
+            of a post-hoc explainer predicts without it.
+        rescores: Whether :meth:`rescore` can explain the attended graph.
         predicts_by_backbone: Whether the backbone alone gives answers; it may be fine-tuned then.
         method: The method it is trained by, which a saved model names.
         settings: The constructor's arguments next to the backbone, as plain values.
@@ -52,6 +56,9 @@ class InterpretableModel(nn.Module, ABC):
     """
 
     explains: ClassVar[bool] = True
+    answers: ClassVar[bool] = False
+    attention_decides: ClassVar[bool] = True
+    rescores: ClassVar[bool] = False
     predicts_by_backbone: ClassVar[bool] = True
     method: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
@@ -74,6 +81,39 @@ class InterpretableModel(nn.Module, ABC):
             Logits ``[B, num_logits]`` (at node level ``[M, num_logits]``), edge scores ``[E]`` and
             what they were made from.
         """
+
+    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Predict under given attention, by the network that makes the model's predictions.
+
+        Given the attention of the model's own output, the answer is the model's own prediction.
+
+        Args:
+            batch: The graphs.
+            attention: A number from 0 to 1 for each edge ``[E]`` or node ``[N]``, as :attr:`on`
+                says.
+
+        Returns:
+            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+
+        Raises:
+            GSATError: If the model can't predict under given attention; see :attr:`answers`.
+        """
+        raise GSATError(f"{type(self).__name__} does not predict under given attention")
+
+    def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+        """Explain the attended graph.
+
+        Args:
+            batch: The graphs.
+            attention: As for :meth:`answer`.
+
+        Returns:
+            New scores, in the shape of ``attention``.
+
+        Raises:
+            GSATError: If the model can't explain an attended graph; see :attr:`rescores`.
+        """
+        raise GSATError(f"{type(self).__name__} does not explain an attended graph")
 
     @property
     def config(self) -> dict[str, Any]:

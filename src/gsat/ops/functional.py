@@ -202,6 +202,23 @@ def gather_normalise_relu_dropout(
     return _form(a, b).gather_normalise_relu_dropout(a, b, batch, drop, draws)
 
 
+def row_normalise_relu_dropout(
+    z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
+) -> Tensor:
+    """Normalise each row to mean 0 and variance 1, then apply ReLU and dropout.
+
+    Args:
+        z: ``[M, d]``.
+        row_id: Names of the rows for the draws, ``[M]`` long.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+
+    Returns:
+        ``[M, d]``.
+    """
+    return _form(z).row_normalise_relu_dropout(z, row_id, drop, draws)
+
+
 def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
     """Write ``edge(encoder(a))`` of a scalar edge attribute a as ``a * slope + offset``, exactly.
 

@@ -12,7 +12,8 @@ Contents:
     1. Segments: segment_sum, segment_topk_mask
     2. Stochastic attention: concrete, bernoulli_kl
     3. Activations with dropout: relu_dropout, add_dropout
-    4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout
+    4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout,
+       row_normalise_relu_dropout
     5. The extractor: extractor
     6. GIN: scalar_term, aggregate, gin_layer, gin_layers
     7. PNA: multi_aggregate_edges, pna_layer, pna_layers
@@ -27,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -144,6 +146,16 @@ def gather_normalise_relu_dropout(
     """
     z = a[batch.src] + b[batch.dst]
     return normalise_relu_dropout(z, batch.edge_ptr, batch.edge_id, drop, draws)
+
+
+def row_normalise_relu_dropout(
+    z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
+) -> Tensor:
+    """y = dropout(ReLU((z − mean_i) / √(var_i + ε))) over the channels of row i: [M, d] to [M, d].
+
+    A layer norm without weights.
+    """
+    return relu_dropout(F.layer_norm(z, z.shape[1:], eps=NORM_EPS), row_id, drop, draws)
 
 
 # -- 5. the extractor ----------------------------------------------------------------------------

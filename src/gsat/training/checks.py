@@ -80,6 +80,8 @@ def describe(model: GSAT) -> dict[str, Any]:
         "method.gsat.samples": model.samples,
         "method.gsat.refine": model.refine,
         "method.gsat.batch_norm": model.batch_norm,
+        "method.gsat.extractor_norm": model.extractor.norm,
+        "method.gsat.readout": model.readout,
     }
 
 

@@ -87,11 +87,11 @@ class PyGModel(nn.Module):
         """
         with self.model.evaluating(gradients=True):
             graphs = as_batch(x, edge_index, batch, edge_attr)
-            weight = self._weights(graphs, edge_index)
+            h = self._embed(graphs, edge_index)
+            p = torch.sigmoid(self.model.extractor(h, graphs))
             mask = self.mask_layer.mask
-            if mask is not None:
-                weight = weight * _to_stored_order(mask.to(weight), graphs)
-            logits = self.model.backbone(graphs, attention=weight)
+            over = None if mask is None else _to_stored_order(mask.to(p), graphs)
+            logits = self.model.answer(graphs, p, over)
         if self.label is not None:
             logits = logits[:, self.label, None]
         if logits.shape[1] > 1 or self.model.task.kind == "regression":
@@ -118,12 +118,13 @@ class PyGModel(nn.Module):
         """
         with self.model.evaluating():
             graphs = as_batch(x, edge_index, batch, edge_attr)
-            return self._weights(graphs, edge_index)[graphs.by_caller]
+            return self.model.edge_weights(self._embed(graphs, edge_index), graphs)[
+                graphs.by_caller
+            ]
 
-    def _weights(self, graphs: GraphBatch, edge_index: Tensor) -> Tensor:
-        """The model's weight of each edge, [E], in stored order."""
-        h = self.mask_layer(self.model.backbone.embed(graphs), edge_index)
-        return self.model.edge_weights(h, graphs)
+    def _embed(self, graphs: GraphBatch, edge_index: Tensor) -> Tensor:
+        """Node embeddings of the first run, which PyG sees, [N, h]."""
+        return self.mask_layer(self.model.backbone.embed(graphs), edge_index)
 
 
 class _MaskLayer(MessagePassing):

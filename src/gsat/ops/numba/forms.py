@@ -12,6 +12,7 @@ from gsat.ops.numba.normalise import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
     relu_dropout,
+    row_normalise_relu_dropout,
 )
 from gsat.ops.numba.pna_layers import pna_layers
 from gsat.ops.numba.pool import segment_sum
@@ -31,6 +32,7 @@ __all__ = [
     "normalise_relu_dropout",
     "pna_layers",
     "relu_dropout",
+    "row_normalise_relu_dropout",
     "scalar_term",
     "segment_sum",
     "segment_topk_mask",

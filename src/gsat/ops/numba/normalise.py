@@ -1,4 +1,4 @@
-"""Per-graph normalisation, ReLU and dropout in one pass, by itself or after a gather per edge."""
+"""Normalisation per graph or per row, ReLU and dropout in one pass."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ def relu_dropout(
     """Compiled form of :func:`gsat.ops.reference.relu_dropout`, with ``drop`` above 0."""
     zero = torch.zeros(z.shape[1]) if bias is None else bias
     return _ReLUDropout.apply(z, zero, row_id, dropout_arguments(drop, draws))
+
+
+def row_normalise_relu_dropout(
+    z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
+) -> Tensor:
+    """Compiled form of :func:`gsat.ops.reference.row_normalise_relu_dropout`."""
+    return _RowNormaliseReLUDropout.apply(z, row_id, dropout_arguments(drop, draws))
 
 
 # A graph's rows fit into the cache, so several passes over them (mean, variance, result) are cheap.
@@ -222,6 +229,54 @@ def gather_backward(  # type: ignore[no-untyped-def]
 
 
 @kernel
+def row_normalise_forward(first, last, ptr, z, row_id, key, threshold, keep_scale, scale, y):  # type: ignore[no-untyped-def]
+    """y = dropout(ReLU((z - mean_i) * scale_i)) for each row i; also writes scale."""
+    d = z.shape[1]
+    offsets = column_offsets_numba(d)
+    inverse = np.float32(1.0 / d)
+    for i in range(ptr[first], ptr[last]):
+        low, high = row_words_numba(key, row_id[i])
+        mean = np.float32(0.0)
+        for j in range(d):
+            mean += z[i, j]
+        mean *= inverse
+        square = np.float32(0.0)
+        for j in range(d):
+            centred = z[i, j] - mean
+            square += centred * centred
+        scale[i] = np.float32(1.0) / np.sqrt(square * inverse + np.float32(NORM_EPS))
+        factor = scale[i] * keep_scale
+        for j in range(d):
+            value = (z[i, j] - mean) * factor
+            dropped = channel_bits_numba(low, high, offsets[j]) < threshold
+            y[i, j] = np.float32(0.0) if (value <= np.float32(0.0)) | dropped else value
+
+
+@kernel
+def row_normalise_backward(first, last, ptr, z, y, scale, keep_scale, grad, grad_z):  # type: ignore[no-untyped-def]
+    """Gradient of z."""
+    d = z.shape[1]
+    inverse = np.float32(1.0 / d)
+    for i in range(ptr[first], ptr[last]):
+        mean = np.float32(0.0)
+        for j in range(d):
+            mean += z[i, j]
+        mean *= inverse
+        total = np.float32(0.0)
+        dot = np.float32(0.0)
+        for j in range(d):
+            g = grad[i, j] if y[i, j] > np.float32(0.0) else np.float32(0.0)
+            total += g
+            dot += g * (z[i, j] - mean)
+        total *= keep_scale * inverse
+        dot *= keep_scale * inverse * scale[i]
+        for j in range(d):
+            g = grad[i, j] * keep_scale if y[i, j] > np.float32(0.0) else np.float32(0.0)
+            normal = (z[i, j] - mean) * scale[i]
+            grad_z[i, j] = scale[i] * (g - total - normal * dot)
+
+
+@kernel
 def relu_forward(first, last, ptr, z, bias, row_id, key, threshold, keep_scale, y):  # type: ignore[no-untyped-def]
     """y = dropout(ReLU(z + bias))."""
     d = z.shape[1]
@@ -303,6 +358,30 @@ class _GatherNormaliseReLUDropout(torch.autograd.Function):
             scale.numpy(), ctx.keep_scale, as_array(grad), grad_a.numpy(), grad_b.numpy(),
         )  # fmt: skip
         return grad_a, grad_b, None, None
+
+
+class _RowNormaliseReLUDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, row_id: Tensor, dropout: tuple[Any, ...]) -> Tensor:
+        y, scale = empty_tensor(*z.shape), empty_tensor(len(z))
+        run_over_segments(
+            row_normalise_forward, chunk_ptr(len(z)), as_array(z), row_id.numpy(), *dropout,
+            scale.numpy(), y.numpy(),
+        )  # fmt: skip
+        ctx.save_for_backward(z, y, scale)
+        ctx.keep_scale = dropout[-1]
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        z, y, scale = ctx.saved_tensors
+        grad_z = empty_tensor(*z.shape)
+        run_over_segments(
+            row_normalise_backward, chunk_ptr(len(z)), as_array(z), as_array(y), scale.numpy(),
+            ctx.keep_scale, as_array(grad), grad_z.numpy(),
+        )  # fmt: skip
+        return grad_z, None, None
 
 
 class _ReLUDropout(torch.autograd.Function):
