@@ -6,6 +6,7 @@ decide? Molecules are those of a table of yours, or those of the set ``benzene``
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
@@ -85,7 +86,12 @@ class Planted(DatasetSource):
             return molecules
 
         @model_validator(mode="after")
-        def _check_weights(self) -> Self:
+        def _check_together(self) -> Self:
+            if self.smiles and not self.table:
+                raise DataError(
+                    "data option 'smiles' names a column of the data option 'table', which is "
+                    "empty: name a table, or leave out 'smiles'"
+                )
             if self.rule != "sum":
                 if self.weights:
                     raise DataError(
@@ -260,7 +266,7 @@ def _draw(pool: _Pool, options: Planted.Options, data_seed: int) -> dict[int, Fo
     balanced = options.balance and options.rule in CLASS_RULES
     room = max(1, most // 2) if balanced else most
     parts: dict[bool, dict[int, Found]] = {True: {}, False: {}}
-    seen = set()
+    counts, seen = Counter[bool](), set()
     for row in np.random.RandomState(data_seed).permutation(len(pool.smiles)).tolist():
         with rdBase.BlockLogs():
             molecule = chem.MolFromSmiles(pool.smiles[row])
@@ -275,14 +281,15 @@ def _draw(pool: _Pool, options: Planted.Options, data_seed: int) -> dict[int, Fo
             find_matches(molecule, query, smarts)
             for query, smarts in zip(queries, options.smarts, strict=True)
         ]
-        part = parts[_is_positive(found, options.rule)]
-        if balanced and len(part) == room:
+        positive = _is_positive(found, options.rule)
+        counts[positive] += 1
+        if balanced and counts[positive] > room:
             continue
-        part[row] = found
+        parts[positive][row] = found
         sizes = [len(rows) for rows in parts.values()]
         if min(sizes) == room if balanced else sum(sizes) == room:
             break
-    _check_drawn(pool, options, len(parts[True]), len(parts[False]))
+    _check_drawn(pool, options, counts[True], counts[False])
     if balanced:
         room = min(map(len, parts.values()))
     return {row: found for part in parts.values() for row, found in list(part.items())[:room]}
@@ -290,20 +297,13 @@ def _draw(pool: _Pool, options: Planted.Options, data_seed: int) -> dict[int, Fo
 
 def _check_drawn(pool: _Pool, options: Planted.Options, positive: int, negative: int) -> None:
     """Raise unless there are enough molecules, and both classes where there are classes."""
-    total = positive + negative
-    which = "every SMARTS" if options.rule == "all" else "a SMARTS"
+    total, advice = positive + negative, "choose other SMARTS, or another table"
+    known = f"{total} molecules of {pool.source}"
     if options.rule in CLASS_RULES:
+        known = f"{positive} of {known} are positive with rule='{options.rule}'"
         if not positive or not negative:
-            count = "none" if not positive else "each"
-            raise DataError(
-                f"{count} of {total} molecules of {pool.source} has a match of {which}; both "
-                "classes are needed: choose other SMARTS, or another table"
-            )
+            raise DataError(f"{known}; both classes are needed: {advice}")
         if options.balance:
-            total = 2 * min(positive, negative)
+            total, advice = 2 * min(positive, negative), f"{advice}, or set balance=False"
     if total < FEWEST:
-        raise DataError(
-            f"at least {FEWEST} molecules are needed, not {total}: {positive} molecules of "
-            f"{pool.source} have a match of {which} and {negative} have not; choose other SMARTS, "
-            "another table or balance=False"
-        )
+        raise DataError(f"at least {FEWEST} molecules are needed, not {total} ({known}); {advice}")
