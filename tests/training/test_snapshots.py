@@ -150,3 +150,16 @@ def test_the_chosen_epoch_is_the_most_settled_of_the_log(run_path: Path) -> None
     best_epoch = lines[run.result["best_epoch"] - 11]
     assert best_epoch["valid"]["accuracy"] >= top - error
     assert json.loads((run_path / "result.json").read_text())["valid"] == best_epoch["valid"]
+
+
+def test_spread_snapshots_cover_all_selectable_epochs(run_path: Path) -> None:
+    run = gsat.train(small_recipe(snapshots=3, snapshot_epochs="spread", epochs=20), run_path)
+    assert list(checkpoint.read(run_path / "ckpt")[0].snapshots) == [13, 16, 19]  # from 11 on
+    assert len(run.model.snapshots) == 3
+
+
+def test_predictions_do_not_run_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = gsat.train(small_recipe(**KEPT))
+    expected = run.predict().logits
+    monkeypatch.setattr(gsat.GSAT, "_explained", None)
+    assert torch.equal(run.predict().logits, expected)
