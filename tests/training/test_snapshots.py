@@ -12,6 +12,7 @@ from scipy import stats
 
 import gsat
 from gsat.errors import GSATError
+from gsat.methods import Phase
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.selection import Best, Settledness, noise, settledness_best
@@ -94,6 +95,9 @@ def test_no_more_are_restored_than_are_kept() -> None:
         training = small_recipe(**KEPT).training
         model = gsat.train(small_recipe(epochs=1)).model
         title = "GSAT"
+
+        def phases(self) -> tuple[Phase, ...]:
+            return ()
 
     state = Kept.model.state_dict()
     with pytest.raises(GSATError, match="3 snapshots, and the recipe keeps 2"):
