@@ -83,7 +83,9 @@ def test_names_of_a_family(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["spmotif", "spmotif-2", "ogbg-molnone", "house", "", "-"])
 def test_names_of_no_data_set(name: str) -> None:
-    with pytest.raises(DataError, match=f"no data set '{name}': .*available: ba-shapes") as caught:
+    with pytest.raises(
+        DataError, match=f"no data set '{name}': .*available: .*ba-shapes"
+    ) as caught:
         find_source(name)
     assert "\n" not in str(caught.value)
     with pytest.raises(DataError):
