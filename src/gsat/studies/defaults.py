@@ -290,7 +290,7 @@ def run_study(
     folder: Path,
     record: Path,
     *,
-    groups: Sequence[str] = tuple(GROUPS),
+    groups: Sequence[str] = (),
     trained: Sequence[str] = (),
     data: Sequence[str] = (),
     jobs: int = 1,
@@ -315,7 +315,7 @@ def run_study(
     known = {(line["group"], line["data"], line["trained"]) for line in read_defaults(record)}
     left = [
         (group, name, way)
-        for group in groups
+        for group in (groups or GROUPS)
         for way in GROUPS[group].trained
         for name in GROUPS[group].data
         if (not trained or way in trained)
