@@ -322,8 +322,8 @@ class GSAT(InterpretableModel):
             for number, batch in enumerate(batches):
                 for norm in norms:
                     norm.momentum = 1 / (number + 1)
-                _, weight = self._look(batch)
-                self.predictor(batch, attention=weight)
+                p, weight = self._look(batch)
+                self._predict(batch, weight, p, None)
         for norm, momentum in zip(norms, before, strict=True):
             norm.momentum = momentum
         self.eval()
