@@ -150,6 +150,11 @@ class GSAT(InterpretableModel):
         Returns:
             Logits of the prediction, edge weights, attention and keep-probabilities.
         """
+        output = self._attend(batch, draws)
+        return output if draws else self._explained(output, batch)
+
+    def _attend(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
+        """The output of the two runs, without refinement passes and snapshots."""
         at = draws.child if draws else lambda *_: None
         h = self.backbone.embed(batch, draws=at("first run"))  # [N, k], on the whole graph G
         logits = self.extractor(h, batch, at("extractor"))  # [E] or [N]
@@ -158,13 +163,16 @@ class GSAT(InterpretableModel):
             return self._mean_of_samples(logits, batch, draws)
         alpha = self._sample(logits, batch, draws) if draws else probability  # α ~ Bern(p)
         weight = edge_weights(alpha, batch, self._on)  # [E], A_S = α ⊙ A
-        output = ModelOutput(
+        return ModelOutput(
             logits=self._predict(batch, weight, alpha, at("second run")),
             edge_weight=weight,
             attention=alpha,
             probability=probability,
         )
-        return output if draws else self._explained(output, batch)
+
+    def logits(self, batch: GraphBatch) -> Tensor:
+        """Predict without refinement passes and snapshots, which only explanations need."""
+        return self._attend(batch).logits
 
     def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predict under given attention; see :meth:`InterpretableModel.answer`.
@@ -314,8 +322,8 @@ class GSAT(InterpretableModel):
             for number, batch in enumerate(batches):
                 for norm in norms:
                     norm.momentum = 1 / (number + 1)
-                _, weight = self._look(batch)
-                self.predictor(batch, attention=weight)
+                p, weight = self._look(batch)
+                self._predict(batch, weight, p, None)
         for norm, momentum in zip(norms, before, strict=True):
             norm.momentum = momentum
         self.eval()

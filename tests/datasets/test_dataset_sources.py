@@ -48,9 +48,10 @@ from training_harness import differing, outcome, stopping
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 NAMES = (
-    "ba-shapes", "ba2motifs", "graph-sst2", "houses", "mnist75sp", "motif-count", "mutag",
-    "ogbg-molbace", "ogbg-molbbbp", "ogbg-molclintox", "ogbg-molhiv", "ogbg-molsider",
-    "ogbg-moltox21", "rbgv", "spmotif-0.5", "tree-cycles",
+    "alkane-carbonyl", "ba-shapes", "ba2motifs", "benzene", "fluoride-carbonyl", "graph-sst2",
+    "houses", "mnist75sp", "motif-count", "mutag", "ogbg-molbace", "ogbg-molbbbp",
+    "ogbg-molclintox", "ogbg-molhiv", "ogbg-molsider", "ogbg-moltox21", "planted", "rbgv",
+    "spmotif-0.5", "tree-cycles",
 )  # fmt: skip
 
 
@@ -82,7 +83,9 @@ def test_names_of_a_family(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["spmotif", "spmotif-2", "ogbg-molnone", "house", "", "-"])
 def test_names_of_no_data_set(name: str) -> None:
-    with pytest.raises(DataError, match=f"no data set '{name}': .*available: ba-shapes") as caught:
+    with pytest.raises(
+        DataError, match=f"no data set '{name}': .*available: .*ba-shapes"
+    ) as caught:
         find_source(name)
     assert "\n" not in str(caught.value)
     with pytest.raises(DataError):
@@ -155,6 +158,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "motif-count": {"graphs": 1000, "level": "graph"},
     "mutag": {"source": "published", "test": "paper", "drop_unannotated": True},
     "ogbg-molhiv": {},
+    "planted": {
+        "smarts": ["[NX3][CX3]=[OX1]"], "rule": "any", "weights": [], "table": "", "smiles": "",
+        "molecules": 2000, "balance": True,
+    },
     "rbgv": {"graphs": 1000},
     "spmotif-0.7": {"undirected": False, "tree_heights": "class", "train_per_class": 3000},
     "tree-cycles": {"motifs": 80},

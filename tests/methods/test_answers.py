@@ -194,6 +194,8 @@ def test_the_answer_to_its_own_attention_is_its_prediction(
     assert model.answers
     answer, logits = own_answer(model, data.store.batch())
     torch.testing.assert_close(answer, logits, rtol=1e-6, atol=1e-6)
+    with model.evaluating():
+        assert torch.equal(model.logits(data.store.batch()), logits)
     assert logits.std() > 1e-4  # the graphs have different predictions
 
 
@@ -222,7 +224,7 @@ def test_the_predictions_of_an_ensemble_are_those_of_its_members(
     with ensemble.evaluating():
         each = [member.answer(batch, attention) for member in members]
         whole = [member(batch).logits for member in members]
-        answer, part = ensemble.answer(batch, attention), ensemble.predict_batch(batch)
+        answer, part = ensemble.answer(batch, attention), ensemble.logits(batch)
     torch.testing.assert_close(answer, mean_logits(data.task, torch.stack(each)))
     torch.testing.assert_close(part, mean_logits(data.task, torch.stack(whole)))
     assert audit_model(ensemble, data.store, settings=SHORT).measures["zero_agreement"] is not None

@@ -12,6 +12,7 @@ from scipy import stats
 
 import gsat
 from gsat.errors import GSATError
+from gsat.methods import Phase
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.selection import Best, Settledness, noise, settledness_best
@@ -95,6 +96,9 @@ def test_no_more_are_restored_than_are_kept() -> None:
         model = gsat.train(small_recipe(epochs=1)).model
         title = "GSAT"
 
+        def phases(self) -> tuple[Phase, ...]:
+            return ()
+
     state = Kept.model.state_dict()
     with pytest.raises(GSATError, match="3 snapshots, and the recipe keeps 2"):
         Snapshots(Kept()).restore(dict.fromkeys(range(3), state), Kept.model)
@@ -150,3 +154,16 @@ def test_the_chosen_epoch_is_the_most_settled_of_the_log(run_path: Path) -> None
     best_epoch = lines[run.result["best_epoch"] - 11]
     assert best_epoch["valid"]["accuracy"] >= top - error
     assert json.loads((run_path / "result.json").read_text())["valid"] == best_epoch["valid"]
+
+
+def test_spread_snapshots_cover_all_selectable_epochs(run_path: Path) -> None:
+    run = gsat.train(small_recipe(snapshots=3, snapshot_epochs="spread", epochs=20), run_path)
+    assert list(checkpoint.read(run_path / "ckpt")[0].snapshots) == [13, 16, 19]  # from 11 on
+    assert len(run.model.snapshots) == 3
+
+
+def test_predictions_do_not_run_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = gsat.train(small_recipe(**KEPT))
+    expected = run.predict().logits
+    monkeypatch.setattr(gsat.GSAT, "_explained", None)
+    assert torch.equal(run.predict().logits, expected)

@@ -180,8 +180,24 @@ def _settings_of(point: Point) -> str:
     return ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items())
 
 
-@bench.command("defaults", epilog=examples("gsat bench defaults", "gsat bench defaults --jobs 2"))
+@bench.command(
+    "defaults",
+    epilog=examples(
+        "gsat bench defaults --jobs 2",
+        "gsat bench defaults --group molecules --data nitrile --data ester",
+    ),
+)
 def defaults_study(
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Groups of data sets: graphs, molecules, molecules-gin. [default: all]"),
+    ] = None,
+    trained: Annotated[
+        list[str] | None, typer.Option(help="Names of candidates' settings. [default: all]")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Names of data sets. [default: all]")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at the same time.")] = 1,
     out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/defaults"),
     record: Annotated[Path, typer.Option(help="The file to record in.")] = Path(
@@ -194,9 +210,20 @@ def defaults_study(
     What is recorded is not run again, so after an interruption the same command continues.
     """
     from gsat.io.jsonl import check_appendable
-    from gsat.studies.defaults import read_defaults, run_study
+    from gsat.studies.defaults import GROUPS, read_defaults, run_study
     from gsat.studies.defaults_page import defaults_page
 
     check_appendable(record)
-    run_study(out, record, jobs=jobs, progress=not quiet, warn=print_error)
+    if unknown := sorted({*(group or ())} - GROUPS.keys()):
+        raise GSATError(f"--group is one of {', '.join(GROUPS)}, not '{unknown[0]}'")
+    run_study(
+        out,
+        record,
+        groups=group or (),
+        trained=trained or (),
+        data=data or (),
+        jobs=jobs,
+        progress=not quiet,
+        warn=print_error,
+    )
     typer.echo(defaults_page(read_defaults(record)), nl=False)

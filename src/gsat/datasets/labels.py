@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -203,6 +204,27 @@ def class_codes(
     codes = np.full(len(values), np.nan)
     codes[known] = places[which]
     return codes, listed
+
+
+def standardised(task: Task, values: Labels) -> Task:
+    """Give a regression the mean and the standard deviation of its training labels.
+
+    Args:
+        task: The regression.
+        values: Training labels, ``[R, T]``; NaN where one is missing.
+
+    Returns:
+        The task with its centre and scale.
+    """
+    centre, scale = [], []
+    for column in values.T:
+        known = column[~np.isnan(column)]
+        spread = float(np.std(known)) if len(known) else 0.0
+        centre.append(float(np.mean(known)) if len(known) else 0.0)
+        scale.append(spread if spread > 0 else 1.0)
+    if task.classes == 1:
+        return replace(task, centre=centre[0], scale=scale[0])
+    return replace(task, centre=tuple(centre), scale=tuple(scale))
 
 
 def _labelled(

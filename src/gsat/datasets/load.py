@@ -13,6 +13,7 @@ import numpy as np
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
+from gsat.datasets.labels import read_labels, standardised
 from gsat.datasets.own_data import load_own_data
 from gsat.datasets.own_options import OwnDataOptions
 from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
@@ -189,11 +190,14 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
         store.meta["content"] = content_hash(store, _UNCOUNTED)
         store.meta["made_by"] = made_by
         store = save_cached(store, folder)
+    splits = _split(source, name, store, seed, options)
+    if source.standardised and task.kind == "regression":
+        task = standardised(task, read_labels(store, task.level)[splits["train"]])
     return Dataset(
         name=name,
         store=store,
         task=task,
-        splits=_split(source, name, store, seed, options),
+        splits=splits,
         # Where it depends on the bytes of the files, the store itself knows.
         matches_paper=store.meta.get("matches_paper") or source.matches_paper(name, options),
         hash=store.meta["content"],
@@ -274,7 +278,7 @@ def _made_by(
         "name": name,
         "version": source.version,
         "options": {k: v for k, v in chosen.items() if k not in source.split_options},
-        "data_seed": None if files else data_seed,
+        "data_seed": None if files and not source.drawn else data_seed,
         "files": _checksums(files),
     }
     if (identity := source.identity(options)) is not None:

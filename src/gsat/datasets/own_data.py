@@ -22,7 +22,14 @@ from gsat.datasets import molecule_tables, splits
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset
 from gsat.datasets.formats import jsonl, tu
-from gsat.datasets.labels import find_level, infer_kind, known_rows, read_labels, with_task
+from gsat.datasets.labels import (
+    find_level,
+    infer_kind,
+    known_rows,
+    read_labels,
+    standardised,
+    with_task,
+)
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.own_splits import has_classes, split
 from gsat.errors import DataError, DataNotFoundError, shown
@@ -94,7 +101,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     how, parts = split(store, task, known_rows(values), seed, options)
     validate_dataset(store, task, parts, name=name)
     if kind == "regression":
-        task = _standardised(task, values[parts["train"]])
+        task = standardised(task, values[parts["train"]])
     elif isinstance(options, MoleculeOptions) and options.balance:
         task = _balanced(task, store.labels(level)[parts["train"]])
     return Dataset(
@@ -278,19 +285,6 @@ def _key(files: list[Path], reader: str) -> str:
                 content.update(block)
         digest.update(f"{file.name} ".encode("utf-8", "surrogateescape") + content.digest())
     return digest.hexdigest()[:16]
-
-
-def _standardised(task: Task, values: NDArray[np.float64]) -> Task:
-    """The regression with the mean and standard deviation of its training labels, ``[R, T]``."""
-    centre, scale = [], []
-    for column in values.T:
-        known = column[~np.isnan(column)]
-        spread = float(np.std(known)) if len(known) else 0.0
-        centre.append(float(np.mean(known)) if len(known) else 0.0)
-        scale.append(spread if spread > 0 else 1.0)
-    if task.classes == 1:
-        return replace(task, centre=centre[0], scale=scale[0])
-    return replace(task, centre=tuple(centre), scale=tuple(scale))
 
 
 def _balanced(task: Task, labels: NDArray[Any]) -> Task:

@@ -81,6 +81,9 @@ class DatasetSource(ABC):
         backbone: the name of the network it is trained with where none is asked for.
             (default: ``"gin"``)
         in_paper: whether the paper reports on this data set. (default: ``False``)
+        drawn: whether ``data_seed`` draws graphs from the raw files. (default: ``False``)
+        standardised: whether a regression gets the centre and the scale of its training labels, in
+            place of those of :meth:`task`. (default: ``False``)
     """
 
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions
@@ -91,6 +94,8 @@ class DatasetSource(ABC):
     recipe: ClassVar[str] = ""
     backbone: ClassVar[str] = "gin"
     in_paper: ClassVar[bool] = False
+    drawn: ClassVar[bool] = False
+    standardised: ClassVar[bool] = False
 
     # `options: Any` below, so that subclasses can name the type of their own options.
 
@@ -115,7 +120,8 @@ class DatasetSource(ABC):
         Args:
             name: The name that was asked for.
             options: An instance of ``Options``.
-            data_seed: Decides what is drawn at random; a data set with raw files ignores it.
+            data_seed: Decides what is drawn at random; a data set with raw files ignores it unless
+                it is ``drawn``.
 
         Returns:
             The graphs, for example by :meth:`GraphStore.from_arrays` or

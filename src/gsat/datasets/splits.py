@@ -172,6 +172,24 @@ def given(marks: ArrayLike) -> Splits:
     return {name: np.flatnonzero(marked == at) for at, name in enumerate(NAMES)}
 
 
+def with_validation(marks: ArrayLike, seed: int, share: float = SHARES[1]) -> Splits:
+    """Keep a published test set, and draw a part of the published training set for validation.
+
+    Args:
+        marks: 0 for train, 2 for test, -1 for none of them, ``[R]``.
+        seed: Decides the draw.
+        share: Of the training set, for validation. (default: ``0.1``)
+
+    Returns:
+        Positions under ``train``, ``valid`` and ``test``, sorted.
+    """
+    marked = np.asarray(marks)
+    train = np.random.RandomState(seed).permutation(np.flatnonzero(marked == 0))
+    valid = int(share * len(train))
+    parts = (np.sort(train[valid:]), np.sort(train[:valid]), np.flatnonzero(marked == 2))
+    return dict(zip(NAMES, parts, strict=True))
+
+
 def check_shares(train: float, valid: float, test: float) -> Shares:
     """Check that the shares of the three splits add up to 1.
 

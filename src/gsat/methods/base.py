@@ -58,8 +58,13 @@ class TrainingSettings(Settings):
     )
     snapshots: PositiveInt | None = Field(
         None,
-        description="Explain by the mean score of the last epochs that could be selected, this "
-        "many; absent: by the best epoch alone.",
+        description="Explain by the mean score of this many of the epochs that could be selected; "
+        "absent: by the best epoch alone.",
+    )
+    snapshot_epochs: Literal["last", "spread"] | None = Field(
+        None,
+        description="Epochs of the snapshots: the 'last' ones, or 'spread' evenly over all that "
+        "could be selected; absent: 'last'.",
     )
 
 

@@ -103,26 +103,20 @@ class GMT(GSAT):
         self.variant = variant
         self.step_samples: int | None = None
 
-    def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Compute the attention, then the mean of the logits of several subgraphs.
+    def _attend(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
+        """The attention, and the mean of the logits of several subgraphs.
 
-        Args:
-            batch: The graphs.
-            draws: Source of all randomness of this pass. (default: ``None``, evaluation: no
-                dropout, and subgraphs from p)
-
-        Returns:
-            Logits of the prediction, edge weights, attention and keep-probabilities.
+        In evaluation there is no dropout, and subgraphs are drawn from p.
         """
         if self.variant == "lin":
-            return super().forward(batch, draws)
+            return super()._attend(batch, draws)
         at = draws.child if draws else lambda *_: None
         h = self.backbone.embed(batch, draws=at("first run"))
         logits = self.extractor(h, batch, at("extractor"))
         p = torch.sigmoid(logits)
         kept = edge_weights(p, batch, self._on)
         if draws is None:
-            return self._explained(ModelOutput(self.answer(batch, p), kept, p, p), batch)
+            return ModelOutput(self.answer(batch, p), kept, p, p)
         predicted = []
         for number in range(self._count(draws)):
             own = draws.child("subgraph", number)
@@ -135,6 +129,7 @@ class GMT(GSAT):
         if self.variant == "lin":
             return super().answer(batch, attention, mask)
         chance = edge_weights(attention, batch, self._on)
+        chance = chance if mask is None else chance * mask
         source = Draws(0, "subgraphs of an evaluation")
         draws = [source.child("subgraph", number) for number in range(self._count(None))]
         chance = chance if mask is None else chance * mask

@@ -71,6 +71,10 @@ class PostHocModel(InterpretableModel):
             self.backbone.eval()
         return self
 
+    def logits(self, batch: GraphBatch) -> Tensor:
+        """Predict by the network alone."""
+        return self.backbone(batch)
+
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
         return self.backbone(batch, attention=attention)

@@ -82,6 +82,18 @@ class InterpretableModel(nn.Module, ABC):
             what they were made from.
         """
 
+    def logits(self, batch: GraphBatch) -> Tensor:
+        """Predict without explaining, for models whose explanation costs more than the answer.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+        """
+        output: ModelOutput = self(batch)
+        return output.logits
+
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict under given attention, by the network that makes the model's predictions.
 
@@ -114,21 +126,6 @@ class InterpretableModel(nn.Module, ABC):
             GSATError: If the model can't explain an attended graph; see :attr:`rescores`.
         """
         raise GSATError(f"{type(self).__name__} does not explain an attended graph")
-
-    def predict_batch(self, batch: GraphBatch) -> Tensor:
-        """Predict a batch without explaining it, where the prediction does not depend on that.
-
-        Args:
-            batch: The graphs.
-
-        Returns:
-            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
-        """
-        if self.answers and not self.attention_decides:
-            size = batch.num_nodes if self.on == "node" else batch.num_edges
-            return self.answer(batch, torch.ones(size, device=batch.src.device))
-        logits: Tensor = self(batch).logits
-        return logits
 
     @property
     def remedies(self) -> tuple[str, ...]:
@@ -212,7 +209,8 @@ class InterpretableModel(nn.Module, ABC):
         """
         store = as_store(graphs)
         with self.evaluating(), self.threads():
-            logits = [self._output(batch).logits for batch in self._batches(store, batch_size)]
+            batches = self._batches(store, batch_size)
+            logits = [self._checked(self.logits(batch), batch) for batch in batches]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
@@ -335,7 +333,12 @@ class InterpretableModel(nn.Module, ABC):
     def _output(self, batch: GraphBatch) -> ModelOutput:
         """The output for a batch, checked."""
         output: ModelOutput = self(batch)
-        wrong = (~output.logits.isfinite()).any(dim=1).nonzero()
+        self._checked(output.logits, batch)
+        return output
+
+    def _checked(self, logits: Tensor, batch: GraphBatch) -> Tensor:
+        """The logits, if all of them are numbers."""
+        wrong = (~logits.isfinite()).any(dim=1).nonzero()
         if len(wrong):
             graph = wrong[0, 0]
             if self.task.level == "node":
@@ -345,7 +348,7 @@ class InterpretableModel(nn.Module, ABC):
                 f"the model's answer for graph {row} is not a number; look for NaN or infinity in "
                 f"its features"
             )
-        return output
+        return logits
 
     def _split(
         self, given: GraphStore | list[Data], view: GraphStore, batch: GraphBatch, first: int

@@ -8,112 +8,131 @@ from collections.abc import Sequence
 import numpy as np
 
 from gsat.studies.defaults import (
-    BEFORE,
-    CANDIDATES,
-    EXPLAINED,
-    SEEDS,
+    GROUPS,
     TOLERANCE,
-    TRAINED,
     Candidate,
+    Group,
     Record,
     choose,
-    complete_sets,
+    complete_candidates,
     mean_auc,
     mean_prediction,
+    measured_sets,
+    of_group,
+    seed_values,
 )
 from gsat.studies.pages import NOTHING_RECORDED
 
 
 def defaults_page(records: Sequence[Record]) -> str:
-    """Write what is chosen with each data set left out, and how every candidate explains.
+    """Write the choices with each data set left out, and the results of every candidate.
 
     Args:
-        records: The models of the study.
+        records: The records of the study.
 
     Returns:
-        Markdown.
+        Markdown, a section for each group with at least two data sets.
     """
-    data = complete_sets(records)
     if not records:
         return NOTHING_RECORDED
+    sections = [_section(of_group(records, name), group) for name, group in GROUPS.items()]
+    text = "\n\n".join(section for section in sections if section)
+    return f"{text or _too_few(records)}\n"
+
+
+def _too_few(records: Sequence[Record]) -> str:
+    return f"{len(records)} records; a comparison needs two data sets with the former default."
+
+
+def _section(records: Sequence[Record], group: Group) -> str:
+    data = measured_sets(records, group)
     if len(data) < 2:
-        return (
-            f"{len(records)} ways to train have been recorded; a comparison needs two data sets "
-            "with all candidates.\n"
-        )
+        return ""
+    candidates = complete_candidates(records, group, data)
     parts = [
-        [_counts(records, data)],
-        _left_out_table(records, data),
-        [_choice(records, data)],
-        [_ensembles(records, data)],
-        ["### Candidate by candidate"],
-        _candidate_table(records, data),
+        [f"### {group.title}"],
+        [_counts(records, group, data)],
+        _left_out_table(records, group, data),
+        [_choice(records, group, data)],
+        [_ensembles(records, group, data)],
+        [f"Every candidate on the test graphs of every data set ({len(candidates)} complete):"],
+        _candidate_table(records, group, data),
     ]
-    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+    return "\n\n".join("\n".join(lines) for lines in parts)
 
 
-def _counts(records: Sequence[Record], data: Sequence[str]) -> str:
-    models = sum(len(record["models"]) for record in records if record["data"] in data)
-    seeds = ", ".join(map(str, SEEDS))
+def _counts(records: Sequence[Record], group: Group, data: Sequence[str]) -> str:
+    models = sum(len(record["models"]) for record in records)
+    metric = {"explanation_auc": "explanation AUC", "atom_auc": "atom AUC"}[group.metric]
+    hours = sum(record.get("cpu_seconds") or record["seconds"] for record in records) / 3600
     return (
-        f"{models} models (GIN, seeds {seeds} on one split) on {len(data)} data sets with known "
-        f"explanations; {len(TRAINED)} ways to train, {len(EXPLAINED)} ways to explain with each "
-        f"model. Candidates whose mean prediction metric on validation graphs is more than "
-        f"{100 * TOLERANCE:.0f} point below that of *{BEFORE}* are not chosen. Explanation AUC and "
-        "prediction on the test set, in per cent."
+        f"{models} models on {len(data)} data sets, {hours:.1f} CPU hours. Cells are the {metric} "
+        "in per cent: the mean over the seeds of one split, and their standard deviation. The former "
+        f"default is *{group.before}*. A candidate is not chosen if its mean prediction metric on "
+        f"validation graphs is more than {100 * TOLERANCE:.0f} point lower."
     )
 
 
-def _choice(records: Sequence[Record], data: Sequence[str]) -> str:
-    """What is chosen on all data sets, and what would be if predictions did not count."""
-    chosen, keenest = choose(records, data), choose(records, data, tolerance=math.inf)
-    text = f"All {len(data)} data sets together choose: **{chosen}**."
+def _choice(records: Sequence[Record], group: Group, data: Sequence[str]) -> str:
+    """The choice on all data sets, and the choice if predictions did not count."""
+    chosen, keenest = choose(records, group, data), choose(records, group, data, math.inf)
+    text = f"All {len(data)} data sets together choose **{chosen}**."
     if keenest == chosen:
         return text
-    predicted = (
-        _mean([mean_prediction(records, way, name, "test") for name in data])
-        for way in (keenest, chosen)
-    )
     explained = _mean([mean_auc(records, keenest, name, "test") for name in data])
+    predicted = _mean([mean_prediction(records, keenest, name, "test") for name in data])
     return (
-        f"{text} If predictions did not count, it would be *{keenest}*: its mean explanation AUC "
-        f"is {explained}, and its mean prediction metric {' in place of '.join(predicted)}."
+        f"{text} Without the limit on predictions they would choose *{keenest}*, with {explained} "
+        f"and a mean prediction metric of {predicted}."
     )
 
 
-def _ensembles(records: Sequence[Record], data: Sequence[str]) -> str:
-    chosen = choose(records, data)
+def _ensembles(records: Sequence[Record], group: Group, data: Sequence[str]) -> str:
+    chosen = choose(records, group, data)
     one, several = (
         _mean([mean_auc(records, chosen, name, "test", ensemble) for name in data])
         for ensemble in (False, True)
     )
+    seeds = max(len(r["models"]) for r in records if r["trained"] == chosen.trained)
     return (
-        f"With these settings the models of the {len(SEEDS)} seeds have a mean explanation AUC of "
-        f"{one} each, and of {several} as an ensemble (`members={len(SEEDS)}`), which takes "
-        f"{len(SEEDS)} trainings."
+        f"With these settings, single models have a mean of {one}, and ensembles of {seeds} "
+        f"(`members={seeds}`, {seeds} trainings) one of {several}."
     )
 
 
-def _left_out_table(records: Sequence[Record], data: Sequence[str]) -> list[str]:
+def _left_out_table(records: Sequence[Record], group: Group, data: Sequence[str]) -> list[str]:
     lines = [
-        f"| left out | {BEFORE} | chosen on the others | after | prediction before, after |",
-        "| --- | --- | --- | --- | --- |",
+        "| left out | before | chosen on the others | after | lowest seed | prediction before, "
+        "after |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    before, after = [], []
+    before, after, lowest = [], [], []
+    among = complete_candidates(records, group, data)
     for name in data:
-        chosen = choose(records, [other for other in data if other != name])
-        before.append(mean_auc(records, BEFORE, name, "test"))
+        others = [other for other in data if other != name]
+        chosen = choose(records, group, others, among=among)
+        before.append(mean_auc(records, group.before, name, "test"))
         after.append(mean_auc(records, chosen, name, "test"))
-        predicted = [mean_prediction(records, way, name, "test") for way in (BEFORE, chosen)]
+        lowest.append(min(seed_values(records, chosen, name, "test")))
+        ways = (group.before, chosen)
+        predicted = [mean_prediction(records, way, name, "test") for way in ways]
         metric = next(record["metric"] for record in records if record["data"] == name)
-        cells = [name, _percent(before[-1]), str(chosen), _percent(after[-1])]
-        cells.append(f"{_percent(predicted[0])}, {_percent(predicted[1])} ({metric})")
+        cells = [
+            name,
+            _with_deviation(records, group.before, name),
+            str(chosen),
+            _with_deviation(records, chosen, name),
+            _percent(lowest[-1]),
+            f"{_percent(predicted[0])}, {_percent(predicted[1])} ({metric})",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
-    lines.append(f"| **mean** | **{_mean(before)}** | | **{_mean(after)}** | |")
+    lines.append(
+        f"| **mean** | **{_mean(before)}** | | **{_mean(after)}** | **{_percent(min(lowest))}** | |"
+    )
     return lines
 
 
-def _candidate_table(records: Sequence[Record], data: Sequence[str]) -> list[str]:
+def _candidate_table(records: Sequence[Record], group: Group, data: Sequence[str]) -> list[str]:
     lines = [
         f"| candidate | mean | {' | '.join(data)} |",
         f"| --- | --- |{' --- |' * len(data)}",
@@ -121,15 +140,30 @@ def _candidate_table(records: Sequence[Record], data: Sequence[str]) -> list[str
 
     def row(candidate: Candidate) -> tuple[float, str]:
         found = [mean_auc(records, candidate, name, "test") for name in data]
-        cells = " | ".join(map(_percent, found))
         known = [value for value in found if value is not None]
-        return float(np.mean(known)), f"| {candidate} | {_mean(found)} | {cells} |"
+        cells = " | ".join(_with_deviation(records, candidate, name) for name in data)
+        mean = _mean(found) if len(known) == len(data) else "–"
+        order = float(np.mean(known)) if len(known) == len(data) else -1.0
+        return order, f"| {candidate} | {mean} | {cells} |"
 
-    return lines + [text for _, text in sorted(map(row, CANDIDATES), key=lambda item: -item[0])]
+    shown = [
+        candidate
+        for candidate in group.candidates
+        if any(mean_auc(records, candidate, name, "test") is not None for name in data)
+    ]
+    return lines + [text for _, text in sorted(map(row, shown), key=lambda item: -item[0])]
+
+
+def _with_deviation(records: Sequence[Record], candidate: Candidate, data: str) -> str:
+    values = seed_values(records, candidate, data, "test")
+    if len(values) < 2:
+        return _percent(values[0] if values else None)
+    return f"{_percent(float(np.mean(values)))} ± {_percent(float(np.std(values, ddof=1)))}"
 
 
 def _mean(values: Sequence[float | None]) -> str:
-    return _percent(float(np.mean([value for value in values if value is not None])))
+    known = [value for value in values if value is not None]
+    return _percent(float(np.mean(known)) if known else None)
 
 
 def _percent(value: float | None) -> str:

@@ -110,8 +110,8 @@ def make_recipe(
 
     Args:
         dataset: Its name, or the path of your own.
-        backbone: The name of the backbone. (default: ``"dmpnn"`` for tables of molecules and
-            ``ibench-*``, else ``"gin"``)
+        backbone: The name of the backbone. (default: that of the data set, such as
+            ``"dmpnn"`` for tables of molecules and ``ibench-*``, else ``"gin"``)
         method: The name of the method. (default: ``"gsat"``)
         seed: Decides the split and the training. (default: that of ``file``, or ``0``)
         file: A TOML file whose settings go over the shipped ones. (default: none)

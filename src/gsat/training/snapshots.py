@@ -1,4 +1,4 @@
-"""Snapshots: the weights after the last epochs of a run that could be selected."""
+"""Snapshots: the weights after several epochs of a run that could be selected."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Tensors = dict[str, Tensor]
 
 
 class Snapshots:
-    """The weights of a model after the last epochs, of which the oldest are given up.
+    """The weights of a model after several epochs, of which the oldest are given up.
 
     Args:
-        method: The method; its setting ``training.snapshots`` is how many epochs are kept.
+        method: The method; its settings ``training.snapshots`` and ``training.snapshot_epochs`` say
+            how many epochs are kept, and which.
 
     Attributes:
         weights: State dicts by the number of the epoch, the oldest first.
@@ -30,6 +31,11 @@ class Snapshots:
 
     def __init__(self, method: Method) -> None:
         self.most: int = method.training.snapshots or 0
+        phases = method.phases()
+        self._last = sum(phase.epochs for phase in phases) - 1
+        selectable = [p.epochs - p.selectable_from for p in phases if p.selectable_from is not None]
+        spread = self.most and method.training.snapshot_epochs == "spread"
+        self._every = max(1, sum(n for n in selectable if n > 0) // self.most) if spread else 1
         self.weights: dict[int, Tensors] = {}
         own = type(method.model).take_snapshots
         if self.most and own is InterpretableModel.take_snapshots:
@@ -45,7 +51,7 @@ class Snapshots:
             epoch: Its number, over all phases.
             model: The model as it is after it.
         """
-        if self.most:
+        if self.most and (self._last - epoch) % self._every == 0:
             self.weights[epoch] = copy_weights(model)
             for old in sorted(self.weights)[: -self.most]:
                 del self.weights[old]

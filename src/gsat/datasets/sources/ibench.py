@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gsat.graphs import GraphStore
     from gsat.tasks import Task
 
-VALID: Final = 0.1  # of the published training molecules
 LARGEST: Final = 1 << 28  # bytes of an unpacked file
 _BASE: Final = (
     "https://raw.githubusercontent.com/ci-lab-cz/ibenchmark/"
@@ -236,14 +235,9 @@ class IBench(DatasetSource):
         self, store: GraphStore, seed: int, options: DatasetOptions
     ) -> dict[str, NDArray[np.int64]]:
         """Take a tenth of the published training molecules for validation, drawn by the seed."""
-        official = store.per_graph("split")
-        train = np.random.RandomState(seed).permutation(np.flatnonzero(official == 0))
-        valid = int(VALID * len(train))
-        return {
-            "train": np.sort(train[valid:]),
-            "valid": np.sort(train[:valid]),
-            "test": np.flatnonzero(official == 2),
-        }
+        from gsat.datasets.splits import with_validation
+
+        return with_validation(store.per_graph("split"), seed)
 
 
 class Read(NamedTuple):

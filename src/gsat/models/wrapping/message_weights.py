@@ -23,6 +23,9 @@ from torch_geometric.nn import FAConv, MessagePassing
 from torch_geometric.utils import scatter, softmax
 
 from gsat.errors import GSATError
+from gsat.models.wrapping.node_weights import NodeGate
+
+_AGGREGATION = "aggr_module"  # PyG's name for the part of a layer that aggregates messages
 
 
 class WeightedPass:
@@ -36,6 +39,9 @@ class WeightedPass:
             (default: ``None``)
         training: False runs all of it in evaluation mode, True leaves each part in its own mode.
             (default: ``False``)
+        gate: Weighs the nodes at one place. (default: ``None``)
+        noise: Source of the noise that is added to the weights of the network, so that none is 0 by
+            chance. (default: ``None``, no noise)
 
     Attributes:
         outputs: The outputs of ``observed``, in the order of execution.
@@ -49,9 +55,12 @@ class WeightedPass:
         attention: Tensor | None,
         observed: nn.Module | None = None,
         training: bool = False,
+        gate: NodeGate | None = None,
+        noise: torch.Generator | None = None,
     ) -> None:
         self.edges, self.nodes, self.attention = edges, nodes, attention
         self.observed, self.training = observed, training
+        self.gate, self.noise = gate, noise
         self.outputs: list[Any] = []
         self.rounds = 0
 
@@ -63,7 +72,13 @@ class WeightedPass:
         """
         return self._copy(module, type(module).__name__, {})
 
-    def _copy(self, module: nn.Module, name: str, copies: dict[int, nn.Module]) -> nn.Module:
+    def _copy(
+        self,
+        module: nn.Module,
+        name: str,
+        copies: dict[int, nn.Module],
+        within_layer: bool = False,
+    ) -> nn.Module:
         """The copy of a module; ``copies`` holds those made so far, by the original's id."""
         if id(module) in copies:
             return copies[id(module)]
@@ -73,12 +88,24 @@ class WeightedPass:
             # PyG keeps some methods on the instance, bound to the original.
             if isinstance(value, MethodType) and value.__self__ is module:
                 copy.__dict__[key] = MethodType(value.__func__, copy)
+        is_layer = isinstance(module, MessagePassing)
         copy._modules = {
-            key: child if child is None else self._copy(child, f"{name}.{key}", copies)
+            key: child
+            if child is None
+            else self._copy(
+                child, f"{name}.{key}", copies, within_layer or (is_layer and key == _AGGREGATION)
+            )
             for key, child in module._modules.items()
         }
         if not self.training:
             copy.training = False
+        if self.noise is not None:
+            copy.__dict__["_parameters"] = {
+                key: parameter if parameter is None else _noisy(parameter, self.noise)
+                for key, parameter in module._parameters.items()
+            }
+        if self.gate is not None:
+            self.gate.set_on(copy, within_layer)
         if isinstance(copy, MessagePassing):
             self._weigh_layer(copy, name)
         if module is self.observed or (
@@ -191,6 +218,13 @@ class WeightedPass:
             f"{name} works on {edge_index.shape[1]} edges that are not the graph's "
             f"{self.edges.shape[1]}; a network that pools or rewires graphs cannot be wrapped"
         )
+
+
+def _noisy(parameter: Tensor, noise: torch.Generator) -> Tensor:
+    """A weight plus a random number from 0 to 0.1; its sign stays where it is positive."""
+    if not parameter.is_floating_point():
+        return parameter
+    return parameter.detach() + 0.1 * torch.rand(parameter.shape, generator=noise).to(parameter)
 
 
 def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from gsat.models.wrapping.inspection import (
     message_passing_layers,
 )
 from gsat.models.wrapping.message_weights import WeightedPass
+from gsat.models.wrapping.node_weights import NodeGate, Place
 from gsat.models.wrapping.settings import WrappedSettings, own_module, shorten
 from gsat.ops import Draws
 from gsat.registry import register_backbone
@@ -58,6 +59,14 @@ def wrap(
     ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours has its terms
     multiplied. A network in which nodes exchange information in another way (a norm over the graph,
     a virtual node, attention between all nodes) causes a warning.
+
+    With ``readout="attended"``, GSAT weighs nodes in the read-out, too. Node embeddings that the
+    network returns are weighted before they are summed. In a network that returns logits, the
+    input of every ``global_add_pool``, ``global_mean_pool``, ``global_max_pool`` and aggregation
+    module is multiplied (also before a maximum, so that an embedding of weight 0 counts as 0). If
+    logits still depend on node features without any attention, the features are multiplied
+    instead, or the outputs of the ``nn.Embedding`` that read them. If that does not help either, a
+    warning says so and nothing is weighted; see :attr:`Wrapped.node_gate`.
 
     Args:
         module: The network.
@@ -132,6 +141,8 @@ class Wrapped(Backbone):
         self.whole_numbers = any(isinstance(part, nn.Embedding) for part in module.modules())
 
         batch = self._try(example_batches(module, layers, self.edge_attr, example))
+        self._example = batch if self.gives == "graphs" else None
+        self._gate: tuple[Place | None, str] | None = None  # and why there is none; see node_gate
         if self.gives == "nodes":
             with seeded(seed, "wrapped"):
                 self.head = nn.Linear(self.hidden, task.num_logits)
@@ -188,18 +199,55 @@ class Wrapped(Backbone):
         return self._hops
 
     def forward(
-        self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None = None,
+        draws: Draws | None = None,
+        node_weight: Tensor | None = None,
     ) -> Tensor:
-        """Compute logits ``[B, num_logits]``; see :meth:`Backbone.forward`."""
+        """Compute logits ``[B, num_logits]``; see :meth:`Backbone.forward`.
+
+        ``node_weight`` acts at :attr:`node_gate`; without one, it has no effect.
+        """
         if self.gives == "nodes":
-            return super().forward(batch, attention, draws)
-        out, _ = self._run(batch, attention, draws)
+            return super().forward(batch, attention, draws, node_weight)
+        place = None if node_weight is None else self.node_gate
+        out, run = self._run(batch, attention, draws, place, node_weight)
+        if run.gate is not None and not run.gate.applied:
+            raise GSATError(
+                f"readout='attended' weighs the {place} of {type(self.module).__name__}, and its "
+                f"forward did not use them on this batch as it did on the example of wrap()"
+            )
         if len(out) != batch.num_graphs:
             raise DataError(
                 f"the network gave {len(out)} rows for {batch.num_graphs} graphs; leave graphs "
                 f"without nodes out, or let it pool with batch_size"
             )
         return out
+
+    @property
+    def node_gate(self) -> Place | None:
+        """Place where node weights enter a network that gives logits.
+
+        ``"pooling"``, ``"features"`` or ``"embeddings"``: the first one that keeps node features
+        out of the logits when attention is 0 everywhere, by a trial on the example of
+        :func:`wrap`. None with a warning if there is no such place, or if the network gives node
+        embeddings, which are weighted before they are pooled.
+        """
+        if self._example is None:
+            return None
+        if self._gate is None:
+            self._gate = self._find_gate(self._example)
+            place, reasons = self._gate
+            if place is None:
+                warnings.warn(
+                    f"readout='attended' has no effect on {type(self.module).__name__}: node "
+                    f"features reach its logits even when attention is 0 ({reasons}). The network "
+                    f"can predict without attention, so explanations may miss what it uses; let it "
+                    f"pool node embeddings with torch_geometric.nn.global_add_pool, say",
+                    stacklevel=3,
+                )
+        return self._gate[0]
 
     # -- running it -----------------------------------------------------------------------------
 
@@ -210,15 +258,28 @@ class Wrapped(Backbone):
         return next(found, torch.zeros(()))
 
     def _run(
-        self, batch: GraphBatch, attention: Tensor | None, draws: Draws | None
+        self,
+        batch: GraphBatch,
+        attention: Tensor | None,
+        draws: Draws | None,
+        place: Place | None = None,
+        node_weight: Tensor | None = None,
+        noise: torch.Generator | None = None,
     ) -> tuple[Any, WeightedPass]:
-        """Run the network; what it returned, and the record of the pass."""
+        """Run the network, with nodes weighted at ``place``; its result and the pass's record."""
         inputs, attention = self._inputs(batch), batch.weighted(attention)
         name = self.embed_name
         observed = None if name is None else self.module.get_submodule(name)
         weight = None if attention is None else attention.to(self._like.dtype)[batch.by_caller]
         training = draws is not None
-        run = WeightedPass(inputs["edge_index"], batch.num_nodes, weight, observed, training)
+        gate = None
+        if place is not None and node_weight is not None:
+            of_nodes = node_weight.to(self._like.dtype)
+            gate = NodeGate(place, of_nodes, inputs["x"], inputs["batch"])
+            inputs["x"] = gate.features()
+        run = WeightedPass(
+            inputs["edge_index"], batch.num_nodes, weight, observed, training, gate, noise
+        )
         network = run.shallow_copy(self.module)
         with _seeded_generator(draws, batch):
             out = network(**{name: inputs[name] for name in self.takes if name in inputs})
@@ -307,13 +368,18 @@ class Wrapped(Backbone):
             f"graphs with {batch.num_nodes} nodes, not {shape}"
         )
 
+    def _other_features(self, x: Tensor) -> Tensor:
+        """Other features that the network takes: with noise, or those of node 0 for categories."""
+        first = x[:1].expand_as(x)
+        if not x.is_floating_point():
+            return first.clone()
+        noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+        categories = self.whole_numbers & (x == x.round()).all(dim=0)
+        return torch.where(categories, first, x + noise.to(x))
+
     def _warn_of_leaks(self, batch: GraphBatch, zeros: Tensor, before: Tensor) -> None:
         """Warn if a node depends on others even when every edge has weight 0."""
-        noise = torch.randn(batch.x.shape, generator=torch.Generator().manual_seed(0))
-        if batch.x.is_floating_point():
-            changed = batch.x + noise.to(batch.x)
-        else:
-            changed = batch.x.roll(1, 0)
+        changed = self._other_features(batch.x)
         changed[0] = batch.x[0]
         after = self.embed(replace(batch, x=changed), zeros)
         if not torch.equal(before[0], after[0]):
@@ -323,6 +389,53 @@ class Wrapped(Backbone):
                 f"between all nodes, …): its explanations may miss what passes there",
                 stacklevel=5,
             )
+
+    # -- node weights ---------------------------------------------------------------------------
+
+    def _find_gate(self, example: GraphBatch) -> tuple[Place | None, str]:
+        """The first place where node weights close the bypass, or why there is none."""
+        problems = []
+        for place in get_args(Place):
+            # The caller may be in any mode; the trial needs gradients.
+            with torch.inference_mode(False), torch.enable_grad():
+                try:
+                    problem = self._problem_of_gate(place, example.to(self._like.device))
+                except Exception as error:  # the network's own code, in an untested combination
+                    problem = shorten(f"{type(error).__name__}: {error}")
+            if problem is None:
+                return place, ""
+            problems.append(f"{place}: {problem}")
+        return None, "; ".join(problems)
+
+    def _problem_of_gate(self, place: Place, batch: GraphBatch) -> str | None:
+        """Reason why node weights at a place do not close the bypass; None if they do.
+
+        Noise on the network's weights makes the result independent of them, so that a resumed run
+        has the same gate.
+        """
+        zeros = torch.zeros(batch.num_edges, device=batch.x.device)
+
+        def run(x: Tensor, weight: float) -> tuple[Tensor, NodeGate, Tensor]:
+            of_nodes = torch.full((batch.num_nodes,), weight, device=x.device, requires_grad=True)
+            noise = torch.Generator().manual_seed(0)
+            out, run = self._run(replace(batch, x=x), zeros, None, place, of_nodes, noise)
+            assert run.gate is not None
+            return out, run.gate, of_nodes
+
+        if place == "features" and not self._inputs(batch)["x"].is_floating_point():
+            return "they are whole numbers"
+        out, gate, of_nodes = run(batch.x, 0.5)
+        if not gate.applied:
+            return "none found that covers all nodes"
+        if place == "features" and gate.lookups:
+            return "an nn.Embedding looks them up"
+        if not out.requires_grad or (
+            torch.autograd.grad(out.sum(), of_nodes, allow_unused=True)[0] is None
+        ):
+            return "no gradient passes"
+        changed = self._other_features(batch.x)
+        same = torch.equal(run(batch.x, 0.0)[0], run(changed, 0.0)[0])
+        return None if same else "other paths remain"
 
 
 @contextmanager

@@ -1,0 +1,249 @@
+"""Node weights in the read-out of a network from PyG, without changing it.
+
+Attention on messages leaves a bypass: node features reach the read-out with full weight. A gate
+multiplies each node by a weight at one place of a :class:`~.message_weights.WeightedPass`:
+
+``pooling``
+    The input of ``global_add_pool``, ``global_mean_pool``, ``global_max_pool`` and of PyG's
+    aggregation modules, where they pool all nodes over the graphs.
+``features``
+    The node features ``x``.
+``embeddings``
+    The output of every ``nn.Embedding`` that looks up values of ``x``.
+
+Functions are replaced on the copies of the modules: in their methods, in functions and tables of
+functions that these methods name, and in their attributes. A function that a method imports itself,
+or that it reaches through ``super()``, is out of reach.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
+from torch_geometric.nn.aggr import Aggregation
+
+Place = Literal["pooling", "features", "embeddings"]
+
+_POOLING = (global_add_pool, global_mean_pool, global_max_pool)
+_POOLING_NAMES = frozenset(function.__name__ for function in _POOLING)
+_LIBRARIES = ("torch", "torch_geometric")  # their functions call none of the above
+_KINDS = (FunctionType, functools.partial, list, tuple, dict, ModuleType)  # may lead to one
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+
+class NodeGate:
+    """Node weights at one place of one forward pass.
+
+    Args:
+        place: Where nodes are multiplied by their weights.
+        weight: The weight of each node, ``[N]``.
+        x: The node features as the network gets them, ``[N, F]``.
+        batch: The graph of each node, ``[N]``.
+
+    Attributes:
+        applied: How many times nodes were multiplied so far.
+        lookups: How many times an ``nn.Embedding`` was called with a row for each node.
+    """
+
+    def __init__(self, place: Place, weight: Tensor, x: Tensor, batch: Tensor) -> None:
+        self.place, self.weight, self.x, self.batch = place, weight, x, batch
+        self.applied = self.lookups = 0
+        self._pooling = False  # within a pooling call, whose own parts are not gated again
+        self._made: dict[int, Any] = {}  # the functions replaced so far, by the original's id
+
+    def features(self) -> Tensor:
+        """Return the node features for the network, ``[N, F]``."""
+        return self._weighted(self.x, 0) if self.place == "features" else self.x
+
+    def set_on(self, copy: nn.Module, within_layer: bool) -> None:
+        """Set the gate on the copy of a module.
+
+        Args:
+            copy: The copy, whose attributes may be replaced.
+            within_layer: Whether it aggregates the messages of a message-passing layer.
+        """
+        attributes = vars(copy)
+        kind: Any = type(copy)
+        if isinstance(copy, nn.Embedding):
+            attributes["forward"] = self._lookup(copy.forward)
+        if self.place != "pooling":
+            return
+        for name in attributes.keys() - _OF_EVERY_MODULE:
+            value = attributes[name]
+            if isinstance(value, MethodType) and value.__self__ is copy:
+                attributes[name] = MethodType(self.replaced(value.__func__), copy)
+            else:
+                attributes[name] = self.replaced(value)
+        for name, static in _methods_that_pool(kind):
+            if name not in attributes:
+                function = self.replaced(getattr(kind, name))
+                attributes[name] = function if static else MethodType(function, copy)
+        if isinstance(copy, Aggregation) and not within_layer:
+            attributes["forward"] = self._gated(copy.forward)
+
+    def replaced(self, value: Any) -> Any:
+        """Return a value with gated pooling in place of every pooling function it leads to.
+
+        Args:
+            value: An attribute or a global variable; a tensor, say, is returned as it is.
+        """
+        if not isinstance(value, _KINDS) or not _leads_to_pooling(value):
+            return value
+        if isinstance(value, ModuleType):
+            return _Namespace(value, self)
+        if isinstance(value, FunctionType):
+            if value in _POOLING:
+                return self._gated(value)
+            return self._made.get(id(value)) or self._function(value)
+        if isinstance(value, functools.partial):
+            return functools.partial(self.replaced(value.func), *value.args, **value.keywords)
+        if isinstance(value, dict):
+            return {key: self.replaced(item) for key, item in value.items()}
+        return type(value)(self.replaced(item) for item in value)
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        """The same function, with other global variables and closed-over values."""
+        variables = dict(function.__globals__)
+        cells = [
+            (cell, CellType() if any(map(_leads_to_pooling, _contents(cell))) else cell)
+            for cell in function.__closure__ or ()
+        ]
+        made = FunctionType(
+            function.__code__,
+            variables,
+            function.__name__,
+            function.__defaults__,
+            tuple(cell for _, cell in cells),
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        self._made[id(function)] = made  # before the rest: a function may name itself
+        for name in _names(function.__code__) & variables.keys():
+            variables[name] = self.replaced(variables[name])
+        for original, cell in cells:
+            if cell is not original:
+                cell.cell_contents = self.replaced(original.cell_contents)
+        return made
+
+    # -- the calls ------------------------------------------------------------------------------
+
+    def _gated(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A pooling call, with gated nodes."""
+
+        def pool(x: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._pooling:
+                return call(x, *args, **kwargs)
+            index = kwargs.get("index", kwargs.get("batch", args[0] if args else None))
+            dim = kwargs.get("dim", -1 if x.dim() == 1 else -2)
+            if self._is_all_nodes(x.shape[dim], index, kwargs.get("ptr")):
+                x = self._weighted(x, dim)
+            self._pooling = True
+            try:
+                return call(x, *args, **kwargs)
+            finally:
+                self._pooling = False
+
+        return pool
+
+    def _lookup(self, call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """The call of an embedding, with gated results where its input is node features."""
+
+        def look_up(input: Tensor) -> Tensor:
+            out = call(input)
+            if input.dim() and len(input) == len(self.weight):
+                self.lookups += 1
+                if self.place == "embeddings" and _share_memory(input, self.x):
+                    return self._weighted(out, 0)
+            return out
+
+        return look_up
+
+    def _is_all_nodes(self, rows: int, index: Tensor | None, ptr: Tensor | None) -> bool:
+        """Whether a call pools every node, in order, into its own graph."""
+        if rows != len(self.weight):
+            return False
+        if index is None and ptr is not None:
+            index = torch.repeat_interleave(ptr.diff())
+        return index is None or index is self.batch or torch.equal(index, self.batch)
+
+    def _weighted(self, values: Tensor, dim: int) -> Tensor:
+        self.applied += 1
+        size = [1] * values.dim()
+        size[dim] = -1
+        return values * self.weight.to(values.dtype).view(size)
+
+
+class _Namespace:
+    """A module of PyG as a global variable, with gated pooling functions."""
+
+    def __init__(self, module: ModuleType, gate: NodeGate) -> None:
+        self._module, self._gate = module, gate
+
+    def __getattr__(self, name: str) -> Any:
+        return self._gate.replaced(getattr(self._module, name))
+
+
+# -- where functions lead -----------------------------------------------------------------------
+
+
+@functools.cache
+def _methods_that_pool(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """The methods of a class that lead to a pooling function, and whether each is static."""
+    return tuple(
+        (name, isinstance(inspect.getattr_static(kind, name), staticmethod))
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if _leads_to_pooling(method)
+    )
+
+
+def _leads_to_pooling(value: Any, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether a value is or names a pooling function, or is a table or a module with one."""
+    if isinstance(value, ModuleType):
+        return value.__name__.partition(".")[0] == "torch_geometric"
+    if isinstance(value, functools.partial):
+        return _leads_to_pooling(value.func, seen)
+    if type(value) in (list, tuple, dict):
+        items = value.values() if isinstance(value, dict) else value
+        return any(_leads_to_pooling(item, seen) for item in items)
+    if not isinstance(value, FunctionType) or id(value) in seen:
+        return False
+    if value in _POOLING:
+        return True
+    if str(value.__module__).partition(".")[0] in _LIBRARIES:
+        return False
+    return any(_leads_to_pooling(other, seen | {id(value)}) for other in _references(value))
+
+
+def _references(function: FunctionType) -> Iterator[Any]:
+    """The global variables and closed-over values that a function names."""
+    names = _names(function.__code__)
+    values = [function.__globals__[name] for name in names & function.__globals__.keys()]
+    for cell in function.__closure__ or ():
+        values += _contents(cell)
+    # A module matters only where one of its pooling functions is named, too.
+    return (v for v in values if not isinstance(v, ModuleType) or names & _POOLING_NAMES)
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names of global variables and attributes in a function and in those inside it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _contents(cell: CellType) -> list[Any]:
+    """The value in a cell; none before it is assigned."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether one tensor is a view of the other, or both are of a third."""
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
