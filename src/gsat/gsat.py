@@ -181,7 +181,7 @@ class GSAT(InterpretableModel):
             probability=probability,
         )
 
-    def logits(self, batch: GraphBatch) -> Tensor:
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
         """Predict without refinement passes and snapshots, which only explanations need."""
         return self._attend(batch).logits
 
@@ -410,6 +410,17 @@ class GSAT(InterpretableModel):
                 f"{type(source).__name__}; wrap a PyG network by gsat.wrap first"
             )
         return cls(source, attention, **settings)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Settings it is not trained with that may make its explanations more faithful."""
+        unused = {
+            "readout=attended": self.readout != "attended" and self.task.level == "graph",
+            "sampling=straight-through": self.sampling != "straight-through",
+            "snapshots=10": self.snapshots is None,
+            "members=3": True,
+        }
+        return tuple(setting for setting, helps in unused.items() if helps)
 
     @property
     def config(self) -> dict[str, Any]:

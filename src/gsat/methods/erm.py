@@ -46,6 +46,10 @@ class PlainModel(InterpretableModel):
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
         return self.backbone(batch, attention=attention)
 
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """Predict by the network alone."""
+        return self.backbone(batch)
+
     def edge_scores(self, batch: GraphBatch) -> Tensor:
         """The score of each edge, ``[E]``."""
         return batch.x.new_ones(batch.num_edges)

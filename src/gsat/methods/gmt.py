@@ -135,6 +135,7 @@ class GMT(GSAT):
         chance = chance if mask is None else chance * mask
         source = Draws(0, "subgraphs of an evaluation")
         draws = [source.child("subgraph", number) for number in range(self._count(None))]
+        chance = chance if mask is None else chance * mask
         return torch.stack([self._of_subgraph(chance, batch, own, None) for own in draws]).mean(0)
 
     def _of_subgraph(
