@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -11,7 +12,17 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn.norm import InstanceNorm
 
-from gsat.attention import Extractor, average_directions, edge_weights, lift, sample
+import gsat
+from gsat.attention import (
+    Extractor,
+    average_directions,
+    edge_weights,
+    in_context,
+    lift,
+    sample,
+    strongest_edge,
+)
+from gsat.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import Draws
 from reference import random_graph, random_graphs
@@ -261,3 +272,82 @@ def test_seeds_decide_the_weights_and_nothing_else() -> None:
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first.first.weight, again.first.weight)
     assert not torch.equal(first.first.weight, other.first.weight)
+
+
+def test_context_is_the_mean_of_the_neighbours() -> None:
+    graph = nx.path_graph(4)
+    graph.add_node(4)  # without neighbours
+    index = torch.tensor([*graph.edges, *((v, u) for u, v in graph.edges)]).T
+    batch = from_pyg([Data(x=torch.ones(5, 1), edge_index=index)]).batch()
+    score = torch.tensor([0.1, 0.9, 0.3, 0.5, 0.7])
+    expected = [
+        (
+            float(score[v])
+            + 0.5 * float(np.mean([float(score[u]) for u in graph[v]] or [float(score[v])]))
+        )
+        / 1.5
+        for v in graph
+    ]
+    torch.testing.assert_close(in_context(score, batch, 0.5), torch.tensor(expected))
+
+
+def test_context_changes_explanations_and_no_prediction() -> None:
+    data = gsat.load_dataset("ba2motifs", graphs=20)
+    plain, wide = (
+        gsat.GSAT(gsat.GIN.for_data(data, hidden=8), "node", context=context).eval()
+        for context in (None, 0.5)
+    )
+    batch = data.test.batch()
+    own, other = plain(batch), wide(batch)
+    assert torch.equal(own.logits, other.logits)
+    torch.testing.assert_close(other.probability, in_context(own.probability, batch, 0.5))
+    torch.testing.assert_close(other.edge_weight, edge_weights(other.probability, batch, "node"))
+    assert gsat.GSAT.from_config(wide.config).context == 0.5
+    with pytest.raises(GSATError, match="context"):
+        gsat.GSAT(gsat.GIN.for_data(data, hidden=8), "edge", context=0.5)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_strongest_edge_of_each_node(directed: bool) -> None:
+    batch = from_pyg(random_graphs(3, directed=directed)).batch()
+    weight = logits(4, batch.num_edges).sigmoid().requires_grad_()
+    ends = list(zip(batch.src.tolist(), batch.dst.tolist(), strict=True))
+    if not directed:  # as edge weights are
+        weight = average_directions(weight, batch).detach().requires_grad_()
+    expected = [
+        max((float(weight.detach()[e]) for e, pair in enumerate(ends) if v in pair), default=1.0)
+        for v in range(batch.num_nodes)
+    ]
+    found = strongest_edge(weight, batch)
+    torch.testing.assert_close(found, torch.tensor(expected))
+    found.sum().backward()
+    assert weight.grad is not None
+    assert float(weight.grad.sum()) == pytest.approx(
+        sum(1 for v in range(batch.num_nodes) if any(v in pair for pair in ends))
+    )
+
+
+@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize("norm", ["row", "none"])
+def test_an_extractor_of_rows_is_a_network_of_linear_layers(on: str, norm: str) -> None:
+    batch = from_pyg(random_graphs(5)).batch()
+    network = Extractor(8, on, norm=norm)
+    h = logits(6, batch.num_nodes, 8)
+    x = torch.cat([h[batch.src], h[batch.dst]], dim=1) if on == "edge" else h
+    for layer in (network.first, network.second):
+        z = layer(x)
+        x = torch.relu(
+            nn.LayerNorm(z.shape[1], elementwise_affine=False)(z) if norm == "row" else z
+        )
+    torch.testing.assert_close(network(h, batch), network.last(x)[:, 0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["row", "none"])
+def test_rows_are_scored_by_themselves(norm: str) -> None:
+    """Other nodes cannot change the attention of a node but through its embedding."""
+    batch = from_pyg(random_graphs(7)).batch()
+    h, changed = logits(8, batch.num_nodes, 8), logits(9, batch.num_nodes, 8)
+    changed[0] = h[0]
+    of_row, of_graph = Extractor(8, "node", norm=norm), Extractor(8, "node")
+    assert of_row(h, batch)[0] == of_row(changed, batch)[0]
+    assert of_graph(h, batch)[0] != of_graph(changed, batch)[0]

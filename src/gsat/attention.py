@@ -66,6 +66,13 @@ class AttentionSettings(Settings):
         description="Which node embeddings are pooled: 'all' with full weight (the paper), or "
         "'attended', each multiplied by the node's attention; absent: 'all'.",
     )
+    context: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Weight of the mean score of a node's neighbours in its own score when "
+        "explaining, with attention to nodes; absent: 0.",
+    )
     batch_norm: BatchNorm | None = Field(
         None,
         description="Statistics of batch norm: 'separate' for the run on the whole graph and the "
@@ -230,6 +237,26 @@ def strongest_edge(weight: Tensor, batch: GraphBatch) -> Tensor:
     return weight.new_ones(batch.num_nodes).scatter_reduce(
         0, torch.cat(ends), weight.repeat(len(ends)), "amax", include_self=False
     )
+
+
+def in_context(score: Tensor, batch: GraphBatch, context: float) -> Tensor:
+    """Add a share of the mean score of its neighbours to the score of each node.
+
+    (s_v + c · mean_u s_u) / (1 + c) over the edges u → v. The embedding of a node holds the
+    features of its neighbours, so that the model need not attend to them in addition.
+
+    Args:
+        score: s, ``[N]``.
+        batch: The graphs.
+        context: c.
+
+    Returns:
+        ``[N]``; the score itself for a node without neighbours.
+    """
+    degree = batch.dst_ptr.diff()
+    total = score.new_zeros(batch.num_nodes).index_add(0, batch.dst, score[batch.src])
+    mean = torch.where(degree > 0, total / degree.clamp(min=1), score)
+    return (score + context * mean) / (1 + context)
 
 
 def lift(attention: Tensor, batch: GraphBatch) -> Tensor:

@@ -27,6 +27,7 @@ from gsat.attention import (
     Readout,
     Sampling,
     edge_weights,
+    in_context,
     sample,
     strongest_edge,
 )
@@ -64,6 +65,8 @@ class GSAT(InterpretableModel):
         readout: Which node embeddings are pooled: ``"all"``, or ``"attended"`` ones, multiplied by
             the attention of the node (with attention to edges, by its strongest edge).
             (default: ``None``, ``"all"``)
+        context: Weight of the mean score of a node's neighbours in its own score when explaining,
+            with attention to nodes. (default: ``None``, 0)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -103,6 +106,7 @@ class GSAT(InterpretableModel):
         batch_norm: BatchNorm | None = None,
         extractor_norm: ExtractorNorm | None = None,
         readout: Readout | None = None,
+        context: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -123,16 +127,23 @@ class GSAT(InterpretableModel):
                 "batch_norm": batch_norm,
                 "extractor_norm": extractor_norm,
                 "readout": readout,
+                "context": context,
             },
             owner="GSAT",
         )
+        if context and attention != "node":
+            raise GSATError(
+                f"context={context:g} is for attention to nodes, and this model attends to edges: "
+                "leave it out, or set attention=node"
+            )
         self.backbone = backbone
         self.extractor = Extractor(
             backbone.hidden, attention, extractor_dropout, extractor_norm, seed
         )
         self.task, self.on = backbone.task, attention
         self.temperature, self.sampling, self.samples = temperature, sampling, samples
-        self.refine, self.batch_norm, self.readout = refine, batch_norm, readout
+        self.refine, self.batch_norm = refine, batch_norm
+        self.readout, self.context = readout, context
         self.snapshots: nn.ModuleList | None = None
         self.r = None
         if batch_norm is not None:  # the same parameters, with running statistics of its own
@@ -170,7 +181,7 @@ class GSAT(InterpretableModel):
             probability=probability,
         )
 
-    def logits(self, batch: GraphBatch) -> Tensor:
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
         """Predict without refinement passes and snapshots, which only explanations need."""
         return self._attend(batch).logits
 
@@ -239,6 +250,9 @@ class GSAT(InterpretableModel):
         else:
             p, weight = output.probability, output.edge_weight
             p, weight = self._look_again(p, weight, batch, self.refine)
+        if self.context:
+            p = in_context(p, batch, self.context)
+            weight = edge_weights(p, batch, self._on)
         return output._replace(probability=p, edge_weight=weight)
 
     def _look(self, batch: GraphBatch, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -431,6 +445,7 @@ class GSAT(InterpretableModel):
             "batch_norm": self.batch_norm,
             "extractor_norm": self.extractor.norm,
             "readout": self.readout,
+            "context": self.context,
             "snapshots": count,
         }
 

@@ -137,6 +137,7 @@ MODELS: dict[str, Build] = {
             "no norm": {"extractor_norm": "none"},
         }.items()
     },
+    "context, node": of_gsat("node", context=0.5, refine=1),
     "recalibrated": recalibrated,
     "snapshots, edge": with_snapshots("edge"),
     "snapshots, node": with_snapshots("node"),
@@ -195,7 +196,7 @@ def test_the_answer_to_its_own_attention_is_its_prediction(
     answer, logits = own_answer(model, data.store.batch())
     torch.testing.assert_close(answer, logits, rtol=1e-6, atol=1e-6)
     with model.evaluating():
-        assert torch.equal(model.logits(data.store.batch()), logits)
+        assert torch.equal(model.predict_batch(data.store.batch()), logits)
     assert logits.std() > 1e-4  # the graphs have different predictions
 
 
@@ -224,7 +225,7 @@ def test_the_predictions_of_an_ensemble_are_those_of_its_members(
     with ensemble.evaluating():
         each = [member.answer(batch, attention) for member in members]
         whole = [member(batch).logits for member in members]
-        answer, part = ensemble.answer(batch, attention), ensemble.logits(batch)
+        answer, part = ensemble.answer(batch, attention), ensemble.predict_batch(batch)
     torch.testing.assert_close(answer, mean_logits(data.task, torch.stack(each)))
     torch.testing.assert_close(part, mean_logits(data.task, torch.stack(whole)))
     assert audit_model(ensemble, data.store, settings=SHORT).measures["zero_agreement"] is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.nn.norm import InstanceNorm
 
 from gsat.graphs import GraphBatch, from_pyg
@@ -15,10 +15,11 @@ from gsat.ops import (
     gather_normalise_relu_dropout,
     normalise_relu_dropout,
     relu_dropout,
+    row_normalise_relu_dropout,
 )
 from reference import random_graphs
 
-KINDS = ("normalise nodes", "normalise edges", "gather", "relu", "relu with bias")
+KINDS = ("normalise nodes", "normalise edges", "normalise rows", "gather", "relu", "relu with bias")
 RELU = ("relu", "relu with bias")
 ON_EDGES = ("normalise edges", "gather")
 DRAWS = Draws(5, "dropout")
@@ -37,6 +38,8 @@ def op(kind: str, batch: GraphBatch, drop: float, draws: Draws | None) -> Callab
     def run(*given: Tensor) -> Tensor:
         if kind == "gather":
             return gather_normalise_relu_dropout(*given, batch, drop, draws)
+        if kind == "normalise rows":
+            return row_normalise_relu_dropout(given[0], batch.node_id, drop, draws)
         if kind in RELU:
             return relu_dropout(given[0], batch.node_id, drop, draws, *given[1:])
         edges = kind == "normalise edges"
@@ -49,7 +52,7 @@ def op(kind: str, batch: GraphBatch, drop: float, draws: Draws | None) -> Callab
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("draws", [None, DRAWS])
 @pytest.mark.parametrize("engine", ["numba", "torch"])
-def test_it_is_pygs_instance_norm_then_relu_then_dropout(
+def test_it_is_the_norm_of_pyg_or_torch_then_relu_then_dropout(
     engine: str,
     draws: Draws | None,
     kind: str,
@@ -67,7 +70,9 @@ def test_it_is_pygs_instance_norm_then_relu_then_dropout(
         z, graph, rows = given[0], mixed.node_graph, mixed.node_id
     if kind == "relu with bias":
         z = z + given[1]
-    if kind not in RELU:
+    if kind == "normalise rows":
+        z = nn.LayerNorm(8, elementwise_affine=False)(z)
+    elif kind not in RELU:
         z = InstanceNorm(8)(z, graph, batch_size=mixed.num_graphs)
     expected = torch.relu(z)
     if draws:

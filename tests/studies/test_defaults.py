@@ -151,7 +151,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         GRAPHS,
         data={"houses": {"graphs": 40, "epochs": 13, "r_interval": 1, "hidden": 8}},
         trained={EDGES: GRAPHS.trained[EDGES]},
-        explained={**GRAPHS.explained, "spread snapshots": ("spread", 0)},
+        explained={**GRAPHS.explained, "spread snapshots": ("spread", 0, 0)},
         snapshots=2,
     )
     monkeypatch.setattr(defaults, "GROUPS", {"graphs": tiny})

@@ -95,7 +95,7 @@ class Predictor:
             Logits, a row per graph or target node.
         """
         part, _ = subgraph(batch, nodes, edges)
-        return self.model.logits(replace(part, targets=batch.targets))
+        return self.model.predict_batch(replace(part, targets=batch.targets))
 
 
 def ask(

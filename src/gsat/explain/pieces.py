@@ -175,7 +175,7 @@ def measure_effects(
             for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
                 keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
             part = node_subgraph(batch, keep)[0].to(device)
-            without.append(model.logits(part).cpu())
+            without.append(model.predict_batch(part).cpu())
     whole, rest = logits.cpu()[[graph for graph, _ in places]], torch.cat(without)
     effects = (outputs(model.task, whole) - outputs(model.task, rest)).tolist()
     before, after = log_odds(model.task, whole), log_odds(model.task, rest)

@@ -42,13 +42,13 @@ class PlainModel(InterpretableModel):
         scores = self.edge_scores(batch).to(logits)
         return ModelOutput(logits, scores, scores, scores)
 
-    def logits(self, batch: GraphBatch) -> Tensor:
-        """Predict by the network alone."""
-        return self.backbone(batch)
-
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
         return self.backbone(batch, attention=attention)
+
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """Predict by the network alone."""
+        return self.backbone(batch)
 
     def edge_scores(self, batch: GraphBatch) -> Tensor:
         """The score of each edge, ``[E]``."""

@@ -53,6 +53,7 @@ class GMT(GSAT):
         extractor_norm: As for :class:`gsat.GSAT`. (default: ``None``)
         readout: As for :class:`gsat.GSAT`; a node weighs as its strongest edge in a subgraph.
             (default: ``None``)
+        context: As for :class:`gsat.GSAT`. (default: ``None``)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -78,6 +79,7 @@ class GMT(GSAT):
         batch_norm: BatchNorm | None = None,
         extractor_norm: ExtractorNorm | None = None,
         readout: Readout | None = None,
+        context: float | None = None,
         seed: int = 0,
     ) -> None:
         if variant == "lin":
@@ -98,6 +100,7 @@ class GMT(GSAT):
             batch_norm=batch_norm,
             extractor_norm=extractor_norm,
             readout=readout,
+            context=context,
             seed=seed,
         )
         self.variant = variant

@@ -62,7 +62,7 @@ class SelfConsistentMethod(GSATMethod):
                 )
         if type(model) is not cls.Model or not isinstance(_head(model.backbone), nn.Module):
             raise RecipeError(f"{cls.title} needs a GSAT on a backbone with a head of its own")
-        model.refine = settings.refine
+        model.refine, model.context = settings.refine, settings.context
         return cls(model, settings, training, seed)
 
     def phases(self) -> tuple[Phase, ...]:

@@ -71,13 +71,13 @@ class PostHocModel(InterpretableModel):
             self.backbone.eval()
         return self
 
-    def logits(self, batch: GraphBatch) -> Tensor:
-        """Predict by the network alone."""
-        return self.backbone(batch)
-
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
         return self.backbone(batch, attention=attention)
+
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """Predict by the network alone."""
+        return self.backbone(batch)
 
     def explained_label(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """The prediction or the label that is explained, in the shape of labels.

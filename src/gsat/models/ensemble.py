@@ -116,9 +116,9 @@ class Ensemble(InterpretableModel):
         """Whether all members can explain an attended graph."""
         return all(member.rescores for member in self._members)
 
-    def logits(self, batch: GraphBatch) -> Tensor:
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
         """The mean of the members' predictions."""
-        logits = torch.stack([member.logits(batch) for member in self._members])
+        logits = torch.stack([member.predict_batch(batch) for member in self._members])
         return mean_logits(self.task, logits)
 
     @property

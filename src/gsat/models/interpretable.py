@@ -82,18 +82,6 @@ class InterpretableModel(nn.Module, ABC):
             what they were made from.
         """
 
-    def logits(self, batch: GraphBatch) -> Tensor:
-        """Predict without explaining, for models whose explanation costs more than the answer.
-
-        Args:
-            batch: The graphs.
-
-        Returns:
-            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
-        """
-        output: ModelOutput = self(batch)
-        return output.logits
-
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict under given attention, by the network that makes the model's predictions.
 
@@ -126,6 +114,18 @@ class InterpretableModel(nn.Module, ABC):
             GSATError: If the model can't explain an attended graph; see :attr:`rescores`.
         """
         raise GSATError(f"{type(self).__name__} does not explain an attended graph")
+
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """Predict a batch without explaining it, where the prediction does not depend on that.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+        """
+        output: ModelOutput = self(batch)
+        return output.logits
 
     @property
     def remedies(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class InterpretableModel(nn.Module, ABC):
         store = as_store(graphs)
         with self.evaluating(), self.threads():
             batches = self._batches(store, batch_size)
-            logits = [self._checked(self.logits(batch), batch) for batch in batches]
+            logits = [self._checked(self.predict_batch(batch), batch) for batch in batches]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 

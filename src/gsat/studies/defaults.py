@@ -66,8 +66,8 @@ class Group:
         common: Settings of all runs.
         data: Settings of each data set; ``name`` is its registered name where the key is not.
         trained: Settings of training by name, the most important first.
-        explained: Ways to explain: snapshots (``"none"``, ``"last"`` or ``"spread"``) and
-            refinement passes.
+        explained: Ways to explain: snapshots (``"none"``, ``"last"`` or ``"spread"``), refinement
+            passes, and the weight of a node's neighbours.
         before: The default before the study.
         snapshots: Number of snapshots that a run keeps.
     """
@@ -78,7 +78,7 @@ class Group:
     common: Settings
     data: Mapping[str, Settings]
     trained: Mapping[str, Settings]
-    explained: Mapping[str, tuple[str, int]]
+    explained: Mapping[str, tuple[str, int, float]]
     before: Candidate
     snapshots: int
 
@@ -136,10 +136,10 @@ GRAPHS: Final = Group(
         },
     },
     explained={
-        "best epoch": ("none", 0),
-        "second look": ("none", 1),
-        "snapshots": ("last", 0),
-        "snapshots, second look": ("last", 1),
+        "best epoch": ("none", 0, 0),
+        "second look": ("none", 1, 0),
+        "snapshots": ("last", 0, 0),
+        "snapshots, second look": ("last", 1, 0),
     },
     before=Candidate("edges, r 0.7", "best epoch"),
     snapshots=SNAPSHOTS,
@@ -179,9 +179,14 @@ _MOLECULES: Final[Mapping[str, Settings]] = {
 }
 _NEW: Final = {**_NODES, "r_final": 0.7, **_ATTENDED, **_ROW}
 _EXPLAINED: Final = {
-    "best epoch": ("none", 0),
-    "snapshots": ("last", 0),
-    "spread snapshots": ("spread", 0),
+    "best epoch": ("none", 0, 0),
+    "best epoch, context 0.3": ("none", 0, 0.3),
+    "best epoch, context 0.5": ("none", 0, 0.5),
+    "best epoch, context 1": ("none", 0, 1.0),
+    "snapshots": ("last", 0, 0),
+    "snapshots, context 0.5": ("last", 0, 0.5),
+    "spread snapshots": ("spread", 0, 0),
+    "spread snapshots, context 0.5": ("spread", 0, 0.5),
 }
 MOLECULES: Final = Group(
     title="Molecules, D-MPNN",
@@ -382,9 +387,10 @@ def measure(payload: Sequence[Any]) -> Record:
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}
     measured: list[Record] = [{"explained": {}} for _ in (*models, "ensemble")]
-    for name, (which, passes) in group.explained.items():
+    for name, (which, passes, context) in group.explained.items():
         for model, snapshots in zip(models, kept, strict=True):
             model.take_snapshots(_some(snapshots, which))
+            model.context = context or None  # type: ignore[assignment]  # a plain attribute
         for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
             view = one.refined(passes)
             found = {split: evaluate_model(view, store) for split, store in splits.items()}

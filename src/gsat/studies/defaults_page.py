@@ -67,9 +67,9 @@ def _counts(records: Sequence[Record], group: Group, data: Sequence[str]) -> str
     hours = sum(record.get("cpu_seconds") or record["seconds"] for record in records) / 3600
     return (
         f"{models} models on {len(data)} data sets, {hours:.1f} CPU hours. Cells are the {metric} "
-        "in per cent: the mean over the seeds of one split, and their standard deviation. The former "
-        f"default is *{group.before}*. A candidate is not chosen if its mean prediction metric on "
-        f"validation graphs is more than {100 * TOLERANCE:.0f} point lower."
+        "in per cent: the mean over the seeds of one split, and their standard deviation. The "
+        f"former default is *{group.before}*. A candidate is not chosen if its mean prediction "
+        f"metric on validation graphs is more than {100 * TOLERANCE:.0f} point lower."
     )
 
 

@@ -82,6 +82,7 @@ def describe(model: GSAT) -> dict[str, Any]:
         "method.gsat.batch_norm": model.batch_norm,
         "method.gsat.extractor_norm": model.extractor.norm,
         "method.gsat.readout": model.readout,
+        "method.gsat.context": model.context,
     }
 
 
