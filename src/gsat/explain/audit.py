@@ -70,12 +70,8 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        verdict = self.verdict
         return {
-            "believe": verdict.believe,
-            "verdict": verdict.line,
-            "reasons": list(verdict.reasons),
-            "notes": list(verdict.notes),
+            **self.verdict.as_dict(),
             "measures": dict(self.measures),
             "curves": dict(self.curves),
             "explanation": self.explanation,
@@ -146,8 +142,9 @@ def audit_model(
             answers.scores, answers.again, answers.ptr
         )
     curves = _curves(model, answers, compared, settings)
-    measures["kept_area"] = _area(curves["kept"], curves["random_kept"])
-    measures["removed_area"] = _area(curves["random_removed"], curves["removed"])
+    if settings.shares:
+        measures["kept_area"] = _area(curves["kept"], curves["random_kept"])
+        measures["removed_area"] = _area(curves["random_removed"], curves["removed"])
     return Audit(
         measures, curves, settings, words, len(chosen), len(store), metric, model.task.level
     )
@@ -262,10 +259,10 @@ def _curves(
 ) -> dict[str, list[float | None]]:
     shares = list(settings.shares)
     out: dict[str, list[float | None]] = {"shares": list(shares)}
-    for name in CURVES:
+    for name in CURVES if shares else ():
         agreement = compared.same(answers.logits[name]).mean(axis=1)
         out[name] = [float(v) for v in agreement.reshape(-1, len(shares)).mean(axis=0)]
-    for name in ("kept", "removed"):
+    for name in ("kept", "removed") if shares else ():
         logits: Tensor = answers.logits[name]
         out[f"{name}_metric"] = [skill(model.task, row, answers.labels)[0] for row in logits]
     return out

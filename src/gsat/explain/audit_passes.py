@@ -205,10 +205,6 @@ def _questions(
     redrawn = [uniform("redrawn", n) < noise for n in numbers]
     randoms_alike = [scored.as_many(chosen, uniform("alike", n)) for n in numbers]
     out = {
-        "kept": attended(*tops),
-        "removed": attended(*(~mask for mask in tops)),
-        "random_kept": attended(*randoms),
-        "random_removed": attended(*(~mask for mask in randoms)),
         "inside": attended(chosen),
         "outside": attended(~chosen),
         "less": attended(*less),
@@ -228,6 +224,10 @@ def _questions(
             ]
         ),
     }
+    if tops:
+        out["kept"], out["removed"] = attended(*tops), attended(*(~mask for mask in tops))
+        out["random_kept"] = attended(*randoms)
+        out["random_removed"] = attended(*(~mask for mask in randoms))
     if predictor.attends:
         centre, spread = _logits_by_graph(scored)
         drawn = [

@@ -1,146 +1,266 @@
-"""The verdict of an audit: one line, with its reasons.
+"""The verdict of an audit: passed, mixed or failed, with the evidence for and against it.
 
-Which measures it uses, and their limits, were chosen on models of known truth (docs/audit.md):
-those that separate explanations from scores which explain nothing. The others are printed, and do
-not count.
+The limits were chosen on models whose explanations are known to be right or wrong
+(docs/audit.md). Measures without a limit are reported, and do not affect the verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple, get_args
 
 from gsat.metric_names import METRIC_TITLES
 
-# Chosen on some models of the study, checked on others; see docs/audit.md.
-LEAST_SKILL: Final = 0.3  # of prediction: 0 is guessing, 1 is no error
-# The share of answers that stay when the rest is taken away, and how many fewer stay when the
-# explanation is: by noise, as stochastic attention was trained with, or by giving all one score.
+Outcome = Literal["passed", "mixed", "failed"]
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+Measured = Mapping[str, float | None]
+
+LEAST_SKILL: Final = 0.3  # skill of prediction: 0 is guessing, 1 is no error
+# By each way of removing information: the least share of predictions that stay without the rest of
+# the graph (sufficient), and how many fewer have to stay without the explanation (necessary).
 LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3)}
-# Notes, which do not change the verdict.
-NARROW: Final = 0.2  # scores of a graph that span less
-UNSTEADY: Final = 0.7  # rank correlation with the epoch before
-UNSTABLE: Final = 0.5  # rank correlation with other runs
-LIKE_UNTRAINED: Final = 0.7  # rank correlation with a model that has not learnt the task
+_DONE: Final = {"redrawn": "resampled", "levelled": "averaged"}
+# Bypass of the attention: 0 if predictions without it agree by chance, 1 if all agree.
+FAILED_BYPASS: Final = 0.5
+MIXED_BYPASS: Final = 0.3
+NOTED_BYPASS: Final = 0.1
+# Serious evidence: an explanation that is sufficient and necessary is mixed.
+UNSTABLE: Final = 0.5  # rank correlation with other runs, below
+LIKE_UNTRAINED: Final = 0.7  # rank correlation with a model that has not learnt the task, above
+# Evidence that is listed, and does not change the outcome.
+NARROW: Final = 0.2  # range of the scores of a graph, below
+UNSTEADY: Final = 0.7  # rank correlation with the epoch before, below
+EST_REJECTED: Final = 0.2  # share of graphs rejected by EST, from
+COMPLEMENT: Final = 0.05  # the complement predicts as well if its agreement is lower by at most this
+CONSTANT: Final = 0.9  # agreement under constant attention, from which a narrow range is collapse
+
+# Settings that may make explanations more faithful, by the cause of a bad verdict; the first one
+# that the model does not use already is recommended.
+REMEDIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "bypass": ("readout=attended",),
+    "constant": ("readout=attended", "sampling=straight-through"),
+    "unnecessary": ("readout=attended", "sampling=straight-through", "members=3"),
+    "insufficient": ("sampling=straight-through", "snapshots=10"),
+    "unstable": ("snapshots=10", "members=3"),
+}
+ALL_REMEDIES: Final = frozenset(setting for some in REMEDIES.values() for setting in some)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether to believe explanations.
+    """Whether explanations are faithful to their model.
 
     Attributes:
-        believe: Whether nothing speaks against them.
-        reasons: What it rests on, each a clause.
-        notes: What else a reader should know; it does not change the verdict.
+        outcome: ``"passed"``, ``"mixed"`` or ``"failed"``.
+        reasons: The findings that decide the outcome.
+        against: Evidence against the explanations, also where they passed.
+        remedy: A setting that may help, as ``key=value`` for ``gsat train --set``; None without
+            one.
     """
 
-    believe: bool
+    outcome: Outcome
     reasons: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    remedy: str | None = None
+
+    @property
+    def believe(self) -> bool:
+        """Whether the explanations passed."""
+        return self.outcome == "passed"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The evidence against the explanations, under its former name."""
+        return self.against
 
     @property
     def line(self) -> str:
-        """The reasons and what follows, in one line."""
-        end = "believe it" if self.believe else "do not believe these explanations"
-        return f"{'; '.join(self.reasons)}: {end}"
+        """The outcome and its reasons, in one sentence."""
+        return f"{self.outcome}: {'; '.join(self.reasons)}"
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values for JSON; ``believe`` and ``notes`` are former names."""
+        return {
+            "outcome": self.outcome,
+            "verdict": self.line,
+            "reasons": list(self.reasons),
+            "against": list(self.against),
+            "remedy": self.remedy,
+            "believe": self.believe,
+            "notes": list(self.notes),
+        }
 
 
-def judge(measures: Mapping[str, float | None], metric: str) -> Verdict:
+class Finding(NamedTuple):
+    """Evidence against explanations.
+
+    Attributes:
+        cause: A key of ``REMEDIES``, or another name.
+        text: The evidence, as a clause.
+        serious: Whether explanations with it can't pass.
+    """
+
+    cause: str
+    text: str
+    serious: bool = False
+
+
+def judge(
+    measures: Measured, metric: str, remedies: Collection[str] = ALL_REMEDIES
+) -> Verdict:
     """Judge explanations by what was measured.
+
+    A model that hardly predicts explains nothing, and neither does one whose predictions do not
+    need its attention. Otherwise explanations pass if they are sufficient (predictions stay without
+    the rest of the graph) and necessary (fewer stay without the explanation), and nothing serious
+    speaks against them. Explanations that are necessary only are mixed: they show a part of what
+    matters. Sufficiency alone fails, for a model that ignores its attention has it, too.
 
     Args:
         measures: Numbers by name, None where undefined; see :class:`gsat.explain.audit.Audit`.
+            Any of them may be absent.
         metric: The name of the metric of prediction.
+        remedies: Settings that the model could still be trained with. (default: all of them)
 
     Returns:
-        The verdict. A model that hardly predicts explains nothing; else the explanation has to be
-        sufficient (the answers stay while everything else is redrawn at random, or gets one
-        score) and necessary (they do not while the explanation does).
+        The verdict.
 
     Example:
         >>> judge({"metric": 0.58, "skill": 0.1}, "accuracy").line
-        'accuracy 0.58, little better than guessing: do not believe these explanations'
+        'failed: accuracy 0.58, little better than guessing'
     """
-    notes = _notes(measures)
+    found = _findings(measures)
+
+    def verdict(outcome: Outcome, reasons: Sequence[str], *causes: str) -> Verdict:
+        against = tuple(finding.text for finding in found if finding.text not in reasons)
+        named = (*causes, *(finding.cause for finding in found))
+        return Verdict(outcome, tuple(reasons), against, _remedy(named, remedies))
+
     score, skill = measures.get("metric"), measures.get("skill")
     if skill is not None and score is not None and skill < LEAST_SKILL:
-        title = METRIC_TITLES[metric]
         better = "little" if skill > 0 else "no"
-        return Verdict(False, (f"{title} {score:.2f}, {better} better than guessing",), notes)
-    against: list[str] = []
-    for how, (least_kept, least_gap) in LIMITS.items():
+        reason = f"{METRIC_TITLES[metric]} {score:.2f}, {better} better than guessing"
+        return replace(verdict("failed", [reason]), remedy=None)
+    bypass = found[0] if found and found[0].cause == "bypass" else None
+    if bypass is not None and _reaches(measures.get("bypass"), FAILED_BYPASS):
+        return verdict("failed", [bypass.text])
+    tests = [test for how in LIMITS if (test := _Test.of(measures, how)) is not None]
+    both = next((test for test in tests if test.sufficient and test.necessary), None)
+    if both is not None:
+        reason = f"the explanations are {both.enough} and {both.needed}"
+        serious = next((finding for finding in found if finding.serious), None)
+        if serious is not None:
+            return verdict("mixed", [f"{reason}, but {serious.text}"], serious.cause)
+        return verdict("passed", [reason, *_stable(measures)])
+    necessary = next((test for test in tests if test.necessary), None)
+    if necessary is not None:
+        reason = f"the explanations are {necessary.needed}, but not {necessary.enough}"
+        return verdict("mixed", [reason], "insufficient")
+    if not tests:
+        return verdict("failed", ["nothing shows whether the explanations matter"])
+    causes = {finding.cause: finding for finding in found}
+    redundant = causes.get("redundant")
+    reasons = [f"the explanations are not {tests[0].needed}" if redundant is None else redundant.text]
+    if not tests[0].sufficient:
+        reasons.append(f"the explanations are not {tests[0].enough}")
+    return verdict("failed", reasons, "constant" if "constant" in causes else "unnecessary")
+
+
+class _Test(NamedTuple):
+    """Sufficiency and necessity, by one way of removing information.
+
+    Attributes:
+        enough: Sufficiency with its number, in words.
+        needed: Necessity with its number, in words.
+        sufficient: Whether the limit of sufficiency is reached.
+        necessary: Whether the limit of necessity is reached.
+    """
+
+    enough: str
+    needed: str
+    sufficient: bool
+    necessary: bool
+
+    @classmethod
+    def of(cls, measures: Measured, how: str) -> _Test | None:
+        """The test by one key of ``LIMITS``; None where it was not measured."""
         kept, gap = measures.get(f"rest_{how}"), measures.get(f"{how}_gap")
         if kept is None or gap is None:
-            continue
-        enough, differs = _reaches(kept, least_kept), _reaches(gap, least_gap)
-        if enough and differs:
-            reasons = [
-                f"sufficient ({kept:.0%} of the answers stay with the rest of the graph {how}) and "
-                f"necessary ({max(kept - gap, 0):.0%} stay with the explanation {how})"
-            ]
-            return Verdict(True, (*reasons, *_stable(measures)), notes)
-        if not against:  # one way of taking edges away is enough to say why
-            if not differs:
-                against.append(_not_necessary(measures, kept - gap))
-            if not enough:
-                against.append(
-                    f"not sufficient: with the rest of the graph {how}, only {kept:.0%} of the "
-                    "answers stay"
-                )
-    return Verdict(False, tuple(against), notes)
-
-
-def _reaches(value: float, limit: float) -> bool:
-    """Whether a share reaches a limit; 0.3 does, however its sums were rounded."""
-    return value >= limit - 1e-6
-
-
-def _stable(measures: Mapping[str, float | None]) -> list[str]:
-    value = measures.get("stable_correlation")
-    if value is None or value < UNSTABLE:
-        return []
-    return [f"stable (rank correlation {value:.2f} with other runs)"]
-
-
-def _not_necessary(measures: Mapping[str, float | None], stay: float) -> str:
-    """Say why an explanation that could be left out is none."""
-    inside, outside = measures.get("inside_agreement"), measures.get("outside_agreement")
-    chance = measures.get("chance") or 0.0
-    halfway = (1 + chance) / 2
-    if inside is not None and outside is not None and outside >= max(inside - 0.05, halfway):
-        return (
-            f"the complement predicts as well ({outside:.0%} of the answers, the explanation "
-            f"{inside:.0%}): two explanations exist, or none is needed"
+            return None
+        least_kept, least_gap = LIMITS[how]
+        done = _DONE[how]
+        return cls(
+            f"sufficient ({kept:.0%} of the predictions stay with the rest of the graph {done})",
+            f"necessary ({max(kept - gap, 0):.0%} stay with the explanation {done})",
+            _reaches(kept, least_kept),
+            _reaches(gap, least_gap),
         )
-    return (
-        f"not necessary: {stay:.0%} of the answers stay with the explanation redrawn, so what is "
-        "highlighted hardly matters"
-    )
 
 
-def _notes(measures: Mapping[str, float | None]) -> tuple[str, ...]:
-    def low(name: str, limit: float) -> float | None:
-        value = measures.get(name)
-        return value if value is not None and value < limit else None
-
-    notes = []
-    if (spread := low("spread", NARROW)) is not None:
-        notes.append(f"scores span only {spread:.2f} in a graph: a narrow spread")
-    if (moved := low("steady", UNSTEADY)) is not None:
-        notes.append(
-            f"not steady: between the last epochs, ranks of edges correlate by {moved:.2f} only"
-        )
-    if (other := low("stable_correlation", UNSTABLE)) is not None:
-        notes.append(f"not stable: the ranks of other runs correlate by {other:.2f} only")
+def _findings(measures: Measured) -> list[Finding]:
+    """The evidence against explanations, the most important first."""
+    found = []
+    bypass, zero = measures.get("bypass"), measures.get("zero_agreement")
+    if bypass is not None and zero is not None and _reaches(bypass, NOTED_BYPASS):
+        text = f"{zero:.0%} of the predictions need node features only"
+        if _reaches(bypass, FAILED_BYPASS):
+            text += ": the model bypasses its attention"
+        found.append(Finding("bypass", text, _reaches(bypass, MIXED_BYPASS)))
     for name, what in (
         ("untrained_correlation", "an untrained model"),
         ("shuffled_correlation", "a model trained on shuffled labels"),
     ):
         value = measures.get(name)
         if value is not None and value > LIKE_UNTRAINED:
-            notes.append(f"{what} ranks edges alike (correlation {value:.2f})")
+            text = f"{what} gives similar scores (rank correlation {value:.2f})"
+            found.append(Finding("unlearnt", text, serious=True))
+    other = measures.get("stable_correlation")
+    if other is not None and other < UNSTABLE:
+        text = f"other runs give different scores (rank correlation {other:.2f})"
+        found.append(Finding("unstable", text, serious=True))
+    inside, outside = measures.get("inside_agreement"), measures.get("outside_agreement")
+    halfway = (1 + (measures.get("chance") or 0.0)) / 2
+    if inside is not None and outside is not None and outside >= max(inside - COMPLEMENT, halfway):
+        text = (
+            f"the complement alone gives {outside:.0%} of the predictions, the explanation alone "
+            f"{inside:.0%}: the graph has several explanations, or the model needs none"
+        )
+        found.append(Finding("redundant", text))
+    spread, prior = measures.get("spread"), measures.get("prior_agreement")
+    if spread is not None and spread < NARROW:
+        text = f"the scores of a graph span only {spread:.2f}"
+        collapsed = prior is not None and _reaches(prior, CONSTANT)
+        if collapsed:
+            text += f", and {prior:.0%} of the predictions stay under constant attention"
+        found.append(Finding("constant" if collapsed else "narrow", text))
+    steady = measures.get("steady")
+    if steady is not None and steady < UNSTEADY:
+        text = f"scores change between the last epochs (rank correlation {steady:.2f})"
+        found.append(Finding("unstable", text))
     rejected = measures.get("est_rejected")
-    if rejected is not None:
-        notes.append(f"{rejected:.0%} of graphs rejected by EST")
-    return tuple(notes)
+    if rejected is not None and _reaches(rejected, EST_REJECTED):
+        text = f"EST rejects {rejected:.0%} of the graphs"
+        found.append(Finding("fragile", text))
+    return found
+
+
+def _stable(measures: Measured) -> list[str]:
+    value = measures.get("stable_correlation")
+    if value is None or value < UNSTABLE:
+        return []
+    return [f"other runs give similar scores (rank correlation {value:.2f})"]
+
+
+def _remedy(causes: Iterable[str], remedies: Collection[str]) -> str | None:
+    """The first setting for the first cause that has one which is not used yet."""
+    for cause in causes:
+        for setting in REMEDIES.get(cause, ()):
+            if setting in remedies:
+                return setting
+    return None
+
+
+def _reaches(value: float | None, limit: float) -> bool:
+    """Whether a share reaches a limit, up to rounding errors of sums."""
+    return value is not None and value >= limit - 1e-6
