@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gsat.errors import printable
+from gsat.errors import GSATError, printable
 
 if TYPE_CHECKING:
     from gsat.runs import Run
+    from gsat.runs.verdict import TrainingVerdict
     from gsat.training.many_runs import OnDone
     from gsat.training.recipe import Recipe
 
@@ -55,12 +56,40 @@ def member_progress(recipe: Recipe, jobs: int, quiet: bool) -> Iterator[OnDone |
         bar.stop()
 
 
-def print_result(run: Run, folder: Path, as_json: bool) -> None:
+def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bool) -> None:
+    """Print the result of a training and, for a user's own data, the verdict on its explanations.
+
+    Args:
+        run: The finished run.
+        folder: Its run directory.
+        as_json: Whether to print one JSON object.
+        audited: Whether a verdict is wanted.
+        quiet: Whether to show no progress bar.
+    """
+    if as_json:
+        verdict = verdict_on(run, quiet) if audited else None
+        known = {} if verdict is None else {"audit": verdict.as_dict()}
+        typer.echo(json.dumps({**run.result, **known}))
+        return
+    print_result(run, folder)
+    if audited and (verdict := verdict_on(run, quiet)) is not None:
+        typer.echo(printable(str(verdict)))
+
+
+def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
+    """Return the verdict that a training ends with; an audit that breaks down is only reported."""
+    from gsat.runs.verdict import verdict_of_training
+
+    try:
+        return verdict_of_training(run, progress=not quiet)
+    except GSATError as error:
+        typer.echo(f"note: the explanations were not audited: {error}", err=True)
+        return None
+
+
+def print_result(run: Run, folder: Path) -> None:
     """Print the result of a finished run: its test metrics, its epoch and where it is."""
     result = run.result
-    if as_json:
-        typer.echo(json.dumps(result))
-        return
     from gsat.methods import METHODS
 
     reports = METHODS[result["method"]].reports
