@@ -392,6 +392,17 @@ class GSAT(InterpretableModel):
         return cls(source, attention, **settings)
 
     @property
+    def remedies(self) -> tuple[str, ...]:
+        """Settings it is not trained with that may make its explanations more faithful."""
+        unused = {
+            "readout=attended": self.readout != "attended" and self.task.level == "graph",
+            "sampling=straight-through": self.sampling != "straight-through",
+            "snapshots=10": self.snapshots is None,
+            "members=3": True,
+        }
+        return tuple(setting for setting, helps in unused.items() if helps)
+
+    @property
     def config(self) -> dict[str, Any]:
         """Plain values from which :meth:`from_config` builds the same model."""
         return {

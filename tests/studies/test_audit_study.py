@@ -21,9 +21,9 @@ from gsat.studies.audit_models import SETTINGS, AuditedModel, Planted, audited_m
 from gsat.studies.audit_page import audit_study_page
 from gsat.studies.audit_study import (
     audit_one,
-    believed,
     correlation,
     correlation_within,
+    passed,
     rates,
     read_audits,
     separation,
@@ -165,7 +165,7 @@ def test_an_audit_costs_less_than_a_hundred_evaluations(recorded: list[dict[str,
 
 
 def test_recorded_verdicts_are_those_of_today(recorded: list[dict[str, Any]]) -> None:
-    assert [r["believe"] for r in recorded] == [believed(r) for r in recorded]
+    assert [r["believe"] for r in recorded] == [passed(r) for r in recorded]
 
 
 def test_the_page_shows_what_is_recorded(recorded: list[dict[str, Any]]) -> None:

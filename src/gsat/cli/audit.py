@@ -32,15 +32,15 @@ def audit(
     top: Annotated[
         float | None,
         typer.Option(
-            help="Take this share of each graph's edges for its explanation. [default: the upper "
+            help="Share of each graph's edges (or nodes) in its explanation. [default: the upper "
             "of the two groups its scores fall into]"
         ),
     ] = None,
     above: Annotated[
-        float | None, typer.Option(help="Take the edges scored above this for it.")
+        float | None, typer.Option(help="Score above which an edge or node is in it.")
     ] = None,
     graphs: Annotated[
-        int, typer.Option(min=1, help="Audit at most so many graphs, drawn by a fixed seed.")
+        int, typer.Option(min=1, help="Maximum number of graphs, drawn by a fixed seed.")
     ] = 1000,
     with_: Annotated[
         list[Path] | None,
@@ -62,10 +62,11 @@ def audit(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure whether the explanations of a run explain, without ground truth.
+    """Measure whether the explanations of a run are faithful, without ground truth.
 
-    Are they sufficient, necessary, robust, consistent, steady, stable and sane? The first line is
-    the verdict. It is kept in the run directory, and `gsat explain` shows it.
+    Are they sufficient, necessary, robust, consistent, steady, stable and sane, or can the model
+    bypass its attention? The first line is the verdict: passed, mixed or failed. It is kept in the
+    run directory, and `gsat explain` shows it.
     """
     if json_ and out is not None:
         raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
@@ -98,9 +99,9 @@ def audit_study(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Audit models of known truth, and show how the measures go with it.
+    """Audit models with known explanations, and compare the measures with the truth.
 
-    What is recorded is not run again, so after an interruption the same command continues.
+    Recorded models are skipped, so the same command continues after an interruption.
     """
     from gsat.io.jsonl import check_appendable
     from gsat.studies.audit_page import audit_study_page

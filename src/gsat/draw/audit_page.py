@@ -35,21 +35,24 @@ def audit_page(
         The text of an HTML document.
     """
     verdict = audit.verdict
-    svg = render(draw_audit(audit), ".svg").decode()
+    svg = render(draw_audit(audit), ".svg").decode() if audit.curves["shares"] else ""
+    svg = svg[svg.find("<svg") :]  # a prolog has no place inside a page
     return render_page(
         "audit.html",
         title=title,
         about=about,
-        believe=verdict.believe,
+        outcome=verdict.outcome,
         reasons=verdict.reasons,
-        notes=verdict.notes,
-        svg=svg[svg.index("<svg") :],  # a prolog has no place inside a page
+        against=verdict.against,
+        remedy=verdict.remedy,
+        svg=svg,
+        unit=audit.unit,
         groups=groups,
     )
 
 
 def draw_audit(audit: Audit) -> Figure:
-    """Draw the curves of an audit: the answers that stay as edges are kept, and removed.
+    """Draw the curves of an audit: the predictions that stay as units are kept, and removed.
 
     Args:
         audit: The audit.
@@ -58,17 +61,18 @@ def draw_audit(audit: Audit) -> Figure:
         A matplotlib figure.
     """
     shares = [share for share in audit.curves["shares"] if share is not None]
+    units = f"{audit.unit.capitalize()}s"
     panels = [
         Panel(
             title,
-            f"share of edges {name}",
-            "answers that stay",
+            f"share of {audit.unit}s {name}",
+            "predictions that stay",
             [
                 Line("by score", shares, audit.curves[name]),
                 Line("at random", shares, audit.curves[f"random_{name}"]),
             ],
             y_range=(-0.02, 1.02),
         )
-        for name, title in (("kept", "Edges kept"), ("removed", "Edges removed"))
+        for name, title in (("kept", f"{units} kept"), ("removed", f"{units} removed"))
     ]
     return draw_curves(panels, columns=2)

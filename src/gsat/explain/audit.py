@@ -1,4 +1,4 @@
-"""The audit: does an explanation explain? Measured on held-out graphs, without ground truth."""
+"""The audit: are explanations faithful? Measured on held-out graphs, without ground truth."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gsat.attention import AttentionLevel
 from gsat.errors import DataError, GSATError
-from gsat.explain.audit_compare import Comparison, skill
-from gsat.explain.audit_masks import ScoredBatch
+from gsat.explain.audit_compare import Comparison, bypass, skill
+from gsat.explain.audit_masks import ScoredBatch, unit_of
 from gsat.explain.audit_passes import Answers, ask
 from gsat.explain.audit_settings import DEFAULTS, AuditSettings
 from gsat.explain.audit_verdict import Verdict, judge
@@ -28,19 +29,22 @@ CURVES = ("kept", "removed", "random_kept", "random_removed")
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit measured, and what follows from it.
+    """The measures of an audit, and its verdict.
 
     Attributes:
-        measures: Numbers by name, None where undefined; docs/audit.md says what each means.
-        curves: ``shares`` of edges, and at each of them the agreement with the answer for the
-            whole graph: ``kept`` and ``removed`` by score, ``random_kept`` and ``random_removed``;
-            ``kept_metric`` and ``removed_metric`` are the accuracy, ROC AUC or R² instead.
+        measures: Numbers by name, None where undefined; docs/audit.md explains each.
+        curves: ``shares`` of units (edges or nodes), and at each of them the agreement with the
+            prediction for the whole graph: ``kept`` and ``removed`` by score, ``random_kept`` and
+            ``random_removed``; ``kept_metric`` and ``removed_metric`` are the accuracy, ROC AUC or
+            R² instead.
         settings: The parameters.
-        explanation: What the hard explanation of a graph is, in words.
-        graphs: How many graphs were audited.
-        available: How many there were.
+        explanation: The definition of the hard explanation of a graph, in words.
+        graphs: Number of audited graphs.
+        available: Number of graphs given.
         metric: The name of the metric of prediction.
-        level: What has an answer, ``"graph"`` or ``"node"``.
+        level: The level of the predictions, ``"graph"`` or ``"node"``.
+        unit: The units of the explanations, ``"edge"`` or ``"node"``. (default: ``"edge"``)
+        remedies: Settings that the model could still be trained with. (default: none)
     """
 
     measures: Measures
@@ -51,11 +55,13 @@ class Audit:
     available: int
     metric: str
     level: str
+    unit: AttentionLevel = "edge"
+    remedies: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """Whether to believe the explanations, with reasons."""
-        return judge(self.measures, self.metric)
+        """Whether the explanations are faithful, with the evidence."""
+        return judge(self.measures, self.metric, self.remedies)
 
     def adding(self, measures: Mapping[str, float | None]) -> Audit:
         """Add measures that need more than the model: other runs, the log, other trainings.
@@ -79,6 +85,7 @@ class Audit:
             "available": self.available,
             "metric": self.metric,
             "level": self.level,
+            "unit": self.unit,
             "settings": self.settings.model_dump(mode="json"),
         }
 
@@ -97,9 +104,9 @@ def audit_model(
     Args:
         model: The model.
         store: Graphs it was not trained on; labels are used where there are some.
-        top: The share of the edges of each graph, from 0 to 1, that is its hard explanation.
-            (default: the upper of the two groups that its scores fall into)
-        above: The score above which an edge is in it. (default: as for ``top``)
+        top: The share of the units (edges or nodes) of each graph, from 0 to 1, that is its hard
+            explanation. (default: the upper of the two groups that its scores fall into)
+        above: The score above which a unit is in it. (default: as for ``top``)
         settings: Parameters of the measures. (default: those printed with them)
         progress: Whether to show a progress bar on a terminal. (default: ``False``)
 
@@ -114,16 +121,17 @@ def audit_model(
         >>> import gsat
         >>> data = gsat.load_dataset("ba2motifs", graphs=40)
         >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
-        >>> audit_model(model, data.test).verdict.believe
-        False
+        >>> audit_model(model, data.test).verdict.outcome
+        'failed'
     """
     if not model.explains:
         raise GSATError(
             f"the method '{model.method}' gives no explanations to audit; train one that does, "
             "such as gsat"
         )
-    explain, words = _hard(top, above)
-    chosen = chosen_graphs(store, settings)
+    unit = unit_of(model)
+    explain, words = _hard(top, above, unit)
+    chosen = chosen_graphs(store, settings, unit)
     answers = ask(model, chosen, explain, settings, Progress("auditing", quiet=not progress))
     own = answers.logits["own"][0]
     compared = Comparison(model.task, own)
@@ -133,6 +141,7 @@ def audit_model(
     measures["chance"] = compared.chance()
     measures |= _sufficiency(model, answers, compared)
     measures |= _necessity(answers, compared)
+    measures |= _bypass(model, answers, compared)
     measures |= _robustness(answers, compared)
     measures |= score_measures(answers.scores, answers.ptr, model.r)
     measures["size"] = float(answers.inside.mean())
@@ -146,27 +155,34 @@ def audit_model(
         measures["kept_area"] = _area(curves["kept"], curves["random_kept"])
         measures["removed_area"] = _area(curves["random_removed"], curves["removed"])
     return Audit(
-        measures, curves, settings, words, len(chosen), len(store), metric, model.task.level
-    )
+        measures, curves, settings, words, len(chosen), len(store), metric, model.task.level,
+        unit, model.remedies,
+    )  # fmt: skip
 
 
-def chosen_graphs(store: GraphStore, settings: AuditSettings = DEFAULTS) -> GraphStore:
-    """Choose the graphs of an audit: those with two edges at least, and no more than a limit.
+def chosen_graphs(
+    store: GraphStore, settings: AuditSettings = DEFAULTS, unit: AttentionLevel = "edge"
+) -> GraphStore:
+    """Choose the graphs of an audit: those with at least two units, and no more than a limit.
 
     Args:
         store: All graphs.
         settings: With the limit, and the seed of the draw. (default: 1000 graphs)
+        unit: The units of the explanations, ``"edge"`` or ``"node"``. (default: ``"edge"``)
 
     Returns:
         A view of them, in their order.
 
     Raises:
-        DataError: If no graph has two edges.
+        DataError: If no graph has two units.
     """
-    once = np.where(store.per_graph("undirected"), 2, 1)
-    rows = np.flatnonzero(store.edge_counts >= 2 * once)
+    if unit == "node":
+        units = store.node_counts
+    else:
+        units = store.edge_counts // np.where(store.per_graph("undirected"), 2, 1)
+    rows = np.flatnonzero(units >= 2)
     if not len(rows):
-        raise DataError("no graph has two edges to choose from; there is nothing to audit")
+        raise DataError(f"no graph has two {unit}s to choose from; there is nothing to audit")
     if len(rows) > settings.graphs:
         order = Draws(settings.seed, "audit", "graphs").permutation(len(rows))
         rows = np.sort(rows[order[: settings.graphs]])
@@ -174,11 +190,11 @@ def chosen_graphs(store: GraphStore, settings: AuditSettings = DEFAULTS) -> Grap
 
 
 def score_measures(scores: NDArray[Any], ptr: NDArray[Any], r: float | None) -> Measures:
-    """Measure how far the scores of edges are spread.
+    """Measure how far the scores of edges or nodes are spread.
 
     Args:
-        scores: Edge scores, ``[U]``.
-        ptr: First edge of each graph, ``[G + 1]``.
+        scores: Scores, ``[U]``.
+        ptr: First one of each graph, ``[G + 1]``.
         r: The prior that they were pulled to; None without one.
 
     Returns:
@@ -197,19 +213,20 @@ def score_measures(scores: NDArray[Any], ptr: NDArray[Any], r: float | None) -> 
     }
 
 
-def _hard(top: float | None, above: float | None) -> tuple[Any, str]:
-    """What makes the hard explanation of a batch, and how it is described."""
+def _hard(top: float | None, above: float | None, unit: str) -> tuple[Any, str]:
+    """A function that makes the hard explanation of a batch, and its description."""
     if top is not None and above is not None:
         raise GSATError("top and above both say what the explanation is; give one of them")
     if top is not None:
         if not 0 < top < 1:
-            raise GSATError(f"top is a share of the edges between 0 and 1, not {top}")
-        return lambda scored: scored.top(top), f"the best-scored {top:.0%} of the edges of a graph"
+            raise GSATError(f"top is a share of the {unit}s between 0 and 1, not {top}")
+        words = f"the best-scored {top:.0%} of the {unit}s of a graph"
+        return lambda scored: scored.top(top), words
     if above is not None:
         if not 0 <= above < 1:
             raise GSATError(f"above is a score from 0 to below 1, not {above}")
-        return lambda scored: scored.above(above), f"the edges scored above {above:g}"
-    return ScoredBatch.split, "the upper of the two groups that the scores of a graph fall into"
+        return lambda scored: scored.above(above), f"the {unit}s scored above {above:g}"
+    return ScoredBatch.split, f"the {unit}s in the upper of the two groups of scores of a graph"
 
 
 def _sufficiency(model: InterpretableModel, answers: Answers, compared: Comparison) -> Measures:
@@ -238,6 +255,20 @@ def _necessity(answers: Answers, compared: Comparison) -> Measures:
         name: float(compared.drop(answers.logits[question]).mean())
         for name, question in named.items()
     }
+
+
+def _bypass(model: InterpretableModel, answers: Answers, compared: Comparison) -> Measures:
+    """Predictions that need no attention, or none of their own."""
+    out: Measures = {}
+    for name in ("zero", "prior"):
+        if name in answers.logits:
+            out[f"{name}_agreement"] = float(compared.same(answers.logits[name]).mean())
+            out[f"{name}_metric"] = skill(model.task, answers.logits[name][0], answers.labels)[0]
+    if (zero := out.get("zero_agreement")) is not None:
+        out["bypass"] = bypass(zero, compared.chance())
+    if "attended" in answers.logits:
+        out["own_agreement"] = float(compared.same(answers.logits["attended"]).mean())
+    return out
 
 
 def _robustness(answers: Answers, compared: Comparison) -> Measures:

@@ -104,10 +104,13 @@ class Comparison:
         sure = (first < low) | (first > high)
         return changed | (sure & np.any((now >= low) & (now <= high), axis=0))
 
-    def chance(self) -> float | None:
-        """The agreement of giving every graph the most frequent decision; None for numbers."""
+    def chance(self) -> float:
+        """The agreement of giving every graph the most frequent decision.
+
+        In a regression it is the number that is the same as most of the model's own answers.
+        """
         if self.task.kind == "regression":
-            return None
+            return float(np.mean([_most_alike(c) for c in (self.own / self.deviation).numpy().T]))
         columns = self.decided.reshape(len(self.own), -1).numpy().T
         return float(np.mean([np.unique(c, return_counts=True)[1].max() / len(c) for c in columns]))
 
@@ -118,6 +121,23 @@ class Comparison:
     def _apart(self, logits: Tensor) -> Tensor:
         """The distance of numbers in standard deviations, ``[K, M, T]``."""
         return ((logits - self.own[None]) / self.deviation).abs().double()
+
+
+def bypass(agreement: float, chance: float) -> float | None:
+    """How far predictions are made without attention.
+
+    Args:
+        agreement: The share of predictions that stay without attention.
+        chance: The agreement of always giving the most frequent prediction.
+
+    Returns:
+        0 at chance or below, 1 if all stay; None for a model that always predicts the same.
+
+    Example:
+        >>> bypass(0.75, 0.5), bypass(0.4, 0.5)
+        (0.5, 0.0)
+    """
+    return max(0.0, (agreement - chance) / (1 - chance)) if chance < 1 else None
 
 
 def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | None, float | None]:
@@ -147,3 +167,10 @@ def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | No
     known_labels = labels.double()[~labels.double().isnan()]
     guess = float(known_labels.unique(return_counts=True)[1].max() / len(known_labels))
     return score, (score - guess) / (1 - guess) if guess < 1 else None
+
+
+def _most_alike(numbers: NDArray[np.float32]) -> float:
+    """The largest share of numbers that one number is the same as."""
+    ordered = np.sort(numbers.astype(np.float64))
+    last = np.searchsorted(ordered, ordered + 2 * SAME_NUMBER, side="right")
+    return float((last - np.arange(len(ordered))).max() / len(ordered))

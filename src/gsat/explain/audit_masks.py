@@ -1,7 +1,7 @@
-"""Hard explanations: edges of each graph by rank, by a split of the scores, by chance.
+"""Hard explanations: units of each graph by rank, by a split of the scores, or at random.
 
-Both directions of an undirected edge count as one edge here, with the mean of their scores, and go
-together.
+The units of an explanation are what has attention: edges or nodes. Both directions of an undirected
+edge are one unit, with the mean of their scores, and are kept or removed together.
 """
 
 from __future__ import annotations
@@ -11,69 +11,120 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gsat.attention import AttentionLevel
 from gsat.graphs import GraphBatch
+from gsat.models import InterpretableModel, ModelOutput
 from gsat.ops import Draws
+
+
+def unit_of(model: InterpretableModel) -> AttentionLevel:
+    """The units of a model's explanations: nodes if it predicts under attention to nodes.
+
+    Args:
+        model: The model.
+    """
+    return "node" if model.answers and model.on == "node" else "edge"
 
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """A batch of graphs with the score of every edge, and the hard explanations made of it.
+    """A batch of graphs with scores, and the hard explanations made from them.
+
+    Scores and masks have a row for each node, ``[L] = [N]``, or for each direction of an edge,
+    ``[L] = [E]``.
 
     Attributes:
         batch: The graphs.
-        scores: The score of each edge, ``[E]``, the same for both directions.
-        once: One edge of each pair of directions, ``[U]`` long.
-        counts: How many of these each graph has, ``[B]``.
+        unit: ``"edge"`` or ``"node"``.
+        scores: The score of each row, ``[L]``, the same for both directions of an edge.
+        graph: The graph of each row, ``[L]``.
+        twin: The row of the other direction of an edge, ``[L]``; else the row itself.
+        name: Identifies each unit in random draws, ``[L]``.
+        once: One row of each unit, ``[U]``.
+        counts: The number of units of each graph, ``[B]``.
     """
 
     batch: GraphBatch
+    unit: AttentionLevel
     scores: Tensor
+    graph: Tensor
+    twin: Tensor
+    name: Tensor
     once: Tensor
     counts: Tensor
 
     @classmethod
-    def of(cls, batch: GraphBatch, scores: Tensor) -> ScoredBatch:
+    def of(cls, batch: GraphBatch, scores: Tensor, unit: AttentionLevel = "edge") -> ScoredBatch:
         """Pair the directions of edges.
 
         Args:
             batch: The graphs.
-            scores: The score of each edge, ``[E]``.
+            scores: The score of each edge ``[E]`` or node ``[N]``.
+            unit: ``"edge"`` or ``"node"``. (default: ``"edge"``)
         """
-        edges = torch.arange(batch.num_edges, device=scores.device)
-        once = (edges <= batch.pair).nonzero()[:, 0]
-        counts = torch.bincount(batch.edge_graph[once], minlength=batch.num_graphs)
-        return cls(batch, (scores + scores[batch.pair]) / 2, once, counts)
+        rows = torch.arange(len(scores), device=scores.device)
+        if unit == "node":
+            graph, twin, name, once = batch.node_graph, rows, batch.node_id, rows
+        else:
+            graph, twin = batch.edge_graph, batch.pair
+            name = torch.minimum(batch.edge_id, batch.edge_id[twin])
+            once = (rows <= twin).nonzero()[:, 0]
+            scores = (scores + scores[twin]) / 2
+        counts = torch.bincount(graph[once], minlength=batch.num_graphs)
+        return cls(batch, unit, scores, graph, twin, name, once, counts)
+
+    @classmethod
+    def explained(cls, batch: GraphBatch, output: ModelOutput, unit: AttentionLevel) -> ScoredBatch:
+        """Take the scores of a model's output.
+
+        Args:
+            batch: The graphs.
+            output: The output of a model.
+            unit: ``"edge"`` or ``"node"``.
+        """
+        return cls.of(batch, output.probability if unit == "node" else output.edge_weight, unit)
+
+    def both(self, values: Tensor) -> Tensor:
+        """Average values over both directions of each edge.
+
+        Args:
+            values: ``[L]``.
+
+        Returns:
+            ``[L]``.
+        """
+        return values if self.unit == "node" else (values + values[self.twin]) / 2
 
     def top(self, share: float, order: Tensor | None = None) -> Tensor:
-        """Keep the highest-scored edges of each graph.
+        """Keep the highest-scored units of each graph.
 
         Args:
-            share: Of the edges, rounded up.
-            order: What to order them by in place of their scores, ``[E]``, the same for both
-                directions. (default: ``None``)
+            share: Share of the units, rounded up to whole units.
+            order: Values to order them by, ``[L]``, the same for both directions of an edge.
+                (default: ``None``, the scores)
 
         Returns:
-            ``[E]`` bool.
+            ``[L]`` bool.
         """
         wanted = (share * self.counts - 1e-6).ceil()
-        return self._rank(self.scores if order is None else order) < wanted[self.batch.edge_graph]
+        return self._rank(self.scores if order is None else order) < wanted[self.graph]
 
     def as_many(self, chosen: Tensor, order: Tensor) -> Tensor:
-        """Keep as many edges of each graph as another choice has, by another order.
+        """Keep as many units of each graph as another choice has, by another order.
 
         Args:
-            chosen: The other choice, ``[E]`` bool.
-            order: What to order edges by, ``[E]``, the same for both directions.
+            chosen: The other choice, ``[L]`` bool.
+            order: Values to order units by, ``[L]``, the same for both directions of an edge.
 
         Returns:
-            ``[E]`` bool.
+            ``[L]`` bool.
         """
-        graph = self.batch.edge_graph[self.once]
+        graph = self.graph[self.once]
         wanted = torch.bincount(graph[chosen[self.once]], minlength=len(self.counts))
-        return self._rank(order) < wanted[self.batch.edge_graph]
+        return self._rank(order) < wanted[self.graph]
 
     def above(self, level: float) -> Tensor:
-        """Keep the edges scored above a level, ``[E]`` bool.
+        """Keep the units scored above a level, ``[L]`` bool.
 
         Args:
             level: The level.
@@ -84,13 +135,13 @@ class ScoredBatch:
         """Keep the upper of the two groups that the scores of each graph fall into.
 
         The groups are those of Otsu's method: their means differ most, weighted by their sizes. It
-        needs no number of edges and no level. A graph with a single edge keeps it.
+        needs no number of units and no level. A graph with a single unit keeps it.
 
         Returns:
-            ``[E]`` bool.
+            ``[L]`` bool.
         """
         rank = self._rank(self.scores)[self.once]
-        graph = self.batch.edge_graph[self.once]
+        graph = self.graph[self.once]
         first = self.counts.cumsum(0) - self.counts
         place = first[graph] + rank
         sorted_scores = torch.empty(len(rank), dtype=torch.float64, device=rank.device)
@@ -110,26 +161,37 @@ class ScoredBatch:
         size = torch.where(gain >= best[graph], above, torch.inf)
         chosen = size.new_full((len(self.counts),), torch.inf)
         chosen = chosen.scatter_reduce(0, graph, size, "amin")
-        return self._rank(self.scores) < chosen[self.batch.edge_graph]
+        return self._rank(self.scores) < chosen[self.graph]
 
     def uniform(self, draws: Draws) -> Tensor:
-        """A random number for each edge, the same for both directions, ``[E]``.
+        """A random number for each unit, the same for both directions of an edge, ``[L]``.
 
         Args:
             draws: The source.
         """
-        names = self.batch.edge_id
-        return draws.uniform(torch.minimum(names, names[self.batch.pair]))
+        return draws.uniform(self.name)
+
+    def mean(self, values: Tensor, among: Tensor | None = None) -> Tensor:
+        """The mean of values over some rows of each graph, at each row, ``[L]``.
+
+        Args:
+            values: ``[L]``.
+            among: The rows, ``[L]`` bool; a graph without any has 0. (default: all)
+        """
+        chosen = torch.ones_like(values) if among is None else among.to(values.dtype)
+        zeros = values.new_zeros(len(self.counts))
+        total = zeros.index_add(0, self.graph, chosen * values)
+        return (total / zeros.index_add(0, self.graph, chosen).clamp(min=1))[self.graph]
 
     def _rank(self, values: Tensor) -> Tensor:
-        """The place of each edge in its graph, from 0 for the highest, ``[E]``; ties as stored."""
+        """The place of each unit in its graph, from 0 for the highest, ``[L]``; ties as stored."""
         order = values[self.once].sort(descending=True, stable=True).indices
-        graph = self.batch.edge_graph[self.once][order]
+        graph = self.graph[self.once][order]
         order = order[graph.sort(stable=True).indices]
         first = self.counts.cumsum(0) - self.counts
         place = torch.arange(len(order), device=order.device)
-        rank = torch.zeros_like(self.batch.pair)
-        edge = self.once[order]
-        rank[edge] = place - first[self.batch.edge_graph[edge]]
-        rank[self.batch.pair[self.once]] = rank[self.once]
+        rank = torch.zeros_like(self.twin)
+        row = self.once[order]
+        rank[row] = place - first[self.graph[row]]
+        rank[self.twin[self.once]] = rank[self.once]
         return rank

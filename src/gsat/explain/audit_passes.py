@@ -1,17 +1,15 @@
-"""What an audit asks a model: its answers for graphs of which edges were kept, removed or redrawn.
+"""The questions of an audit: a model's predictions with edges or nodes kept, removed or resampled.
 
-Two kinds of questions. *By attention*: the predictor gets the whole graph, and 0 or 1 (or a random
-number) as the attention of each edge; all nodes stay. It is what the predictor of GSAT sees in
-training, and for a network explained afterwards it is that network with masked messages. Other
-models (DIR, IB-subgraph, plug-ins) have no such predictor: they get the graph without the edges.
-*Cut*: the whole model, extractor included, gets a real subgraph; what was removed is not there, and
-can't be seen by anybody.
+Two kinds of questions. *By attention*: the model gets the whole graph, and a number from 0 to 1 as
+the attention of each edge or node, at its own level. It predicts as it does in training, and a
+network that is explained afterwards predicts with weighted messages. Models that can't predict
+under given attention (DIR, plug-ins) get the graph without the edges.
+*Cut*: the whole model, extractor included, gets a real subgraph. It can't see what was removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,17 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.errors import DataError
-from gsat.explain.audit_masks import ScoredBatch
+from gsat.explain.audit_masks import ScoredBatch, unit_of
 from gsat.explain.audit_settings import AuditSettings
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.subgraph import subgraph
-from gsat.gsat import GSAT
 from gsat.launch.progress import Progress
-from gsat.methods.erm import PlainModel
-from gsat.methods.post_hoc import PostHocModel
 from gsat.models import InterpretableModel
 from gsat.models.interpretable import MAX_EDGES
-from gsat.ops import Draws, exclusive_threads
+from gsat.ops import Draws
 
 BATCH = 256  # graphs at a time
 _NEAR = 1e-4  # scores this close to 0 or 1 are moved away from it, to have a finite logit
@@ -40,16 +35,16 @@ Explain = Callable[[ScoredBatch], Tensor]
 
 @dataclass(frozen=True)
 class Answers:
-    """The logits of M graphs (or nodes) to all questions, and the scores of their edges.
+    """The predictions for M graphs (or nodes) by question, and the scores of their units.
 
     Attributes:
         logits: By question, ``[K, M, num_logits]`` for its K variants; see :func:`ask`.
-        labels: What is true, as a task reads it; None where it is not known.
-        scores: The score of each edge, undirected ones once, ``[U]``.
-        again: What the explained graphs are scored when explained again, ``[U]``; None where a
-            model can't be asked.
-        inside: Which of them the hard explanation has, ``[U]``.
-        ptr: First edge of each graph, ``[G + 1]``.
+        labels: The labels as the task reads them; None where they are unknown.
+        scores: The score of each unit (edge or node), ``[U]``.
+        again: The scores when the attended graphs are explained, ``[U]``; None where the model
+            can't explain them.
+        inside: Whether each unit is in the hard explanation, ``[U]``.
+        ptr: First unit of each graph, ``[G + 1]``.
     """
 
     logits: dict[str, Tensor]
@@ -61,51 +56,46 @@ class Answers:
 
 
 class Predictor:
-    """A model, asked about graphs with changed edges.
+    """A model, asked about graphs of which edges or nodes are kept or removed.
 
     Args:
         model: The model.
 
     Attributes:
         model: The model.
-        attends: Whether its predictor takes attention; else edges are removed from the graph.
     """
 
     def __init__(self, model: InterpretableModel) -> None:
         self.model = model
-        self.attends = isinstance(model, GSAT | PostHocModel | PlainModel)
 
     def attended(self, batch: GraphBatch, weight: Tensor) -> Tensor:
-        """Answer with this attention to the edges.
+        """Predict under given attention; without a model that can, remove edges without it.
 
         Args:
             batch: The graphs.
-            weight: A number from 0 to 1 for each edge, or which to keep, ``[E]``.
+            weight: A number from 0 to 1, or what to keep: of each edge ``[E]`` or node ``[N]``.
 
         Returns:
             Logits, a row per graph or target node.
         """
-        if self.attends:
-            return self.model.backbone(batch, attention=weight.to(torch.float32))
-        return self.cut(batch, torch.ones(batch.num_nodes, dtype=torch.bool), weight > 0)
+        if self.model.answers:
+            return self.model.answer(batch, weight.to(torch.float32))
+        everything = torch.ones(batch.num_nodes, dtype=torch.bool, device=weight.device)
+        return self.cut(batch, everything, weight > 0)
 
     def cut(self, batch: GraphBatch, nodes: Tensor, edges: Tensor) -> Tensor:
-        """Answer for a part of each graph.
+        """Predict for a part of each graph.
 
         Args:
             batch: The graphs.
-            nodes: Which nodes to keep, ``[N]`` bool; all of them at node level.
-            edges: Which edges to keep, ``[E]`` bool.
+            nodes: The nodes to keep, ``[N]`` bool; all of them at node level.
+            edges: The edges to keep, ``[E]`` bool.
 
         Returns:
             Logits, a row per graph or target node.
         """
-        part, _ = subgraph(batch, nodes.to(edges.device), edges)
-        part = replace(part, targets=batch.targets)
-        if isinstance(self.model, PostHocModel | PlainModel):
-            return self.model.backbone(part)  # its answer needs no explanation
-        logits: Tensor = self.model(part).logits
-        return logits
+        part, _ = subgraph(batch, nodes, edges)
+        return self.model.predict_batch(replace(part, targets=batch.targets))
 
 
 def ask(
@@ -120,33 +110,40 @@ def ask(
     Args:
         model: The model.
         store: The graphs.
-        explain: Makes the hard explanation of each graph, ``[E]`` bool.
+        explain: Makes the hard explanation of each graph, ``[L]`` bool.
         settings: Parameters of the audit.
         progress: Shows how far it is; a step per graph.
 
     Returns:
-        The answers: ``own``, to the whole graph; ``kept`` and ``removed``, with the highest-scored
-        share of edges alone and without it, for each share; ``random_kept`` and
-        ``random_removed``, with random edges instead, for each order and share; ``inside`` and
-        ``outside``, with the hard explanation alone and without it; ``less`` and ``more``, the
-        draws of RFid+ and RFid-; ``rest_redrawn`` and ``explanation_redrawn``, where one of the two
-        is whole and of the other each edge stays with the mean score of the rest;
-        ``rest_levelled`` and ``explanation_levelled``, where that mean takes the place of the
-        scores of one of the two, and the others are as they are (of GSAT); ``drawn``, with
-        random attention; ``extended``, the draws of EST; ``random_extended``, the same for random
-        edges in place of the explanation.
+        The answers by question:
+
+        - ``own``: the whole graph; ``attended``: the same, under the model's own
+          attention.
+        - ``kept`` and ``removed``: the highest-scored share of units alone and without it, for each
+          share; ``random_kept`` and ``random_removed``: random units, for each order and share.
+        - ``inside`` and ``outside``: the hard explanation alone and without it.
+        - ``less`` and ``more``: the draws of RFid+ and RFid-.
+        - ``rest_redrawn`` and ``explanation_redrawn``: one of the two is whole, and each unit of
+          the other is kept with the mean attention of the rest as its probability.
+        - ``rest_levelled`` and ``explanation_levelled``: each unit of one of the two gets that
+          mean, and the others keep their own attention.
+        - ``drawn``: random attention. ``zero`` and ``prior``: the same attention everywhere.
+        - ``extended``: the draws of EST; ``random_extended``: the same, with random units in place
+          of the explanation.
+
+        A question that does not apply to the model is absent.
 
     Raises:
         DataError: If graphs do not fit the model, or an answer is not a number.
     """
     model.check_fits(store)
     device = next(model.parameters()).device
+    unit, predictor = unit_of(model), Predictor(model)
     gathered: dict[str, list[Tensor]] = {}
     scores, again, inside, counts = [], [], [], []
-    threads = exclusive_threads() if model.backbone.in_kernels else nullcontext()
     progress.start(len(store))
     try:
-        with model.evaluating(), threads:
+        with model.evaluating(), model.threads():
             for batch in store.batches(BATCH, MAX_EDGES):
                 batch = batch.to(device)
                 output = model(batch)
@@ -155,19 +152,17 @@ def ask(
                         "an answer or a score of the model is not a number; look for NaN or "
                         "infinity in the features of the graphs"
                     )
-                scored = ScoredBatch.of(batch, output.edge_weight)
+                scored = ScoredBatch.explained(batch, output, unit)
                 chosen = explain(scored)
-                for name, logits in _questions(Predictor(model), scored, chosen, settings).items():
+                asked = _questions(predictor, scored, output.attention, chosen, settings)
+                for name, logits in {**asked, "own": output.logits[None]}.items():
                     gathered.setdefault(name, []).append(logits.cpu())
-                gathered.setdefault("own", []).append(output.logits[None].cpu())
                 scores.append(scored.scores[scored.once].cpu())
                 inside.append(chosen[scored.once].cpu())
                 counts.append(scored.counts.cpu())
-                if isinstance(model, GSAT):
-                    look = model.edge_weights(
-                        model.predictor.embed(batch, attention=output.edge_weight), batch
-                    )
-                    again.append(ScoredBatch.of(batch, look).scores[scored.once].cpu())
+                if model.rescores:
+                    new = scored.both(model.rescore(batch, scored.scores))
+                    again.append(new[scored.once].cpu())
                 progress.advance(steps=batch.num_graphs)
     finally:
         progress.stop()
@@ -184,10 +179,17 @@ def ask(
 
 
 def _questions(
-    predictor: Predictor, scored: ScoredBatch, chosen: Tensor, settings: AuditSettings
+    predictor: Predictor,
+    scored: ScoredBatch,
+    attention: Tensor,
+    chosen: Tensor,
+    settings: AuditSettings,
 ) -> dict[str, Tensor]:
     """The logits of one batch by question, ``[K, M, num_logits]`` each."""
-    batch, draws = scored.batch, Draws(settings.seed, "audit")
+    batch, model, draws = scored.batch, predictor.model, Draws(settings.seed, "audit")
+    # With refinement or snapshots, the scores differ from the attention of the prediction.
+    decides = model.answers and model.attention_decides
+    own = scored.both(attention) if decides else scored.scores
 
     def attended(*weights: Tensor) -> Tensor:
         return torch.stack([predictor.attended(batch, weight) for weight in weights])
@@ -195,15 +197,18 @@ def _questions(
     def uniform(*purpose: object) -> Tensor:
         return scored.uniform(draws.child(*purpose))
 
+    def extended(kept: Tensor, number: int) -> Tensor:
+        return _extended(predictor, scored, kept, settings.est_keep, draws.child("est", number))
+
     tops = [scored.top(share) for share in settings.shares]
     orders = [uniform("order", number) for number in range(settings.orders)]
     randoms = [scored.top(share, order) for order in orders for share in settings.shares]
     numbers = range(settings.draws)
     less = [~(chosen & (uniform("rfid+", n) < settings.rfid_remove)) for n in numbers]
     more = [chosen | (uniform("rfid-", n) < settings.rfid_keep) for n in numbers]
-    noise = _mean_outside(scored, chosen)
-    redrawn = [uniform("redrawn", n) < noise for n in numbers]
-    randoms_alike = [scored.as_many(chosen, uniform("alike", n)) for n in numbers]
+    level = scored.mean(own, among=~chosen)
+    redrawn = [uniform("redrawn", n) < level for n in numbers]
+    alike = [scored.as_many(chosen, uniform("alike", n)) for n in numbers]
     out = {
         "inside": attended(chosen),
         "outside": attended(~chosen),
@@ -211,69 +216,53 @@ def _questions(
         "more": attended(*more),
         "rest_redrawn": attended(*(chosen | kept for kept in redrawn)),
         "explanation_redrawn": attended(*(~chosen | kept for kept in redrawn)),
-        "extended": torch.stack(
-            [
-                _extended(predictor, scored, chosen, settings.est_keep, draws.child("est", n))
-                for n in range(settings.est_budget)
-            ]
-        ),
-        "random_extended": torch.stack(
-            [
-                _extended(predictor, scored, alike, settings.est_keep, draws.child("est", n))
-                for n, alike in enumerate(randoms_alike)
-            ]
-        ),
+        "extended": torch.stack([extended(chosen, n) for n in range(settings.est_budget)]),
+        "random_extended": torch.stack([extended(other, n) for n, other in enumerate(alike)]),
     }
     if tops:
         out["kept"], out["removed"] = attended(*tops), attended(*(~mask for mask in tops))
         out["random_kept"] = attended(*randoms)
         out["random_removed"] = attended(*(~mask for mask in randoms))
-    if predictor.attends:
-        centre, spread = _logits_by_graph(scored)
-        drawn = [
-            torch.sigmoid(centre + spread * torch.special.ndtri(uniform("attention", n)))
-            for n in numbers
-        ]
-        out["drawn"] = attended(*drawn)
-    if isinstance(predictor.model, GSAT):  # other networks' answers do not depend on scores
-        own, level = scored.scores, noise.to(scored.scores.dtype)
+    if model.answers:
+        centre, spread = _logits_by_graph(scored, own)
+        out["drawn"] = attended(
+            *(
+                torch.sigmoid(centre + spread * torch.special.ndtri(uniform("attention", n)))
+                for n in numbers
+            )
+        )
+    if decides:
+        prior = scored.mean(own) if model.r is None else torch.full_like(own, model.r)
+        out["attended"] = attended(attention)
         out["rest_levelled"] = attended(torch.where(chosen, own, level))
         out["explanation_levelled"] = attended(torch.where(chosen, level, own))
+        out["zero"], out["prior"] = attended(torch.zeros_like(own)), attended(prior)
     return out
 
 
-def _logits_by_graph(scored: ScoredBatch) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of the logits of the scores in the graph of each edge, ``[E]`` each."""
-    batch = scored.batch
-    logits = torch.logit(scored.scores, eps=_NEAR)
-    size = batch.edge_ptr.diff().clamp(min=1)
-
-    def mean(values: Tensor) -> Tensor:
-        sums = values.new_zeros(batch.num_graphs).index_add(0, batch.edge_graph, values)
-        return (sums / size)[batch.edge_graph]
-
-    centre = mean(logits)
-    return centre, mean((logits - centre).square()).sqrt()
-
-
-def _mean_outside(scored: ScoredBatch, chosen: Tensor) -> Tensor:
-    """The mean score of the edges outside of the explanation, at each edge of a graph, ``[E]``."""
-    batch, rest = scored.batch, (~chosen).to(scored.scores.dtype)
-    zeros = rest.new_zeros(batch.num_graphs)
-    total = zeros.index_add(0, batch.edge_graph, rest * scored.scores)
-    return (total / zeros.index_add(0, batch.edge_graph, rest).clamp(min=1))[batch.edge_graph]
+def _logits_by_graph(scored: ScoredBatch, attention: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of the logits of a graph's attention, at each row, ``[L]`` each."""
+    logits = torch.logit(attention, eps=_NEAR)
+    centre = scored.mean(logits)
+    return centre, scored.mean((logits - centre).square()).sqrt()
 
 
 def _extended(
     predictor: Predictor, scored: ScoredBatch, chosen: Tensor, keep: float, draws: Draws
 ) -> Tensor:
-    """A draw of EST: some edges, and random nodes and edges of the rest of the graph."""
-    batch = scored.batch
-    nodes = torch.ones(batch.num_nodes, dtype=torch.bool, device=chosen.device)
-    if predictor.model.task.level == "graph":  # at node level all nodes have answers
+    """A draw of EST: the chosen units, and random nodes and edges of the rest of the graph."""
+    batch, of_nodes = scored.batch, scored.unit == "node"
+    if predictor.model.task.level == "graph":
         nodes = draws.child("nodes").uniform(batch.node_id) < keep
+        if of_nodes:
+            nodes |= chosen
+            return predictor.cut(batch, nodes, nodes[batch.src] & nodes[batch.dst])
         nodes[batch.src[chosen]] = True
         nodes[batch.dst[chosen]] = True
+    else:  # every target node has a prediction, so all nodes stay
+        nodes = torch.ones(batch.num_nodes, dtype=torch.bool, device=chosen.device)
     edges = nodes[batch.src] & nodes[batch.dst]
-    edges = chosen | (edges & (scored.uniform(draws.child("edges")) < keep))
-    return predictor.cut(batch, nodes, edges)
+    kept = chosen[batch.src] & chosen[batch.dst] if of_nodes else chosen
+    pairs = torch.minimum(batch.edge_id, batch.edge_id[batch.pair])
+    kept = kept | (edges & (draws.child("edges").uniform(pairs) < keep))
+    return predictor.cut(batch, nodes, kept)

@@ -47,7 +47,8 @@ class AuditSettings(Settings):
 
         All measures of the verdict are there, with more noise: fewer draws, and no curves.
         """
-        return cls(graphs=200, shares=(), draws=2, est_budget=3)
+        values = {"graphs": 200, "shares": (), "draws": 2, "est_budget": 3}
+        return cls.model_validate(values)
 
 
 DEFAULTS = AuditSettings.model_validate({})

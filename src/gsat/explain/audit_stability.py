@@ -1,31 +1,30 @@
-"""How far two models agree on an explanation: ranks of edges, and hard explanations."""
+"""Agreement of the explanations of two models: ranks of scores, and hard explanations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gsat.explain.audit_masks import ScoredBatch
+from gsat.attention import AttentionLevel
+from gsat.explain.audit_masks import ScoredBatch, unit_of
 from gsat.explain.audit_passes import BATCH
 from gsat.graphs import GraphStore
 from gsat.metrics import mean_graph_correlation
 from gsat.models import InterpretableModel
 from gsat.models.interpretable import MAX_EDGES
-from gsat.ops import exclusive_threads
 
 
 class Scores(NamedTuple):
-    """The scores of graphs' edges, undirected ones once.
+    """The scores of the edges or nodes of graphs; undirected edges count once.
 
     Attributes:
-        scores: The score of each edge, ``[U]``.
+        scores: The score of each of them, ``[U]``.
         inside: Whether it is in the hard explanation, ``[U]``.
-        ptr: First edge of each graph, ``[G + 1]``.
+        ptr: First one of each graph, ``[G + 1]``.
     """
 
     scores: NDArray[Any]
@@ -33,12 +32,27 @@ class Scores(NamedTuple):
     ptr: NDArray[np.int64]
 
 
-def score_graphs(model: InterpretableModel, store: GraphStore) -> Scores:
-    """Score the edges of graphs.
+def common_unit(models: Sequence[InterpretableModel]) -> AttentionLevel:
+    """The units by which explanations of several models are compared.
+
+    Args:
+        models: The models.
+
+    Returns:
+        ``"node"`` if all have explanations by nodes, else ``"edge"``.
+    """
+    return "node" if all(unit_of(model) == "node" for model in models) else "edge"
+
+
+def score_graphs(
+    model: InterpretableModel, store: GraphStore, unit: AttentionLevel | None = None
+) -> Scores:
+    """Score the edges or nodes of graphs.
 
     Args:
         model: The model.
         store: The graphs.
+        unit: ``"edge"`` or ``"node"``. (default: ``None``, as the model's explanations have)
 
     Returns:
         The scores, and the upper of the two groups that those of each graph fall into.
@@ -46,11 +60,11 @@ def score_graphs(model: InterpretableModel, store: GraphStore) -> Scores:
     model.check_fits(store)
     device = next(model.parameters()).device
     scores, inside, counts = [], [], []
-    threads = exclusive_threads() if model.backbone.in_kernels else nullcontext()
-    with model.evaluating(), threads:
+    unit = unit_of(model) if unit is None else unit
+    with model.evaluating(), model.threads():
         for batch in store.batches(BATCH, MAX_EDGES):
             batch = batch.to(device)
-            scored = ScoredBatch.of(batch, model(batch).edge_weight)
+            scored = ScoredBatch.explained(batch, model(batch), unit)
             scores.append(scored.scores[scored.once].cpu())
             inside.append(scored.split()[scored.once].cpu())
             counts.append(scored.counts.cpu())
@@ -69,14 +83,15 @@ def rank_correlation(one: Scores, two: Scores) -> float | None:
 
 
 def hamming_distance(one: Scores, two: Scores) -> float:
-    """The structural Hamming distance (SHD) of hard explanations, as a share of the edges.
+    """The structural Hamming distance (SHD) of hard explanations, as a share of the units.
 
     Args:
         one: Scores.
         two: Scores of the same graphs.
 
     Returns:
-        The mean over graphs of the share of edges that one explanation has and the other lacks.
+        The mean over graphs of the share of edges (or nodes) in one explanation and not in the
+        other.
     """
     size = np.diff(one.ptr)
     some = size > 0

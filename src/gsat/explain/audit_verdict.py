@@ -32,7 +32,7 @@ LIKE_UNTRAINED: Final = 0.7  # rank correlation with a model that has not learnt
 NARROW: Final = 0.2  # range of the scores of a graph, below
 UNSTEADY: Final = 0.7  # rank correlation with the epoch before, below
 EST_REJECTED: Final = 0.2  # share of graphs rejected by EST, from
-COMPLEMENT: Final = 0.05  # the complement predicts as well if its agreement is lower by at most this
+COMPLEMENT: Final = 0.05  # agreement of the explanation above that of the complement, at most
 CONSTANT: Final = 0.9  # agreement under constant attention, from which a narrow range is collapse
 
 # Settings that may make explanations more faithful, by the cause of a bad verdict; the first one
@@ -106,9 +106,7 @@ class Finding(NamedTuple):
     serious: bool = False
 
 
-def judge(
-    measures: Measured, metric: str, remedies: Collection[str] = ALL_REMEDIES
-) -> Verdict:
+def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMEDIES) -> Verdict:
     """Judge explanations by what was measured.
 
     A model that hardly predicts explains nothing, and neither does one whose predictions do not
@@ -155,13 +153,14 @@ def judge(
         return verdict("passed", [reason, *_stable(measures)])
     necessary = next((test for test in tests if test.necessary), None)
     if necessary is not None:
-        reason = f"the explanations are {necessary.needed}, but not {necessary.enough}"
+        reason = f"the explanations are not {necessary.enough}, although {necessary.needed}"
         return verdict("mixed", [reason], "insufficient")
     if not tests:
         return verdict("failed", ["nothing shows whether the explanations matter"])
     causes = {finding.cause: finding for finding in found}
     redundant = causes.get("redundant")
-    reasons = [f"the explanations are not {tests[0].needed}" if redundant is None else redundant.text]
+    unneeded = tests[0].needed.replace("of them", "of the predictions")
+    reasons = [f"the explanations are not {unneeded}" if redundant is None else redundant.text]
     if not tests[0].sufficient:
         reasons.append(f"the explanations are not {tests[0].enough}")
     return verdict("failed", reasons, "constant" if "constant" in causes else "unnecessary")
@@ -192,7 +191,7 @@ class _Test(NamedTuple):
         done = _DONE[how]
         return cls(
             f"sufficient ({kept:.0%} of the predictions stay with the rest of the graph {done})",
-            f"necessary ({max(kept - gap, 0):.0%} stay with the explanation {done})",
+            f"necessary ({max(kept - gap, 0):.0%} of them stay with the explanation {done})",
             _reaches(kept, least_kept),
             _reaches(gap, least_gap),
         )

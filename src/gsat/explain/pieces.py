@@ -7,7 +7,6 @@ for the molecule minus its answer for the molecule without the piece.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +17,8 @@ from torch import Tensor
 
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
-from gsat.methods.post_hoc import PostHocModel
 from gsat.models import InterpretableModel
 from gsat.molecules.fragments import Fragment, fragments
-from gsat.ops import exclusive_threads
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -169,8 +166,7 @@ def measure_effects(
     if not places:
         return out
     without = []
-    kernels = exclusive_threads() if model.backbone.in_kernels else nullcontext()
-    with model.evaluating(), kernels:
+    with model.evaluating(), model.threads():
         device = next(model.parameters()).device
         for first, last in _chunks([sizes[graph] for graph, _ in places]):
             chunk = places[first:last]
@@ -179,9 +175,7 @@ def measure_effects(
             for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
                 keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
             part = node_subgraph(batch, keep)[0].to(device)
-            # The answer of a network that is explained afterwards needs no explanation.
-            plain = isinstance(model, PostHocModel)
-            without.append((model.backbone(part) if plain else model(part).logits).cpu())
+            without.append(model.predict_batch(part).cpu())
     whole, rest = logits.cpu()[[graph for graph, _ in places]], torch.cat(without)
     effects = (outputs(model.task, whole) - outputs(model.task, rest)).tolist()
     before, after = log_odds(model.task, whole), log_odds(model.task, rest)

@@ -130,13 +130,14 @@ class GMT(GSAT):
             predicted.append(self._of_subgraph(chance, batch, own, own.child("second run")))
         return ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
 
-    def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
+    def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predict by subgraphs drawn with given attention; see :meth:`GSAT.answer`."""
         if self.variant == "lin":
-            return super().answer(batch, attention)
+            return super().answer(batch, attention, mask)
         chance = edge_weights(attention, batch, self._on)
         source = Draws(0, "subgraphs of an evaluation")
         draws = [source.child("subgraph", number) for number in range(self._count(None))]
+        chance = chance if mask is None else chance * mask
         return torch.stack([self._of_subgraph(chance, batch, own, None) for own in draws]).mean(0)
 
     def _of_subgraph(

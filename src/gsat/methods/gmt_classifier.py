@@ -53,9 +53,9 @@ class Reclassified(InterpretableModel):
         """
         with torch.no_grad(), self.explainer.evaluating():
             explained = self.explainer(batch)
-        weight = self.attended(explained.edge_weight, batch)
-        logits = self.backbone(batch, attention=weight, draws=draws)
-        return explained._replace(logits=logits)
+        weight = edge_weights(explained.probability, batch, self.explainer.extractor.on)
+        logits = self.backbone(batch, attention=self.attended(weight, batch), draws=draws)
+        return explained._replace(logits=logits, attention=explained.probability)
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict by the classifier; see :meth:`InterpretableModel.answer`."""

@@ -118,6 +118,17 @@ class Ensemble(InterpretableModel):
         """Whether all members can explain an attended graph."""
         return all(member.rescores for member in self._members)
 
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """The mean of the members' predictions."""
+        logits = torch.stack([member.predict_batch(batch) for member in self._members])
+        return mean_logits(self.task, logits)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Settings that no member is trained with, as for a single model."""
+        common = set.intersection(*(set(member.remedies) for member in self._members))
+        return tuple(s for s in self._members[0].remedies if s in common and s != "members=3")
+
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """The mean of the members' predictions, all under the same attention."""
         logits = torch.stack([member.answer(batch, attention) for member in self._members])

@@ -116,6 +116,29 @@ class InterpretableModel(nn.Module, ABC):
         """
         raise GSATError(f"{type(self).__name__} does not explain an attended graph")
 
+    def predict_batch(self, batch: GraphBatch) -> Tensor:
+        """Predict a batch without explaining it, where the prediction does not depend on that.
+
+        Args:
+            batch: The graphs.
+
+        Returns:
+            Logits ``[B, num_logits]``, or at node level ``[M, num_logits]``.
+        """
+        if self.answers and not self.attention_decides:
+            size = batch.num_nodes if self.on == "node" else batch.num_edges
+            return self.answer(batch, torch.ones(size, device=batch.src.device))
+        logits: Tensor = self(batch).logits
+        return logits
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Settings it is not trained with that may make its explanations more faithful.
+
+        Each is written as for ``gsat train --set``, such as ``readout=attended``.
+        """
+        return ()
+
     @property
     def config(self) -> dict[str, Any]:
         """Plain values from which :meth:`from_config` builds the same model."""
@@ -189,7 +212,7 @@ class InterpretableModel(nn.Module, ABC):
             the split's nodes.
         """
         store = as_store(graphs)
-        with self.evaluating(), self._threads():
+        with self.evaluating(), self.threads():
             logits = [self._output(batch).logits for batch in self._batches(store, batch_size)]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
@@ -418,7 +441,8 @@ class InterpretableModel(nn.Module, ABC):
         finally:
             self._trainer = None
 
-    def _threads(self) -> AbstractContextManager[None]:
+    def threads(self) -> AbstractContextManager[None]:
+        """Reserve the threads for our kernels while the block computes, if they do all the work."""
         return exclusive_threads() if self.backbone.in_kernels else nullcontext()
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:

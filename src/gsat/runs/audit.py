@@ -15,13 +15,20 @@ from gsat.draw.files import check_suffix, write
 from gsat.errors import GSATError, RunError
 from gsat.explain.audit import Audit, Measures, audit_model, chosen_graphs
 from gsat.explain.audit_settings import AuditSettings
-from gsat.explain.audit_stability import Scores, rank_correlation, score_graphs, stability
+from gsat.explain.audit_stability import (
+    Scores,
+    common_unit,
+    rank_correlation,
+    score_graphs,
+    stability,
+)
 from gsat.explain.audit_verdict import Verdict
 from gsat.explain.audit_words import GROUPS, fill
 from gsat.graphs import GraphStore
 from gsat.io import atomic
 from gsat.io.files import is_regular
 from gsat.io.json_files import read_json
+from gsat.models import InterpretableModel
 from gsat.models.wrapping.settings import WrappedSettings
 from gsat.settings import validated
 from gsat.training.recipe import Recipe, from_tables
@@ -54,7 +61,7 @@ class AuditReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether to believe the explanations, with reasons."""
+        """Whether the explanations are faithful, with the evidence."""
         return self.audit.verdict
 
     @property
@@ -101,14 +108,15 @@ def audit_run(
     chosen = validated(AuditSettings, settings, owner="the audit")
     store = run.graphs(data, split)
     audit = audit_model(run.model, store, top=top, above=above, settings=chosen, progress=progress)
-    graphs = chosen_graphs(store, chosen)
+    graphs = chosen_graphs(store, chosen, audit.unit)
     more: Measures = {"steady": steadiness(run.log)}
-    if others or sanity:
+    if others:
+        models = [run.model, *(_model(other) for other in others)]
+        unit = common_unit(models)
+        more |= stability([score_graphs(model, graphs, unit) for model in models])
+    if sanity:
         own = score_graphs(run.model, graphs)
-        if others:
-            more |= stability([own, *(_scores(other, graphs) for other in others)])
-        if sanity:
-            more |= _sanity(run, own, graphs, progress)
+        more |= _sanity(run, own, graphs, progress)
     audit = audit.adding(more)
     report = AuditReport(audit, _title(run, data, split), _about(run, audit, len(others)))
     if data is None and split in ("valid", "test") and run.path is not None and run.finished:
@@ -129,7 +137,10 @@ def report_lines(report: AuditReport, *, whole: bool = True) -> list[str]:
         Its lines; the first is the verdict.
     """
     verdict = report.verdict
-    lines = [verdict.line, *(f"note: {note}" for note in verdict.notes), *report.about]
+    lines = [verdict.line, *(f"against: {finding}" for finding in verdict.against)]
+    if verdict.remedy is not None:
+        lines.append(f"may help: train with --set {verdict.remedy}")
+    lines += report.about
     for group in _groups(report.audit) if whole else ():
         lines += ["", group["title"], group["about"]]
         for row in group["rows"]:
@@ -210,7 +221,7 @@ def _groups(audit: Audit) -> list[dict[str, Any]]:
     """The measures of an audit in words; those that were not measured are left out."""
 
     def filled(text: str) -> str:
-        return fill(text, audit.settings, audit.metric)
+        return fill(text, audit.settings, audit.metric, audit.unit)
 
     groups = []
     for group in GROUPS:
@@ -229,18 +240,18 @@ def _groups(audit: Audit) -> list[dict[str, Any]]:
     return groups
 
 
-def _scores(other: str | Path | Run, graphs: GraphStore) -> Scores:
-    """The scores that another run gives these graphs."""
+def _model(other: str | Path | Run) -> InterpretableModel:
+    """The model of another run, which has to explain."""
     from gsat.training.train import load
 
-    model = load(other) if isinstance(other, str | Path) else other.model
+    model: InterpretableModel = load(other) if isinstance(other, str | Path) else other.model
     if not model.explains:
         raise GSATError(f"the method of {other} gives no explanations to compare with")
-    return score_graphs(model, graphs)
+    return model
 
 
 def _sanity(run: Run, own: Scores, graphs: GraphStore, progress: bool) -> Measures:
-    """Compare with models that can't explain: an untrained one, one trained on other labels."""
+    """Compare with an untrained model, and with one trained on shuffled labels."""
     recipe = run.recipe
     if isinstance(recipe.backbone, WrappedSettings):
         raise GSATError(

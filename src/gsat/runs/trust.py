@@ -1,4 +1,4 @@
-"""What speaks for or against the explanations of a run: its weaknesses, and its audit."""
+"""Evidence for and against the explanations of a run: its weaknesses, and its audit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def majority(run: Run) -> float | None:
 
 
 def doubts(run: Run) -> list[str]:
-    """Say what speaks against the explanations of a run: weaknesses, then a bad audit.
+    """List the evidence against the explanations of a run: weaknesses, then a bad audit.
 
     Args:
         run: The run.
@@ -62,7 +62,7 @@ def doubts(run: Run) -> list[str]:
 
 
 def support(run: Run) -> str:
-    """The verdict of an audit that believes the explanations of a run; empty without one.
+    """The verdict of an audit that the explanations of a run passed; empty without one.
 
     Args:
         run: The run.
@@ -72,7 +72,7 @@ def support(run: Run) -> str:
 
 
 def audit_line(run: Run) -> str:
-    """What the last audit of a run says; empty without one.
+    """The verdict of the last audit of a run, with the evidence against it; empty without one.
 
     Args:
         run: The run.
@@ -80,7 +80,11 @@ def audit_line(run: Run) -> str:
     audit = _audit(run)
     if audit is None:
         return ""
-    return audit if isinstance(audit, str) else f"audit: {audit['verdict']}"
+    if isinstance(audit, str):
+        return audit
+    against = "; ".join(audit.get("against", []))
+    line = f"audit: {audit['verdict']}"
+    return f"{line} (evidence against: {against})" if against and audit["believe"] else line
 
 
 def _audit(run: Run) -> dict[str, Any] | str | None:

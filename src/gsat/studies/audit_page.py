@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from gsat.explain.audit_verdict import OUTCOMES
 from gsat.explain.audit_words import GROUPS
 from gsat.metric_names import METRIC_TITLES
 from gsat.studies.audit_models import CHECKED_FROM
 from gsat.studies.audit_study import (
     GOOD,
-    believed,
     correlation,
     correlation_within,
     is_good,
+    outcome,
+    passed,
     rates,
     separation,
 )
@@ -26,7 +28,7 @@ WEAK_CORRELATION = 0.3  # within data sets, below which a measure is listed as s
 
 
 def audit_study_page(records: Sequence[Record]) -> str:
-    """Write how the measures and the verdict go with the truth.
+    """Compare the measures and the verdict with the truth.
 
     Args:
         records: The models of the study.
@@ -67,24 +69,24 @@ def _rate_table(records: Sequence[Record]) -> list[str]:
         "all": list(records),
     }
     out = [
-        f"| models | degenerate, rejected | AUC ≥ {GOOD}, believed | in between, believed |",
+        f"| models | degenerate, not passed | AUC ≥ {GOOD}, passed | in between, passed |",
         "| --- | --- | --- | --- |",
     ]
     for name, some in halves.items():
         found = rates(some)
         between = [r for r in some if not r["degenerate"] and not is_good(r)]
         cells = [_share(*found["rejected"]), _share(*found["accepted"])]
-        cells.append(_share(sum(map(believed, between)), len(between)))
+        cells.append(_share(sum(map(passed, between)), len(between)))
         out.append(f"| {name} | {' | '.join(cells)} |")
     return out
 
 
 def _missed(records: Sequence[Record]) -> str:
     """Name the models that the verdict gets wrong."""
-    wrong = [r for r in records if (r["degenerate"] and believed(r))]
-    lost = [r for r in records if is_good(r) and not believed(r)]
+    wrong = [r for r in records if (r["degenerate"] and passed(r))]
+    lost = [r for r in records if is_good(r) and not passed(r)]
     parts = []
-    for what, some in (("Believed and degenerate", wrong), ("Rejected with a good AUC", lost)):
+    for what, some in (("Degenerate and passed", wrong), ("Not passed with a good AUC", lost)):
         named = ", ".join(f"{_name(r)} (AUC {r['explanation_auc']:.2f})" for r in some)
         parts.append(f"{what}: {named or 'none'}.")
     return " ".join(parts)
@@ -122,7 +124,7 @@ def _measure_table(records: Sequence[Record]) -> list[str]:
 
 
 def _little(records: Sequence[Record]) -> str:
-    """Name the measures that hardly go with the truth."""
+    """Name the measures that hardly correlate with the truth."""
     weak = []
     for group in GROUPS:
         for measure in group.measures:
@@ -143,8 +145,8 @@ def _model_table(records: Sequence[Record]) -> list[str]:
             record
         )
     out = [
-        "| data | model | models | prediction | explanation AUC | rest redrawn, gap "
-        "| rest levelled, gap | believed |",
+        "| data | model | models | prediction | explanation AUC | rest resampled, gap "
+        "| rest averaged, gap | passed, mixed, failed |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for (data, setting, backbone), some in sorted(groups.items()):
@@ -161,7 +163,7 @@ def _model_table(records: Sequence[Record]) -> list[str]:
                 )
                 for how in ("redrawn", "levelled")
             ),
-            f"{sum(map(believed, some))} of {len(some)}",
+            ", ".join(str(sum(outcome(r) == name for r in some)) for name in OUTCOMES),
         ]
         out.append(f"| {data} | {setting}{network}{mark} | {len(some)} | {' | '.join(cells)} |")
     return [*out, "", "† degenerate by construction."]

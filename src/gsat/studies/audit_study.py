@@ -1,4 +1,4 @@
-"""The audit, audited: do its measures go with the truth, where that is known?"""
+"""The audit on models with known explanations: do its measures agree with the truth?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pydantic import Field
 
 from gsat.errors import DataNotFoundError, MissingExtraError
 from gsat.explain.audit import audit_model, chosen_graphs
+from gsat.explain.audit_masks import unit_of
 from gsat.explain.audit_stability import rank_correlation, score_graphs
-from gsat.explain.audit_verdict import judge
+from gsat.explain.audit_verdict import Outcome, judge
 from gsat.io.jsonl import append_line
 from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
@@ -25,7 +26,7 @@ from gsat.training.evaluation import evaluate_model
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.train import load, load_data, make_method
 
-GOOD: Final = 0.95  # explanation AUC from which a model should be believed
+GOOD: Final = 0.95  # explanation AUC from which a model should pass
 FEWEST: Final = 5  # models of a data set, to correlate within it
 TIMED: Final = 3  # evaluations, of which the fastest counts
 
@@ -43,6 +44,7 @@ class AuditRecord(FileModel):
     graphs: int = Field(ge=1)
     measures: dict[str, float | None]
     believe: bool
+    outcome: Outcome | None = None
     verdict: str
     evaluations: float = Field(gt=0)
 
@@ -102,7 +104,7 @@ def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
     trained = load(path) if chosen.epochs else make_method(recipe, data).model.eval()
     store = data.test
     measured = evaluate_model(trained, store)
-    graphs = chosen_graphs(store)
+    graphs = chosen_graphs(store, unit=unit_of(trained))
     once = min(_timed(lambda: evaluate_model(trained, graphs)) for _ in range(TIMED))
     started = time.process_time()
     audit = audit_model(trained, store)
@@ -123,6 +125,7 @@ def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
         "graphs": audit.graphs,
         "measures": {k: None if v is None else round(v, 6) for k, v in audit.measures.items()},
         "believe": audit.verdict.believe,
+        "outcome": audit.verdict.outcome,
         "verdict": audit.verdict.line,
         "evaluations": round(seconds / once, 2),
         "settings": audit.settings.model_dump(mode="json"),
@@ -148,14 +151,19 @@ def read_audits(path: Path) -> list[dict[str, Any]]:
 
 
 def is_good(record: dict[str, Any]) -> bool:
-    """Whether the explanations of a recorded model are right and should be believed."""
+    """Whether the explanations of a recorded model are right and should pass."""
     auc = record["explanation_auc"]
     return not record["degenerate"] and auc is not None and auc >= GOOD
 
 
-def believed(record: dict[str, Any]) -> bool:
-    """Whether the verdict of today believes what was measured then."""
-    return judge(record["measures"], record["metric"]).believe
+def outcome(record: dict[str, Any]) -> Outcome:
+    """The outcome of today's verdict on recorded measures."""
+    return judge(record["measures"], record["metric"]).outcome
+
+
+def passed(record: dict[str, Any]) -> bool:
+    """Whether recorded measures pass today's verdict."""
+    return outcome(record) == "passed"
 
 
 def correlation(records: Sequence[dict[str, Any]], measure: str) -> float | None:
@@ -203,20 +211,20 @@ def separation(records: Sequence[dict[str, Any]], measure: str) -> float | None:
 
 
 def rates(records: Iterable[dict[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Count what the verdict gets right.
+    """Count the verdicts that are right.
 
     Args:
         records: The models.
 
     Returns:
-        ``rejected``: of the degenerate models, how many are rejected, and how many there are;
-        ``accepted``: of the good ones, how many are believed, and how many there are.
+        ``rejected``: how many degenerate models do not pass, and how many there are;
+        ``accepted``: how many good models pass, and how many there are.
     """
     listed = list(records)
     bad, good = [r for r in listed if r["degenerate"]], [r for r in listed if is_good(r)]
     return {
-        "rejected": (sum(not believed(r) for r in bad), len(bad)),
-        "accepted": (sum(believed(r) for r in good), len(good)),
+        "rejected": (sum(not passed(r) for r in bad), len(bad)),
+        "accepted": (sum(passed(r) for r in good), len(good)),
     }
 
 

@@ -72,11 +72,14 @@ class LogLine(FileModel):
 
 
 class AuditFile(FileModel):
-    """``audit.json``."""
+    """``audit.json``; older files have neither an outcome nor evidence against."""
 
     believe: bool
+    outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = Field(max_length=2000)
     reasons: list[str]
+    against: list[str] = Field(default_factory=list)
+    remedy: str | None = Field(None, max_length=200)
     notes: list[str]
     measures: Metrics
     curves: dict[str, list[float | None]]

@@ -255,7 +255,7 @@ def make_api(service: Service) -> APIRouter:
 
     @router.get("/api/runs/{run}/audit", tags=["runs"])
     def audit(run: Name) -> Response:
-        """Whether to believe the explanations, where the run was audited."""
+        """The last audit of a run: verdict, evidence and measures."""
         values = read_audit(library.entry(run).path)
         if values is None:
             raise NotFoundError(f"the run '{run}' was not audited yet")

@@ -1,9 +1,9 @@
-"""The audit of a run, where one was made: ``audit.json`` in its directory."""
+"""The last audit of a run: ``audit.json`` in its directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -16,14 +16,27 @@ FILE: Final = "audit.json"
 
 
 class AuditFile(FileModel):
-    """What the page shows of ``audit.json``; the rest is passed on as it is."""
+    """The part of ``audit.json`` that pages show; older files have no outcome."""
 
     believe: bool | None = None
+    outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = ""
     reasons: list[str] = Field(default_factory=list)
+    against: list[str] = Field(default_factory=list)
+    remedy: str | None = None
     notes: list[str] = Field(default_factory=list)
     measures: dict[str, float | None] = Field(default_factory=dict)
     graphs: int | None = None
+
+    @property
+    def result(self) -> str:
+        """The outcome; of an older file, as it follows from ``believe``."""
+        return self.outcome or ("passed" if self.believe else "failed")
+
+    @property
+    def evidence_against(self) -> list[str]:
+        """Evidence against the explanations; older files have it as notes."""
+        return self.against or self.notes
 
 
 def read_audit(run: Path) -> dict[str, Any] | None:
