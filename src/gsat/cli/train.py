@@ -195,7 +195,7 @@ def _train_seeds(
 ) -> None:
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
-    from gsat.runs import Run, open_run
+    from gsat.runs import open_run
     from gsat.runs.verdict import verdict_of_seeds
     from gsat.training.many_runs import train_seeds
     from gsat.training.results import summarise
@@ -215,17 +215,18 @@ def _train_seeds(
         )
     finally:
         bar.stop()
+    runs = {recipe.seed: open_run(folder / f"seed-{recipe.seed}") for recipe in recipes}
     verdicts = {}
-    for recipe in recipes if audited else ():
-        if (verdict := verdict_on(open_run(folder / f"seed-{recipe.seed}"), quiet)) is not None:
-            verdicts[recipe.seed] = verdict
+    for seed, run in runs.items() if audited else ():
+        if (verdict := verdict_on(run, quiet)) is not None:
+            verdicts[seed] = verdict
     if as_json:
-        for recipe, result in zip(recipes, results, strict=True):
-            if recipe.seed in verdicts:
-                result["audit"] = verdicts[recipe.seed].as_dict()
+        for seed, result in zip(runs, results, strict=True):
+            if seed in verdicts:
+                result["audit"] = verdicts[seed].as_dict()
         typer.echo(json.dumps(results))
         return
-    tests = [Run(recipe=first).readable_metrics(result["test"]) for result in results]
+    tests = [run.readable_metrics(run.test) for run in runs.values()]
     for title in tests[0]:
         spread = summarise([test.get(title) for test in tests])
         shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Predicted numbers this near are the same, in standard deviations of the training labels.
 SAME_NUMBER: Final = 0.5
+# Scores of a graph that span less than this do not single out an explanation.
+NARROWEST: Final = 0.05
 
 
 class Reliability(NamedTuple):
@@ -52,7 +54,8 @@ def assess(model: InterpretableModel, batch: GraphBatch, output: ModelOutput) ->
 
     Returns:
         One entry per graph. Only ``stability`` is defined at node level, where many predictions
-        share one explanation, and for models that do not predict under given attention.
+        share one explanation, for models that do not predict under given attention, and where the
+        scores of a graph are nearly equal.
     """
     units, graph = _units(model, batch)
     nothing: list[None] = [None] * batch.num_graphs
@@ -68,8 +71,11 @@ def assess(model: InterpretableModel, batch: GraphBatch, output: ModelOutput) ->
         own = output.attention if model.attention_decides else torch.ones_like(output.attention)
         without = model.answer(batch, own.masked_fill(chosen, 0))
         alone = model.answer(batch, own.masked_fill(~chosen, 0))
-        necessary = (~same_prediction(model.task, output.logits, without)).tolist()
-        sufficient = same_prediction(model.task, output.logits, alone).tolist()
+        clear = _spans(_scores(model, output)[units], graph, batch.num_graphs) >= NARROWEST
+        changes = (~same_prediction(model.task, output.logits, without)).tolist()
+        stays = same_prediction(model.task, output.logits, alone).tolist()
+        necessary = [value if known else None for value, known in zip(changes, clear, strict=True)]
+        sufficient = [value if known else None for value, known in zip(stays, clear, strict=True)]
     return [Reliability(*values) for values in zip(stability, necessary, sufficient, strict=True)]
 
 
@@ -86,8 +92,8 @@ def hard_explanation(model: InterpretableModel, batch: GraphBatch, output: Model
         go together.
     """
     units, graph = _units(model, batch)
-    scores = (output.probability if model.on == "node" else output.edge_weight)[units]
-    upper = upper_group_within(scores.numpy(force=True), graph, batch.num_graphs)
+    scores = _scores(model, output)[units].numpy(force=True)
+    upper = upper_group_within(scores, graph, batch.num_graphs)
     chosen = torch.zeros(len(output.attention), dtype=torch.bool, device=units.device)
     chosen[units] = torch.from_numpy(upper).to(units.device)
     return chosen if model.on == "node" else chosen | chosen[batch.pair]
@@ -108,6 +114,20 @@ def same_prediction(task: Task, before: Tensor, after: Tensor) -> Tensor:
         return ((after - before).abs() <= SAME_NUMBER).all(dim=1)
     same = task.decide(after) == task.decide(before)
     return same.reshape(len(before), -1).all(dim=1)
+
+
+def _scores(model: InterpretableModel, output: ModelOutput) -> Tensor:
+    """The scores that the explanation consists of, ``[E]`` or ``[N]``."""
+    return output.probability if model.on == "node" else output.edge_weight
+
+
+def _spans(scores: Tensor, graph: NDArray[np.intp], count: int) -> NDArray[np.float64]:
+    """The highest minus the lowest score of each graph; minus infinity without any."""
+    values = scores.numpy(force=True).astype(np.float64)
+    high, low = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(high, graph, values)
+    np.minimum.at(low, graph, values)
+    return high - low
 
 
 def _units(model: InterpretableModel, batch: GraphBatch) -> tuple[Tensor, NDArray[np.intp]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gsat.datasets.registry import is_own_data
 from gsat.errors import DataError
 from gsat.explain.audit import chosen_graphs
+from gsat.explain.audit_masks import unit_of
 from gsat.explain.audit_settings import AuditSettings
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
@@ -99,7 +100,7 @@ def short_audit(run: Run, *, share: float = SHARE, progress: bool = False) -> Au
     """
     quick = AuditSettings.quick()
     try:
-        graphs = chosen_graphs(run.graphs("valid"), quick)
+        graphs = chosen_graphs(run.graphs("valid"), quick, unit_of(run.model))
     except DataError:  # no validation graphs, or none with two edges
         return None
     if len(graphs) < LEAST:
