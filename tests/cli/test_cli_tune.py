@@ -188,9 +188,10 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     def audited(points: Any, *_: Any) -> Any:
         return [
             dataclasses.replace(
-                p, believed=float(p.settings["method.gsat.r_final"] == 0.5), gap=0.4
+                p, outcomes=[outcome], passed=float(outcome == "passed"), gap=0.4
             )
             for p in points
+            for outcome in ["passed" if p.settings["method.gsat.r_final"] == 0.5 else "mixed"]
         ]
 
     monkeypatch.setattr(module, "train_each", fake)
@@ -198,8 +199,8 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     small = ("--set", "graphs=60", "--set", "hidden=8", "--quiet")
     output = succeed("tune", "ba2motifs", *small, "--by", "audit", "--grid", "r_final=0.7,0.5,0.9")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in output.lines if line.strip()}
-    assert rows["0.7"] == "1.0000 not believed, gap 0.40"
-    assert rows["0.5"] == "1.0000 believed, gap 0.40 chosen"
+    assert rows["0.7"] == "1.0000 mixed, gap 0.40"
+    assert rows["0.5"] == "1.0000 passed, gap 0.40 chosen"
     assert rows["0.9"] == "0.5000 less accurate"
     chosen = "chosen by the audit of validation data, seeds 0: r_final=0.5"
     assert output.lines[-1] == chosen
