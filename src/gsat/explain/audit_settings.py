@@ -48,7 +48,7 @@ class AuditSettings(Settings):
 
         All measures of the verdict are there, with more noise: fewer draws, and no curves.
         """
-        values = {"graphs": 200, "shares": (), "draws": 2, "est_budget": 3}
+        values = {"graphs": 200, "shares": (), "draws": 2, "est_budget": 2}
         return cls.model_validate(values)
 
 

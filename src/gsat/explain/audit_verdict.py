@@ -28,12 +28,15 @@ NOTED_BYPASS: Final = 0.1
 # Serious evidence: an explanation that is sufficient and necessary is mixed.
 UNSTABLE: Final = 0.5  # rank correlation with other runs, below
 LIKE_UNTRAINED: Final = 0.7  # rank correlation with a model that has not learnt the task, above
+LEAST_ADVANTAGE: Final = 0.02  # agreement under EST above that of random units, below
 # Evidence that is listed, and does not change the outcome.
 NARROW: Final = 0.2  # range of the scores of a graph, below
 UNSTEADY: Final = 0.7  # rank correlation with the epoch before, below
+INCONSISTENT: Final = 0.3  # rank correlation with the scores of the attended graph, below
 EST_REJECTED: Final = 0.2  # share of graphs rejected by EST, from
 COMPLEMENT: Final = 0.05  # agreement of the explanation above that of the complement, at most
-CONSTANT: Final = 0.9  # agreement under constant attention, from which a narrow range is collapse
+CONSTANT: Final = 0.9  # agreement under constant attention, from which a narrow range is serious
+FLAT: Final = 0.02  # range of the scores of a graph, below which explanations fail
 
 # Settings that may make explanations more faithful, by the cause of a bad verdict; the first one
 # that the model does not use already is recommended.
@@ -143,6 +146,10 @@ def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMED
     bypass = found[0] if found and found[0].cause == "bypass" else None
     if bypass is not None and _reaches(measures.get("bypass"), FAILED_BYPASS):
         return verdict("failed", [bypass.text])
+    spread = measures.get("spread")
+    if spread is not None and spread < FLAT:
+        narrow = next(finding for finding in found if finding.cause in ("constant", "narrow"))
+        return verdict("failed", [narrow.text], "constant")
     tests = [test for how in LIMITS if (test := _Test.of(measures, how)) is not None]
     both = next((test for test in tests if test.sufficient and test.necessary), None)
     if both is not None:
@@ -218,6 +225,14 @@ def _findings(measures: Measured) -> list[Finding]:
     if other is not None and other < UNSTABLE:
         text = f"other runs give different scores (rank correlation {other:.2f})"
         found.append(Finding("unstable", text, serious=True))
+    advantage = measures.get("est_advantage")
+    if advantage is not None and advantage < LEAST_ADVANTAGE:
+        agreement = measures.get("est_agreement") or 0.0
+        text = (
+            f"random parts of the graph keep {agreement - advantage:.0%} of the predictions, the "
+            f"explanation with random parts {agreement:.0%} (EST)"
+        )
+        found.append(Finding("unspecific", text, serious=True))
     inside, outside = measures.get("inside_agreement"), measures.get("outside_agreement")
     halfway = (1 + (measures.get("chance") or 0.0)) / 2
     if inside is not None and outside is not None and outside >= max(inside - COMPLEMENT, halfway):
@@ -232,11 +247,15 @@ def _findings(measures: Measured) -> list[Finding]:
         collapsed = prior is not None and _reaches(prior, CONSTANT)
         if collapsed:
             text += f", and {prior:.0%} of the predictions stay under constant attention"
-        found.append(Finding("constant" if collapsed else "narrow", text))
+        found.append(Finding("constant" if collapsed else "narrow", text, collapsed))
     steady = measures.get("steady")
     if steady is not None and steady < UNSTEADY:
         text = f"scores change between the last epochs (rank correlation {steady:.2f})"
         found.append(Finding("unstable", text))
+    again = measures.get("again_correlation")
+    if again is not None and again < INCONSISTENT:
+        text = f"the attended graph has another explanation (rank correlation {again:.2f})"
+        found.append(Finding("inconsistent", text))
     rejected = measures.get("est_rejected")
     if rejected is not None and _reaches(rejected, EST_REJECTED):
         text = f"EST rejects {rejected:.0%} of the graphs"
