@@ -187,9 +187,7 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
 
     def audited(points: Any, *_: Any) -> Any:
         return [
-            dataclasses.replace(
-                p, outcomes=[outcome], passed=float(outcome == "passed"), gap=0.4
-            )
+            dataclasses.replace(p, outcomes=[outcome], passed=float(outcome == "passed"), gap=0.4)
             for p in points
             for outcome in ["passed" if p.settings["method.gsat.r_final"] == 0.5 else "mixed"]
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,12 +69,12 @@ def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bo
     """
     if as_json:
         verdict = verdict_on(run, quiet) if audited else None
-        known = {} if verdict is None else {"audit": verdict.as_dict()}
+        known = {} if verdict is None else {"audit": verdict_values(run, verdict)}
         typer.echo(json.dumps({**run.result, **known}))
         return
     print_result(run, folder)
     if audited and (verdict := verdict_on(run, quiet)) is not None:
-        typer.echo(printable(str(verdict)))
+        typer.echo(verdict_line(run, verdict))
 
 
 def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
@@ -85,6 +86,28 @@ def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
     except GSATError as error:
         typer.echo(f"note: the explanations were not audited: {error}", err=True)
         return None
+
+
+def verdict_line(run: Run, verdict: TrainingVerdict) -> str:
+    """Write a verdict in one line, with a command that may lead to better explanations."""
+    command = better_command(run, verdict)
+    return printable(f"audit {verdict.line}" + (f"; try: {command}" if command else ""))
+
+
+def verdict_values(run: Run, verdict: TrainingVerdict) -> dict[str, str | None]:
+    """Return a verdict as plain values for JSON."""
+    command = better_command(run, verdict) or None
+    return {"outcome": verdict.outcome, "verdict": verdict.line, "command": command}
+
+
+def better_command(run: Run, verdict: TrainingVerdict) -> str:
+    """Return a command that may lead to better explanations; empty where they passed."""
+    data = shlex.quote(run.recipe.data.name)
+    if verdict.outcome == "passed":
+        return ""
+    if verdict.remedy is None:
+        return f"gsat tune {data} --by audit"
+    return f"gsat train {data} … --set {shlex.quote(verdict.remedy)}"
 
 
 def print_result(run: Run, folder: Path) -> None:

@@ -27,7 +27,13 @@ from gsat.cli.options import (
     all_settings,
     set_threads,
 )
-from gsat.cli.output import member_progress, print_ending, verdict_on
+from gsat.cli.output import (
+    member_progress,
+    print_ending,
+    verdict_line,
+    verdict_on,
+    verdict_values,
+)
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -196,7 +202,6 @@ def _train_seeds(
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
     from gsat.runs import open_run
-    from gsat.runs.verdict import verdict_of_seeds
     from gsat.training.many_runs import train_seeds
     from gsat.training.results import summarise
     from gsat.training.run_files import run_label
@@ -223,7 +228,7 @@ def _train_seeds(
     if as_json:
         for seed, result in zip(runs, results, strict=True):
             if seed in verdicts:
-                result["audit"] = verdicts[seed].as_dict()
+                result["audit"] = verdict_values(runs[seed], verdicts[seed])
         typer.echo(json.dumps(results))
         return
     tests = [run.readable_metrics(run.test) for run in runs.values()]
@@ -233,4 +238,9 @@ def _train_seeds(
         typer.echo(f"{title:<18} {shown}")
     typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
     if verdicts:
-        typer.echo(verdict_of_seeds(verdicts))
+        passed = sum(verdict.outcome == "passed" for verdict in verdicts.values())
+        line = f"audit: {passed} of {len(verdicts)} audited seeds passed"
+        outcomes = ("failed", "mixed", "passed")
+        worst = min(verdicts, key=lambda seed: outcomes.index(verdicts[seed].outcome))
+        rest = verdict_line(runs[worst], verdicts[worst])
+        typer.echo(line if passed == len(verdicts) else f"{line}; seed {worst}: {rest}")

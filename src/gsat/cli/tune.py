@@ -89,8 +89,8 @@ def tune(
 ) -> None:
     """Choose a method's settings on validation data.
 
-    Trains every point of a grid. By audit, the default is a ladder of settings, from the cheapest to
-    the dearest, up to the first whose explanations pass. After an interruption, the same command
+    Trains every point of a grid. By audit, the default is a ladder of settings, from cheap to
+    expensive, up to the first whose explanations pass. After an interruption, the same command
     continues.
     """
     if seed is not None and seeds is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 SHARE: Final = 0.1  # of the training time that a short audit may take
 LEAST: Final = 20  # graphs of an audit: fewer tell too little
 PASSES: Final = 20.0  # cost of a quick audit, in evaluations of its graphs (measured: 6 to 26)
-OUTCOMES: Final = ("failed", "mixed", "passed")  # from the worst to the best
 
 
 @dataclass(frozen=True)
@@ -33,35 +31,25 @@ class TrainingVerdict:
     Attributes:
         outcome: ``"passed"``, ``"mixed"`` or ``"failed"``.
         line: The verdict in one sentence.
-        command: A command that may lead to better explanations; empty where they passed.
+        remedy: A setting that may lead to better explanations, as ``key=value``; None without one.
     """
 
     outcome: str
     line: str
-    command: str = ""
+    remedy: str | None = None
 
     @classmethod
-    def of(cls, run: Run, audit: dict[str, Any]) -> TrainingVerdict:
+    def of(cls, audit: Mapping[str, Any]) -> TrainingVerdict:
         """Read the verdict of an audit.
 
         Args:
-            run: The audited run.
             audit: Its values, as ``audit.json`` holds them.
         """
-        outcome = outcome_of(audit)
-        command = "" if outcome == "passed" else suggestion(run, audit.get("remedy"))
-        return cls(outcome, str(audit["verdict"]), command)
-
-    def as_dict(self) -> dict[str, str]:
-        """Return plain values for JSON."""
-        return {"outcome": self.outcome, "verdict": self.line, "command": self.command}
-
-    def __str__(self) -> str:
-        return f"audit {self.line}" + (f"; try: {self.command}" if self.command else "")
+        return cls(outcome_of(audit), str(audit["verdict"]), audit.get("remedy"))
 
 
 def verdict_of_training(run: Run, *, progress: bool = False) -> TrainingVerdict | None:
-    """Return the verdict on a run of the user's own data: that of its last audit, or of a short one.
+    """Return the verdict on a run of the user's own data, by its last audit or by a short one.
 
     Args:
         run: A finished run.
@@ -81,7 +69,7 @@ def verdict_of_training(run: Run, *, progress: bool = False) -> TrainingVerdict 
     if audit is None:
         report = short_audit(run, progress=progress)
         audit = None if report is None else report.as_dict()
-    return None if audit is None else TrainingVerdict.of(run, audit)
+    return None if audit is None else TrainingVerdict.of(audit)
 
 
 def short_audit(run: Run, *, share: float = SHARE, progress: bool = False) -> AuditReport | None:
@@ -136,43 +124,13 @@ def affordable(model: InterpretableModel, graphs: GraphStore, seconds: float) ->
     return len(graphs) if more >= len(graphs) - LEAST else LEAST + int(more)
 
 
-def outcome_of(audit: dict[str, Any]) -> str:
+def outcome_of(audit: Mapping[str, Any]) -> str:
     """Return the outcome of a kept audit; older ones hold only whether it passed.
 
     Args:
         audit: What ``audit.json`` holds.
     """
     return str(audit.get("outcome") or ("passed" if audit["believe"] else "failed"))
-
-
-def suggestion(run: Run, remedy: str | None) -> str:
-    """Return a command that may lead to better explanations.
-
-    Args:
-        run: The audited run.
-        remedy: A setting that may help, as ``key=value``; None where none is known.
-    """
-    data = shlex.quote(run.recipe.data.name)
-    if remedy is None:
-        return f"gsat tune {data} --by audit"
-    key, _, value = remedy.partition("=")
-    option = f"--members {value}" if key == "members" else f"--set {shlex.quote(remedy)}"
-    return f"gsat train {data} … {option}"
-
-
-def verdict_of_seeds(verdicts: Mapping[int, TrainingVerdict]) -> str:
-    """Summarise the verdicts on runs that differ by seed in one line.
-
-    Args:
-        verdicts: At least one, by seed.
-
-    Returns:
-        How many passed, and the worst one.
-    """
-    passed = sum(verdict.outcome == "passed" for verdict in verdicts.values())
-    line = f"audit: {passed} of {len(verdicts)} seeds passed"
-    worst = min(verdicts, key=lambda seed: OUTCOMES.index(verdicts[seed].outcome))
-    return line if passed == len(verdicts) else f"{line}; seed {worst}: {verdicts[worst]}"
 
 
 def _seconds(model: InterpretableModel, graphs: GraphStore) -> float:

@@ -67,8 +67,8 @@ GRIDS: Mapping[str | tuple[str, str], SettingGrid] = {
 
 
 _ATTENDED: Mapping[str, Any] = {"readout": "attended", "extractor_norm": "row"}
-# Settings that are tried one after another when explanations are chosen by their audit, from the
-# cheapest change to the dearest; a rung holds all of its changes. The first rung is the recipe.
+# Settings that are tried one after another when explanations are chosen by their audit, from cheap
+# to expensive; a rung holds all of its changes. The first rung is the recipe.
 LADDER: tuple[Mapping[str, Any], ...] = (
     {},
     _ATTENDED,
@@ -166,7 +166,7 @@ def make_points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]
 
 
 def make_rungs(
-    base: Recipe, fixed: Iterable[str] = (), ladder: Sequence[Mapping[str, Any]] = LADDER
+    base: Recipe, fixed: Iterable[str] = (), ladder: Sequence[Mapping[str, Any]] | None = None
 ) -> list[tuple[Recipe, dict[str, Any]]]:
     """Make the recipes of a ladder of settings.
 
@@ -180,7 +180,7 @@ def make_rungs(
         one is left out.
     """
     kept, known, rungs = set(fixed), set(), []
-    for changes in ladder:
+    for changes in LADDER if ladder is None else ladder:
         full = {full_key(base.tables(), key): value for key, value in changes.items()}
         changed = {key: value for key, value in full.items() if key not in kept}
         recipe = with_settings(base, changed)
