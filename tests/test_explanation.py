@@ -241,8 +241,8 @@ def test_found(scores, r, found):
 def test_a_doubt_takes_the_place_of_the_ranking():
     explanation = explain([(0, 1), (1, 2)], [0.9, 0.2], undirected=False)
     assert explanation.message == "2 edges ranked"
-    explanation.support = "audit: believe it"
-    assert explanation.message == "2 edges ranked; audit: believe it"
+    explanation.support = "audit: passed: sufficient"
+    assert explanation.message == "2 edges ranked; audit: passed: sufficient"
     explanation.doubt = "the model is weak"
     assert explanation.message == "no finding: the model is weak"
     assert explanation.top(1).message == "no finding: the model is weak"

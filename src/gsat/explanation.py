@@ -50,7 +50,7 @@ class Explanation(torch_geometric.explain.Explanation):
         hops: How many hops away a node can influence a prediction, when the model is node-level.
         doubt: What speaks against reading it as a finding, if anything does; messages, pictures
             and pages say so.
-        support: What an audit that believes it says, if there was one.
+        support: The verdict of an audit that the explanations passed, if there was one.
         stability: Mean rank correlation between the scores of this graph by the members of an
             ensemble or by the snapshots of a model; None for a single model, and where undefined.
         necessary: Whether the prediction changes without the explanation: the upper of the two

@@ -27,12 +27,17 @@ def test_the_first_line_is_the_verdict(audited: tuple[Path, list[str]]) -> None:
     assert lines[0] == kept["verdict"]
     # Two epochs on 48 graphs teach nothing.
     assert kept["believe"] is False
-    assert "better than guessing: do not believe these explanations" in lines[0]
+    assert kept["outcome"] == "failed"
+    assert lines[0].startswith("failed: ")
+    assert kept["reasons"]
+    assert [line for line in lines if line.startswith("against: ")] == [
+        f"against: {finding}" for finding in kept["against"]
+    ]
     assert any(line.startswith("Graphs: 6 ·") for line in lines)
     # Every measure is printed with its parameters.
     assert any("probability 0.1 (5 draws)" in line for line in lines)
-    assert any("each kept with probability 0.5, 50 times" in line for line in lines)
-    assert lines[-1] == "* the verdict rests on these"
+    assert any("probability 0.5; number of draws: 50" in line for line in lines)
+    assert kept["measures"]["own_agreement"] == 1.0
 
 
 def test_json_is_what_is_kept(audited: tuple[Path, list[str]]) -> None:
@@ -57,16 +62,23 @@ def test_explanations_carry_the_verdict(audited: tuple[Path, list[str]], tmp_pat
     assert measured[-1] == f"audit: {lines[0]}"
 
 
-def test_a_believed_run_says_so(copied: Path) -> None:
+def test_a_run_that_passed_says_so(copied: Path) -> None:
     audit = gsat.open_run(copied).audit().as_dict()
-    good = {**audit, "believe": True, "verdict": "sufficient: believe it", "split": "test"}
+    good = {**audit, "believe": True, "outcome": "passed", "verdict": "passed: sufficient",
+            "against": ["EST rejects 30%"], "split": "test"}  # fmt: skip
     result = json.loads((copied / "result.json").read_text("utf-8"))
     good["best_epoch"] = result["best_epoch"]
     result["valid"]["accuracy"] = 1.0  # not weak
     (copied / "result.json").write_text(json.dumps(result), "utf-8")
     (copied / "audit.json").write_text(json.dumps(good), "utf-8")
     said = succeed("explain", copied, "--graph", 0).lines
-    assert said[1].endswith("edges ranked; audit: sufficient: believe it")
+    assert "edges ranked; audit: passed: sufficient" in said[1]
+    assert "EST rejects 30%" in said[1]
+    # A file of an earlier version has neither an outcome nor evidence against.
+    old = {k: v for k, v in good.items() if k not in ("outcome", "against", "remedy", "unit")}
+    (copied / "audit.json").write_text(json.dumps({**old, "verdict": "believe it"}), "utf-8")
+    said = succeed("explain", copied, "--graph", 0).lines
+    assert said[1].endswith("edges ranked; audit: believe it")
 
 
 def test_an_audit_of_other_weights_does_not_count(copied: Path) -> None:
@@ -94,7 +106,7 @@ def test_pages_and_numbers_are_written(trained: Trained, copied: Path, tmp_path:
     text = page.read_text("utf-8")
     assert text.count("<svg") == 1
     assert "structural Hamming distance" in text
-    assert "Do not believe these explanations" in text
+    assert "Failed" in text
     succeed("audit", copied, "--out", tmp_path / "audit.json", "--quiet")
     assert json.loads((tmp_path / "audit.json").read_text("utf-8"))["level"] == "graph"
 

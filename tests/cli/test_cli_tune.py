@@ -202,3 +202,39 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     assert rows["0.9"] == "0.5000 less accurate"
     chosen = "chosen by the audit of validation data, seeds 0: r_final=0.5"
     assert output.lines[-1] == chosen
+
+
+@pytest.mark.usefixtures("_planted")
+def test_a_ladder_is_shown_rung_by_rung(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fake(runs: Any, folder: Any, **how: Any) -> Any:
+        good = {"seconds": 1.0, "valid": {"accuracy": 1.0, "loss": 1.0}, "test": {}}
+        return PoolResult(dict.fromkeys(runs, good))
+
+    passing = "row"
+
+    def audited(points: Any, *_: Any) -> Any:
+        for p in points:
+            outcome = (
+                "passed" if p.settings.get("method.gsat.extractor_norm") == passing else "failed"
+            )
+            passed = float(outcome == "passed")
+            yield dataclasses.replace(p, outcomes=[outcome], passed=passed, gap=0.25)
+
+    monkeypatch.setattr(module, "train_each", fake)
+    monkeypatch.setattr(module, "audit_points", lambda *given: list(audited(*given)))
+    small = ("--set", "graphs=60", "--set", "hidden=8", "--quiet")
+    recipe = tmp_path / "mine.toml"
+    command = ("tune", "ba2motifs", *small, "--by", "audit", "--write", recipe)
+    output = succeed(*command)
+    assert output.out.count("gap 0.25") == 2
+    assert "chosen" in next(line for line in output.lines if "passed, gap" in line)
+    written = tomllib.loads(recipe.read_text())["method"]["gsat"]
+    assert written == {"readout": "attended", "extractor_norm": "row"}
+    record = json.loads(succeed(*command, "--json").out)
+    assert record["chosen"] == {
+        "method.gsat.readout": "attended",
+        "method.gsat.extractor_norm": "row",
+    }
+    passing = "nothing"
+    output = succeed("tune", "ba2motifs", *small, "--by", "audit")
+    assert output.out.count("gap 0.25") == len(record["ladder"])

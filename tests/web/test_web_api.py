@@ -40,6 +40,8 @@ def test_explanations_of_a_split_are_those_of_the_run(client: TestClient, runs: 
     np.testing.assert_allclose(scores, expected.edge_mask, atol=1e-6)
     assert [edge["chosen"] for edge in found["edges"]] == expected.in_top(6).tolist()
     assert found["prediction"] == int(expected.prediction)
+    for name in ("stability", "necessary", "sufficient"):
+        assert found[name] == getattr(expected, name)
 
 
 @pytest.mark.parametrize("what", ["explanations", "predictions"])
@@ -174,7 +176,14 @@ def test_an_audit_is_passed_on(client: TestClient, runs: Path) -> None:
     path.write_text(json.dumps(values), encoding="utf-8")
     try:
         assert client.get("/api/runs/nodes/audit").json() == values
-        assert "no better than chance" in client.get("/runs/nodes/audit").text
+        page = client.get("/runs/nodes/audit").text
+        assert "no better than chance" in page
+        assert "failed" in page  # an older audit has no outcome
+        values |= {"outcome": "mixed", "against": ["EST rejects 31%"], "remedy": "members=3"}
+        path.write_text(json.dumps(values), encoding="utf-8")
+        page = client.get("/runs/nodes/audit").text
+        assert all(text in page for text in ("mixed", "EST rejects 31%", "--set members=3"))
+        assert "mixed" in client.get("/runs/nodes").text
         path.write_text("{", encoding="utf-8")
         assert client.get("/api/runs/nodes/audit").status_code == 409
     finally:

@@ -139,7 +139,7 @@ def report_lines(report: AuditReport, *, whole: bool = True) -> list[str]:
     verdict = report.verdict
     lines = [verdict.line, *(f"against: {finding}" for finding in verdict.against)]
     if verdict.remedy is not None:
-        lines.append(f"may help: train with --set {verdict.remedy}")
+        lines.append(f"may help: train with the setting {verdict.remedy}")
     lines += report.about
     for group in _groups(report.audit) if whole else ():
         lines += ["", group["title"], group["about"]]
