@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from gsat.metrics import spearman
-from gsat.ranks import areas_within, correlations_within, order_within, ranks_within
+from gsat.ranks import (
+    agreement_within,
+    areas_within,
+    correlations_within,
+    order_within,
+    ranks_within,
+    upper_group_within,
+)
 
 COUNT = 12  # segments, of which the last has no value
 
@@ -79,3 +88,42 @@ def test_no_values() -> None:
     none, segment = np.zeros(0), np.zeros(0, dtype=np.intp)
     assert ranks_within(none, segment, 2).shape == (0,)
     assert np.isnan(areas_within(none, none, segment, 2)).all()
+
+
+def test_agreement_is_the_mean_correlation_over_pairs_of_scorings_that_are_not_constant() -> None:
+    rng = np.random.default_rng(5)
+    segment = rng.integers(0, COUNT - 1, 200)
+    scorings = np.round(rng.normal(size=(4, 200)), 1)
+    scorings[0, segment == 0] = 0.5
+    scorings[1:, segment == 1] = 0.5  # one scoring is left: nothing to compare
+    found = agreement_within(scorings, segment, COUNT)
+    assert np.isnan(found[[1, COUNT - 1]]).all()
+    for number in (0, *range(2, COUNT - 1)):
+        own = scorings[:, segment == number]
+        pairs = combinations([row for row in own if np.ptp(row) > 0], 2)
+        expected = np.mean([stats.spearmanr(a, b).statistic for a, b in pairs])
+        assert found[number] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["single precision", "ties", "whole numbers"])
+def test_the_upper_group_is_the_split_with_the_largest_variance_between_groups(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    segment = rng.integers(0, COUNT - 1, 150)
+    segment[segment == 3] = 4  # no values
+    segment[0], segment[segment == 5] = 5, 6  # a single value
+    values = scores(kind, 150, rng).astype(np.float64)
+    upper = upper_group_within(values, segment, COUNT)
+    for number in np.unique(segment):
+        own, mine = values[segment == number], upper[segment == number]
+        assert mine.any()
+        if len(own) == 1:
+            continue
+
+        def between(limit: float, own: np.ndarray = own) -> float:
+            high, low = own[own >= limit], own[own < limit]
+            return len(high) * len(low) * (high.mean() - low.mean()) ** 2
+
+        limits = np.unique(own)[1:]
+        best = max(between(limit) for limit in limits)
+        assert between(own[mine].min()) == pytest.approx(best)
+        assert set(own[mine]).isdisjoint(own[~mine])

@@ -51,6 +51,12 @@ class Explanation(torch_geometric.explain.Explanation):
         doubt: What speaks against reading it as a finding, if anything does; messages, pictures
             and pages say so.
         support: The verdict of an audit that the explanations passed, if there was one.
+        stability: Mean rank correlation between the scores of this graph by the members of an
+            ensemble or by the snapshots of a model; None for a single model, and where undefined.
+        necessary: Whether the prediction changes without the explanation: the upper of the two
+            groups that the scores fall into gets the attention 0. None where undefined.
+        sufficient: Whether the prediction stays with the explanation alone: everything else gets
+            the attention 0. None where undefined.
         class_names: Names of the classes, where they are known; pictures show them.
         node_types: Names of the node types, where they are known; pictures show them.
 
@@ -75,6 +81,24 @@ class Explanation(torch_geometric.explain.Explanation):
         """The probability of the predicted class, or of the surest label; None in regression."""
         sure = self.get("probabilities")
         return float(sure.max()) if sure is not None and sure.numel() else None
+
+    @property
+    def stability(self) -> float | None:
+        """Agreement of ensemble members or snapshots about this graph, at most 1; or None."""
+        return self.get("stability")
+
+    @property
+    def necessary(self) -> bool | None:
+        """Whether the prediction changes without the explanation; None where undefined.
+
+        A prediction that something is absent has nothing to lose, so this is seldom True for it.
+        """
+        return self.get("necessary")
+
+    @property
+    def sufficient(self) -> bool | None:
+        """Whether the prediction stays with the explanation alone; None where undefined."""
+        return self.get("sufficient")
 
     @property
     def marked(self) -> int | None:

@@ -246,7 +246,9 @@ class GSAT(InterpretableModel):
         if self.snapshots is not None:
             kept = [part for part in self.snapshots if isinstance(part, GSAT)]
             found = [part._look_again(*part._look(batch), batch, self.refine) for part in kept]
-            p, weight = (torch.stack(part).mean(dim=0) for part in zip(*found, strict=True))
+            all_p, all_weights = (torch.stack(part) for part in zip(*found, strict=True))
+            p, weight = all_p.mean(dim=0), all_weights.mean(dim=0)
+            output = output._replace(member_scores=all_p if self.on == "node" else all_weights)
         else:
             p, weight = output.probability, output.edge_weight
             p, weight = self._look_again(p, weight, batch, self.refine)

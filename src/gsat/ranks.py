@@ -95,6 +95,66 @@ def correlations_within(first: Floats, second: Floats, segment: Ints, count: int
     return np.divide(total(one * two), spread, out=np.full(count, np.nan), where=spread > 0)
 
 
+def agreement_within(scores: NDArray[Any], segment: Ints, count: int) -> Floats:
+    """Mean rank correlation between several scorings, over all pairs of them, by segment.
+
+    Args:
+        scores: Finite numbers, ``[K, E]``, a row per scoring.
+        segment: The segment of each column, ``[E]``.
+        count: The number of segments.
+
+    Returns:
+        ``[count]``. A scoring that is constant in a segment is left out there; NaN where fewer than
+        two scorings are left.
+    """
+    middle = (np.bincount(segment, minlength=count) + 1) / 2
+    total, defined = np.zeros(len(segment)), np.zeros(count)
+    for row in scores:
+        rank = ranks_within(row, segment, count) - middle[segment]
+        length = np.sqrt(np.bincount(segment, weights=rank**2, minlength=count))
+        defined += length > 0
+        total += rank / np.where(length > 0, length, 1)[segment]
+    # The squared length of a sum of unit vectors is their number plus twice all dot products.
+    square = np.bincount(segment, weights=total**2, minlength=count)
+    pairs = defined * (defined - 1)
+    return np.divide(square - defined, pairs, out=np.full(count, np.nan), where=pairs > 0)
+
+
+def upper_group_within(values: NDArray[Any], segment: Ints, count: int) -> NDArray[np.bool_]:
+    """Mark the upper of the two groups that the values of each segment fall into.
+
+    The groups are those of Otsu's method: the means of the two groups differ most, weighted by
+    their sizes. Of equally good groups, the smallest is marked.
+
+    Args:
+        values: Finite numbers, ``[E]``.
+        segment: The segment of each, ``[E]``.
+        count: The number of segments.
+
+    Returns:
+        ``[E]``; True for at least one value of each segment that has some.
+    """
+    order = order_within(-values, segment)
+    sorted_values, group = values[order].astype(np.float64), segment[order]
+    size = np.bincount(segment, minlength=count)
+    first = np.cumsum(size) - size
+    above = np.arange(len(values)) - first[group] + 1
+    below = size[group] - above
+    sums = np.concatenate([[0.0], np.cumsum(sorted_values)])
+    upper = sums[1:] - sums[first[group]]
+    lower = sums[(first + size)[group]] - sums[1:]
+    gain = above * below * (upper / above - lower / np.maximum(below, 1)) ** 2
+    gain[below == 0] = -1
+    best = np.full(count, -np.inf)
+    np.maximum.at(best, group, gain)
+    last = np.full(count, len(values))
+    winners = gain >= best[group]
+    np.minimum.at(last, group[winners], above[winners])
+    out = np.empty(len(values), dtype=bool)
+    out[order] = above <= last[group]
+    return out
+
+
 def _keys(values: NDArray[Any], segment: Ints) -> NDArray[np.int64]:
     """Whole numbers in the order of (segment, value), ``[E]``: one key sorts faster than two.
 

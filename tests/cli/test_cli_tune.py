@@ -187,10 +187,9 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
 
     def audited(points: Any, *_: Any) -> Any:
         return [
-            dataclasses.replace(
-                p, believed=float(p.settings["method.gsat.r_final"] == 0.5), gap=0.4
-            )
+            dataclasses.replace(p, outcomes=[outcome], passed=float(outcome == "passed"), gap=0.4)
             for p in points
+            for outcome in ["passed" if p.settings["method.gsat.r_final"] == 0.5 else "mixed"]
         ]
 
     monkeypatch.setattr(module, "train_each", fake)
@@ -198,8 +197,44 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     small = ("--set", "graphs=60", "--set", "hidden=8", "--quiet")
     output = succeed("tune", "ba2motifs", *small, "--by", "audit", "--grid", "r_final=0.7,0.5,0.9")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in output.lines if line.strip()}
-    assert rows["0.7"] == "1.0000 not believed, gap 0.40"
-    assert rows["0.5"] == "1.0000 believed, gap 0.40 chosen"
+    assert rows["0.7"] == "1.0000 mixed, gap 0.40"
+    assert rows["0.5"] == "1.0000 passed, gap 0.40 chosen"
     assert rows["0.9"] == "0.5000 less accurate"
     chosen = "chosen by the audit of validation data, seeds 0: r_final=0.5"
     assert output.lines[-1] == chosen
+
+
+@pytest.mark.usefixtures("_planted")
+def test_a_ladder_is_shown_rung_by_rung(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fake(runs: Any, folder: Any, **how: Any) -> Any:
+        good = {"seconds": 1.0, "valid": {"accuracy": 1.0, "loss": 1.0}, "test": {}}
+        return PoolResult(dict.fromkeys(runs, good))
+
+    passing = "row"
+
+    def audited(points: Any, *_: Any) -> Any:
+        for p in points:
+            outcome = (
+                "passed" if p.settings.get("method.gsat.extractor_norm") == passing else "failed"
+            )
+            passed = float(outcome == "passed")
+            yield dataclasses.replace(p, outcomes=[outcome], passed=passed, gap=0.25)
+
+    monkeypatch.setattr(module, "train_each", fake)
+    monkeypatch.setattr(module, "audit_points", lambda *given: list(audited(*given)))
+    small = ("--set", "graphs=60", "--set", "hidden=8", "--quiet")
+    recipe = tmp_path / "mine.toml"
+    command = ("tune", "ba2motifs", *small, "--by", "audit", "--write", recipe)
+    output = succeed(*command)
+    assert output.out.count("gap 0.25") == 2
+    assert "chosen" in next(line for line in output.lines if "passed, gap" in line)
+    written = tomllib.loads(recipe.read_text())["method"]["gsat"]
+    assert written == {"readout": "attended", "extractor_norm": "row"}
+    record = json.loads(succeed(*command, "--json").out)
+    assert record["chosen"] == {
+        "method.gsat.readout": "attended",
+        "method.gsat.extractor_norm": "row",
+    }
+    passing = "nothing"
+    output = succeed("tune", "ba2motifs", *small, "--by", "audit")
+    assert output.out.count("gap 0.25") == len(record["ladder"])

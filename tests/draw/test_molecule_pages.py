@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from explained_molecules import explained
+from gsat.draw.caption import reliability
 from gsat.draw.molecule_page import PageInfo, effect_bar, report_page, signed
 from gsat.draw.molecule_tables import patterns_csv, scores_csv
 from gsat.draw.pattern_page import pattern_page
@@ -74,6 +75,17 @@ def test_a_page_has_a_card_and_a_row_for_each_molecule(molecules: list[Explained
     assert all(float(card["data-confidence"] or "") == pytest.approx(0.8) for card in page.cards)
     assert page.cards[1]["data-near"] == "0.1230"
     assert "data-near" not in page.cards[0]
+
+
+def test_a_card_says_how_far_an_explanation_can_be_relied_on(
+    molecules: list[ExplainedMolecule],
+) -> None:
+    measured = molecules[0].explanation
+    measured.necessary, measured.sufficient, measured.stability = True, False, 0.25
+    text = Page(report_page(molecules, INFO)).text
+    assert text.count(reliability(measured)) == 1
+    values = [molecule.as_dict() for molecule in molecules]
+    assert [one["necessary"] for one in values] == [True, None, None]
 
 
 def test_effects_are_shown_as_probabilities_and_odds(molecules: list[ExplainedMolecule]) -> None:

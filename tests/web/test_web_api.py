@@ -40,6 +40,8 @@ def test_explanations_of_a_split_are_those_of_the_run(client: TestClient, runs: 
     np.testing.assert_allclose(scores, expected.edge_mask, atol=1e-6)
     assert [edge["chosen"] for edge in found["edges"]] == expected.in_top(6).tolist()
     assert found["prediction"] == int(expected.prediction)
+    for name in ("stability", "necessary", "sufficient"):
+        assert found[name] == getattr(expected, name)
 
 
 @pytest.mark.parametrize("what", ["explanations", "predictions"])

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from web_harness import make_service
 
 import gsat
+from gsat.draw.caption import reliability
 from gsat.training.recipe import make_recipe
 from gsat.web.app import make_app
 from gsat.web.curves import mean_curves, shown_curves
@@ -78,6 +79,8 @@ def test_edges_are_listed_with_their_spread_and_dashes_are_explained(
     own = explanation.edge_spread[unit == best.unit]
     assert spread[best.unit] == pytest.approx(float(own.max()))
     assert "members differ by 0.1 or more" in text
+    assert explanation.stability is not None
+    assert reliability(explanation) in text
 
 
 def test_a_single_model_has_no_spread(ensemble: gsat.Run) -> None:

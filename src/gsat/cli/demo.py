@@ -39,5 +39,5 @@ def demo(
     shown = [int(i) for c in (0, 1) for i in (labels == c).nonzero()[0][:4]]
     picture = folder / "explained.png"
     draw.draw(run.explain(graphs.select(shown)), picture)
-    print_result(run, folder / "run", as_json=False)
+    print_result(run, folder / "run")
     typer.echo(f"picture of explained graphs: {picture}")

@@ -15,7 +15,7 @@ from gsat.cli.options import (
     all_settings,
     set_threads,
 )
-from gsat.cli.output import print_result
+from gsat.cli.output import print_ending
 
 
 @app.command(
@@ -49,4 +49,4 @@ def distill(
     recipe = distillation_recipe(run, settings)
     folder = out or new_run_folder(recipe)
     finished = runs.train(recipe, folder, device=device, progress=not quiet)
-    print_result(finished, folder, json_)
+    print_ending(finished, folder, json_, audited=False, quiet=quiet)

@@ -128,7 +128,7 @@ def _explain_graph(
     out: Path | None,
     json_: bool,
 ) -> None:
-    from gsat.draw.caption import answer
+    from gsat.draw.caption import answer, reliability
     from gsat.draw.export import FORMATS
     from gsat.draw.files import check_suffix
     from gsat.draw.molecule import formula
@@ -147,6 +147,8 @@ def _explain_graph(
     budget = explanation.budget(top, above)
     typer.echo(answer(explanation) or "a graph with a prediction for each node")
     typer.echo(explanation.message)
+    if measured := reliability(explanation):
+        typer.echo(measured)
     if budget == 0:
         typer.echo(f"no edge is above {above:g}; the highest is at {explanation.highest:.3f}")
     elif out is not None:
@@ -171,7 +173,7 @@ def _show_molecule(
     style: dict[str, bool],
 ) -> None:
     """Print or write the explanation of the one molecule of a report."""
-    from gsat.draw.caption import answer
+    from gsat.draw.caption import answer, reliability
 
     molecule = report[0]
     explanation = molecule.explanation
@@ -182,6 +184,8 @@ def _show_molecule(
         return
     typer.echo(answer(explanation))
     typer.echo(explanation.message)
+    if measured := reliability(explanation):
+        typer.echo(measured)
     if budget == 0:
         typer.echo(f"no bond is above {above:g}; the highest is at {explanation.highest:.3f}")
     elif out is not None:

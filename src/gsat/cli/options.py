@@ -69,6 +69,15 @@ Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of one run
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+Audit = Annotated[
+    bool,
+    typer.Option(
+        "--audit/--no-audit",
+        help="Own data: end with a short audit of the explanations, in at most a tenth of the "
+        "training time.",
+    ),
+]
+
 MethodOption = Annotated[
     str,
     typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gsat.errors import printable
+from gsat.errors import GSATError, printable
 
 if TYPE_CHECKING:
     from gsat.runs import Run
+    from gsat.runs.verdict import TrainingVerdict
     from gsat.training.many_runs import OnDone
     from gsat.training.recipe import Recipe
 
@@ -55,12 +57,62 @@ def member_progress(recipe: Recipe, jobs: int, quiet: bool) -> Iterator[OnDone |
         bar.stop()
 
 
-def print_result(run: Run, folder: Path, as_json: bool) -> None:
+def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bool) -> None:
+    """Print the result of a training and, for a user's own data, the verdict on its explanations.
+
+    Args:
+        run: The finished run.
+        folder: Its run directory.
+        as_json: Whether to print one JSON object.
+        audited: Whether a verdict is wanted.
+        quiet: Whether to show no progress bar.
+    """
+    if as_json:
+        verdict = verdict_on(run, quiet) if audited else None
+        known = {} if verdict is None else {"audit": verdict_values(run, verdict)}
+        typer.echo(json.dumps({**run.result, **known}))
+        return
+    print_result(run, folder)
+    if audited and (verdict := verdict_on(run, quiet)) is not None:
+        typer.echo(verdict_line(run, verdict))
+
+
+def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
+    """Return the verdict that a training ends with; an audit that breaks down is only reported."""
+    from gsat.runs.verdict import verdict_of_training
+
+    try:
+        return verdict_of_training(run, progress=not quiet)
+    except GSATError as error:
+        typer.echo(f"note: the explanations were not audited: {error}", err=True)
+        return None
+
+
+def verdict_line(run: Run, verdict: TrainingVerdict) -> str:
+    """Write a verdict in one line, with a command that may lead to better explanations."""
+    command = better_command(run, verdict)
+    return printable(f"audit {verdict.line}" + (f"; try: {command}" if command else ""))
+
+
+def verdict_values(run: Run, verdict: TrainingVerdict) -> dict[str, str | None]:
+    """Return a verdict as plain values for JSON."""
+    command = better_command(run, verdict) or None
+    return {"outcome": verdict.outcome, "verdict": verdict.line, "command": command}
+
+
+def better_command(run: Run, verdict: TrainingVerdict) -> str:
+    """Return a command that may lead to better explanations; empty where they passed."""
+    data = shlex.quote(run.recipe.data.name)
+    if verdict.outcome == "passed":
+        return ""
+    if verdict.remedy is None:
+        return f"gsat tune {data} --by audit"
+    return f"gsat train {data} … --set {shlex.quote(verdict.remedy)}"
+
+
+def print_result(run: Run, folder: Path) -> None:
     """Print the result of a finished run: its test metrics, its epoch and where it is."""
     result = run.result
-    if as_json:
-        typer.echo(json.dumps(result))
-        return
     from gsat.methods import METHODS
 
     reports = METHODS[result["method"]].reports

@@ -8,8 +8,8 @@ import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.names import check_backbone, check_method, load_part
-from gsat.cli.options import Device, Json, Quiet, RunFolder, Threads, set_threads
-from gsat.cli.output import member_progress, print_result
+from gsat.cli.options import Audit, Device, Json, Quiet, RunFolder, Threads, set_threads
+from gsat.cli.output import member_progress, print_ending
 from gsat.errors import GSATError
 
 
@@ -38,6 +38,7 @@ def resume(
     ] = 1,
     device: Device = "cpu",
     threads: Threads = None,
+    audit: Audit = True,
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
@@ -64,4 +65,4 @@ def resume(
                 run, device=device, progress=not quiet, warn=print_error, jobs=jobs, done=done
             )
         if processes.is_main:
-            print_result(finished, run, json_)
+            print_ending(finished, run, json_, audit, quiet)

@@ -12,6 +12,7 @@ from gsat.cli.app import YOUR_DATA, app, examples
 from gsat.cli.molecules import say_what_was_read, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
+    Audit,
     BackboneOption,
     DatasetArgument,
     Device,
@@ -26,7 +27,13 @@ from gsat.cli.options import (
     all_settings,
     set_threads,
 )
-from gsat.cli.output import member_progress, print_result
+from gsat.cli.output import (
+    member_progress,
+    print_ending,
+    verdict_line,
+    verdict_on,
+    verdict_values,
+)
 from gsat.errors import GSATError
 
 if TYPE_CHECKING:
@@ -101,6 +108,7 @@ def train(
     record: Annotated[
         Path | None, typer.Option(help="Append each finished run to this JSON-lines file.")
     ] = None,
+    audit: Audit = True,
     device: Device = "cpu",
     threads: Threads = None,
     quiet: Quiet = False,
@@ -157,7 +165,7 @@ def train(
                     raise GSATError(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
                     )
-                _train_seeds(recipes, out, jobs, record, quiet, json_)
+                _train_seeds(recipes, out, jobs, record, audit, quiet, json_)
                 return
             chosen = recipe_of(seed)
             if jobs > 1 and chosen.members is None:
@@ -179,7 +187,7 @@ def train(
         if processes.is_main:
             if record:
                 record_once(record, run.record())
-            print_result(run, folder, json_)
+            print_ending(run, folder, json_, audit, quiet)
 
 
 def _train_seeds(
@@ -187,12 +195,13 @@ def _train_seeds(
     out: Path | None,
     jobs: int,
     record: Path | None,
+    audited: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
-    from gsat.runs import Run
+    from gsat.runs import open_run
     from gsat.training.many_runs import train_seeds
     from gsat.training.results import summarise
     from gsat.training.run_files import run_label
@@ -211,12 +220,27 @@ def _train_seeds(
         )
     finally:
         bar.stop()
+    runs = {recipe.seed: open_run(folder / f"seed-{recipe.seed}") for recipe in recipes}
+    verdicts = {}
+    for seed, run in runs.items() if audited else ():
+        if (verdict := verdict_on(run, quiet)) is not None:
+            verdicts[seed] = verdict
     if as_json:
+        for seed, result in zip(runs, results, strict=True):
+            if seed in verdicts:
+                result["audit"] = verdict_values(runs[seed], verdicts[seed])
         typer.echo(json.dumps(results))
         return
-    tests = [Run(recipe=first).readable_metrics(result["test"]) for result in results]
+    tests = [run.readable_metrics(run.test) for run in runs.values()]
     for title in tests[0]:
         spread = summarise([test.get(title) for test in tests])
         shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
         typer.echo(f"{title:<18} {shown}")
     typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
+    if verdicts:
+        passed = sum(verdict.outcome == "passed" for verdict in verdicts.values())
+        line = f"audit: {passed} of {len(verdicts)} audited seeds passed"
+        outcomes = ("failed", "mixed", "passed")
+        worst = min(verdicts, key=lambda seed: outcomes.index(verdicts[seed].outcome))
+        rest = verdict_line(runs[worst], verdicts[worst])
+        typer.echo(line if passed == len(verdicts) else f"{line}; seed {worst}: {rest}")

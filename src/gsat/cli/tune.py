@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,8 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2,…",
-            help="Values to try; may be repeated. [default: the method's own grid]",
+            help="Values to try; may be repeated. [default: the method's own grid; by audit, "
+            "settings one after another until the explanations pass]",
         ),
     ] = None,
     metric: Annotated[
@@ -58,7 +60,7 @@ def tune(
         str,
         typer.Option(
             help="'metric', or 'audit': of settings that predict as well as the best, take those "
-            "whose explanations the audit believes."
+            "whose explanations pass the audit."
         ),
     ] = "metric",
     backbone: BackboneOption = "",
@@ -87,7 +89,9 @@ def tune(
 ) -> None:
     """Choose a method's settings on validation data.
 
-    Trains every point of a grid. After an interruption, the same command continues.
+    Trains every point of a grid. By audit, the default is a ladder of settings, from cheap to
+    expensive, up to the first whose explanations pass. After an interruption, the same command
+    continues.
     """
     if seed is not None and seeds is not None:
         raise GSATError("--seed tunes with one seed, --seeds with several; give one of them")
@@ -122,6 +126,9 @@ def tune(
         typer.echo(json.dumps(tuned.record))
         return
     _print_points(tuned)
+    if write is None and tuned.rungs is not None and tuned.chosen.settings:
+        changes = " ".join(f"--set {k}={v}" for k, v in tuned.chosen.settings.items())
+        typer.echo(f"use it with: gsat train {shlex.quote(dataset)} … {changes}")
     if write is not None:
         how = f"--backbone {tuned.record['backbone']} --method {method} --recipe {write}"
         typer.echo(f"written to {write}; use it with: gsat train {dataset} {how}")
@@ -133,16 +140,18 @@ def _print_points(tuned: Tuned) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    keys = [key.rpartition(".")[2] for key in tuned.chosen.settings]
-    audited = ["audit"] if tuned.chosen.believed is not None else []
-    table = Table(*keys, f"valid {tuned.metric}", *audited, "", box=box.SIMPLE_HEAD)
+    climbed = tuned.rungs is not None
+    keys = [] if climbed else [key.rpartition(".")[2] for key in tuned.chosen.settings]
+    audited = ["audit"] if tuned.chosen.passed is not None else []
+    heads = ["settings"] if climbed else keys
+    table = Table(*heads, f"valid {tuned.metric}", *audited, "", box=box.SIMPLE_HEAD)
     for point in tuned.points:
         value = "undefined" if point.mean is None else f"{point.mean:.4f}"
         if point.mean is not None and len(point.values) > 1:
             value += f" ± {point.std:.4f}"
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
-        believed = [_audit_of(point)] if audited else []
-        table.add_row(*(f"{v}" for v in point.settings.values()), value, *believed, mark)
+        cells = [_settings_of(point)] if climbed else [f"{v}" for v in point.settings.values()]
+        table.add_row(*cells, value, *([_audit_of(point)] if audited else []), mark)
     Console(highlight=False).print(table)
     for key, values in tuned.duplicates.items():
         repeated = ", ".join(map(str, values))
@@ -156,28 +165,33 @@ def _print_points(tuned: Tuned) -> None:
         equal = all(point.loss == tuned.chosen.loss for point in tuned.ties)
         which = "the first" if equal else "the one with the lowest validation loss"
         typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
+    if climbed and len(tuned.points) < (tuned.rungs or 0):
+        left = (tuned.rungs or 0) - len(tuned.points)
+        typer.echo(f"the explanations passed: {left} further settings were not tried")
     seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
     how = "by the audit of" if audited else "on"
     typer.echo(f"chosen {how} validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
-    if tuned.chosen.believed == 0:
-        typer.echo("no explanations are believed: gsat audit says why")
+    if tuned.chosen.passed == 0:
+        typer.echo("no setting passed the audit; this is the best one by outcome and evidence")
     for point in tuned.points:
         if point.failed:
             print_error(f"{_settings_of(point)} failed: {point.failed}")
 
 
 def _audit_of(point: Point) -> str:
-    if point.believed is None or point.gap is None:
+    if point.failed:
+        return ""
+    if point.passed is None or point.gap is None:
         return "less accurate"
-    runs = len(point.values)
-    believed = "believed" if point.believed == 1 else "not believed"
+    runs, outcomes = len(point.values), point.outcomes or []
     if runs > 1:
-        believed = f"{round(point.believed * runs)} of {runs} believed"
-    return f"{believed}, gap {point.gap:.2f}"
+        return f"{round(point.passed * runs)} of {runs} passed, gap {point.gap:.2f}"
+    return f"{outcomes[0] if outcomes else 'passed'}, gap {point.gap:.2f}"
 
 
 def _settings_of(point: Point) -> str:
-    return ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items())
+    values = [f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items()]
+    return ", ".join(values) or "as it is"
 
 
 @bench.command(

@@ -31,6 +31,28 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
     return f"node {explanation.node}: {_answer(explanation, class_names)}"
 
 
+def reliability(explanation: Explanation) -> str:
+    """Describe how far the explanation of this graph can be relied on, in one line.
+
+    Args:
+        explanation: The explained graph.
+
+    Returns:
+        Such as ``without the explanation, the prediction changes; with it alone, it stays``; empty
+        where nothing was measured.
+    """
+    parts = []
+    if explanation.necessary is not None:
+        verb = "changes" if explanation.necessary else "stays"
+        parts.append(f"without the explanation, the prediction {verb}")
+    if explanation.sufficient is not None:
+        verb = "stays" if explanation.sufficient else "changes"
+        parts.append(f"with it alone, the prediction {verb}")
+    if explanation.stability is not None:
+        parts.append(f"stability {explanation.stability:.2f}".replace("-", "−"))
+    return "; ".join(parts)
+
+
 def _answer(explanation: Explanation, class_names: Sequence[str] | None) -> str:
     """Describe a prediction of classes or labels, or pass a regression on."""
     if explanation.prediction.is_floating_point():

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gsat.draw.caption import answer
+from gsat.draw.caption import answer, reliability
 from gsat.draw.files import check_suffix, render, write
 from gsat.draw.legend import legend_height, legend_part
 from gsat.draw.matplotlib_figure import sheet_figure
@@ -185,7 +185,7 @@ def explanation_sheet(
         return Sheet((wide, high), [part], title=title, about=describe(explanation))
     width = max(wide, NARROWEST)
     lines = title_lines(explanation, options.title, options.class_names, width=int(14 * width))
-    note = [left_out, note_of(picture), _doubt(explanation, options)]
+    note = [left_out, note_of(picture), _doubt(explanation, options), reliability(explanation)]
     notes = [part for text in note for part in textwrap.wrap(text, int(14 * width))]
     entries = picture.entries()
     foot = legend_height(entries, width) if entries else _HEAD
@@ -205,6 +205,8 @@ def describe(explanation: Explanation) -> str:
     joint = "–" if explanation.undirected else "→"
     count = int(explanation.num_nodes or 0)
     out = f"A graph of {count} nodes and {explanation.num_units} edges. {explanation.message}."
+    if measured := reliability(explanation):
+        out += f" {measured[0].upper()}{measured[1:]}."
     if not explanation.found:
         return out
     best = [

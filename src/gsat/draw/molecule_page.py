@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer
+from gsat.draw.caption import answer, reliability
 from gsat.draw.molecule import ColourScale, formula, formula_svg, hexadecimal, mixed
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def _card(
         "nearest": _nearest(molecule),
         "nearest_smiles": "\n".join(f"{n.similarity:.2f}  {n.smiles}" for n in near or ()),
         "notes": molecule.notes,
+        "reliability": reliability(explanation),
         "pieces": pieces,
         "text": " ".join([name, molecule.smiles, predicted, *(piece["name"] for piece in pieces)]),
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer
+from gsat.draw.caption import answer, reliability
 from gsat.draw.graph import explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import Scene, scene
@@ -40,6 +40,9 @@ meter { width: 8rem; }
 <p>{{ answer }}</p>
 {% endif %}
 <p>{{ message }}</p>
+{% if reliability %}
+<p>{{ reliability }}</p>
+{% endif %}
 <figure role="img" aria-label="{{ answer or 'explained graph' }}">
 {{ svg | safe }}</figure>
 <table>
@@ -86,6 +89,7 @@ def html_page(explanation: Explanation, **options: Any) -> str:
         heading=title or predicted or "Explained graph",
         answer=predicted,
         message=explanation.message,
+        reliability=reliability(explanation),
         svg=explanation_svg(explanation, **options),
         truth=explanation.get("edge_truth") is not None,
         edges=_rows(explanation, DrawingOptions(**options)),

@@ -35,6 +35,9 @@ def plain_values(explanation: Explanation) -> dict[str, Any]:
         "confidence": explanation.confidence,
         "found": explanation.found,
         "message": explanation.message,
+        "stability": explanation.stability,
+        "necessary": explanation.necessary,
+        "sufficient": explanation.sufficient,
         "edges": edges,
     }
     if explanation.get("node_mask") is not None:

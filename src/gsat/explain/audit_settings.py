@@ -15,6 +15,7 @@ class AuditSettings(Settings):
     )
     shares: tuple[float, ...] = Field(
         (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9),
+        strict=False,  # lists, as JSON has them, are accepted
         description="Shares of the units (edges or nodes) kept, and removed, in the curves; none "
         "to skip the curves.",
     )

@@ -92,13 +92,15 @@ class Ensemble(InterpretableModel):
         outputs = [member(batch) for member in self._members]
         logits = torch.stack([output.logits for output in outputs])
         scores = torch.stack([output.edge_weight for output in outputs])
+        probability = torch.stack([output.probability for output in outputs])
         return ModelOutput(
             mean_logits(self.task, logits),
             scores.mean(dim=0),
             torch.stack([output.attention for output in outputs]).mean(dim=0),
-            torch.stack([output.probability for output in outputs]).mean(dim=0),
+            probability.mean(dim=0),
             scores.std(dim=0, correction=0),
             spread_of_answers(self.task, logits),
+            probability if self.on == "node" else scores,
         )
 
     @property

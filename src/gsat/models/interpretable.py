@@ -19,6 +19,7 @@ from gsat.graphs.conversions import as_store, to_data_list
 from gsat.graphs.pyg_data import each_pyg
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
+from gsat.models.reliability import assess
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -364,7 +365,7 @@ class InterpretableModel(nn.Module, ABC):
         else:
             own_graphs = given[first : first + batch.num_graphs]
             graphs = (Explanation.from_dict(dict(graph.items())) for graph in own_graphs)
-        marks = batch.undirected.tolist()
+        marks, reliability = batch.undirected.tolist(), assess(self, batch, output)
         for number, (undirected, out) in enumerate(zip(marks, graphs, strict=True)):
             out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":
@@ -387,6 +388,9 @@ class InterpretableModel(nn.Module, ABC):
                 out["spread" if graph_level else "node_spread"] = output.answer_spread.cpu()[
                     number if graph_level else own
                 ]
+            stability, necessary, sufficient = reliability[number]
+            out.stability = stability
+            out.necessary, out.sufficient = (necessary, sufficient) if out.found else (None, None)
             if self.untrained:
                 out.doubt = "the model has not been trained"
             yield out

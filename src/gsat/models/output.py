@@ -21,6 +21,8 @@ class ModelOutput(NamedTuple):
             for a single model. (default: ``None``)
         answer_spread: That of the probabilities, ``[B, C]``, or of the numbers in a regression.
             (default: ``None``)
+        member_scores: The scores by each of K ensemble members or snapshots, ``[K, E]`` or, where
+            the model attends to nodes, ``[K, N]``; None for a single model. (default: ``None``)
     """
 
     logits: Tensor
@@ -29,6 +31,7 @@ class ModelOutput(NamedTuple):
     probability: Tensor
     edge_spread: Tensor | None = None
     answer_spread: Tensor | None = None
+    member_scores: Tensor | None = None
 
 
 class Predictions(NamedTuple):

@@ -25,6 +25,7 @@ from gsat.runs import molecule_reports as reports
 from gsat.runs.audit import Auditing
 from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, with_labels
 from gsat.runs.trust import doubts, support
+from gsat.runs.verdict import SHARE, short_audit
 from gsat.training.evaluation import evaluate_model
 from gsat.training.members import load_ensemble
 from gsat.training.prediction_table import PredictionTable
@@ -35,6 +36,7 @@ from gsat.training.train import load, load_data, make_record
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
+    from gsat.runs.audit import AuditReport
 
 Data = str | Path | Dataset | GraphStore
 
@@ -271,6 +273,23 @@ class Run(Auditing):
             explanation.update({name: text for name, text in trust.items() if text})
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
+
+    def short_audit(self, *, share: float = SHARE, progress: bool = False) -> AuditReport | None:
+        """Audit as many validation graphs as a share of the training time allows.
+
+        As by :meth:`audit`, the report is kept in the run directory. ``gsat train`` ends so.
+
+        Args:
+            share: Share of the training time. (default: ``0.1``)
+            progress: Whether to show a progress bar on a terminal. (default: ``False``)
+
+        Returns:
+            The audit; None if there are, or the time allows, fewer than 20 graphs.
+
+        Raises:
+            GSATError: If the model gives no explanations.
+        """
+        return short_audit(self, share=share, progress=progress)
 
     def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
         """Explain molecules by their pieces, each with a signed effect.

@@ -27,8 +27,6 @@ class SettingGrid:
 
 
 _GSAT = SettingGrid({"r_final": (0.5, 0.7, 0.9), "info_coef": (0.1, 1.0, 10.0)})
-# What changes explanations most while predictions stay as good.
-_GSAT_BY_AUDIT = SettingGrid({"attention": ("edge", "node"), "r_final": (0.5, 0.7)})
 _ALPHAS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 # The paper tunes the causal ratio where DIR's authors recommend none.
 _DIR_WITH_RATIO = SettingGrid({"alpha": _ALPHAS, "ratio": (0.25, 0.5, 0.75)})
@@ -68,10 +66,22 @@ GRIDS: Mapping[str | tuple[str, str], SettingGrid] = {
 }
 
 
-def default_grid(method: str, dataset: str, by: str = "metric") -> SettingGrid | None:
+_ATTENDED: Mapping[str, Any] = {"readout": "attended", "extractor_norm": "row"}
+# Settings that are tried one after another when explanations are chosen by their audit, from cheap
+# to expensive; a rung holds all of its changes. The first rung is the recipe.
+LADDER: tuple[Mapping[str, Any], ...] = (
+    {},
+    _ATTENDED,
+    {**_ATTENDED, "r_final": 0.5},
+    {**_ATTENDED, "r_final": 0.8},
+    {**_ATTENDED, "snapshots": 10},
+    {**_ATTENDED, "members": 3},
+)
+LADDER_METHODS = ("gsat", "gsat-star")
+
+
+def default_grid(method: str, dataset: str) -> SettingGrid | None:
     """The default grid of a method on a data set; None if it has none."""
-    if by == "audit" and method in ("gsat", "gsat-star"):
-        return _GSAT_BY_AUDIT
     return GRIDS.get((method, dataset), GRIDS.get(method))
 
 
@@ -153,6 +163,31 @@ def make_points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]
     """
     choices = itertools.product(*grid.values())
     return [with_settings(base, dict(zip(grid, choice, strict=True))) for choice in choices]
+
+
+def make_rungs(
+    base: Recipe, fixed: Iterable[str] = (), ladder: Sequence[Mapping[str, Any]] | None = None
+) -> list[tuple[Recipe, dict[str, Any]]]:
+    """Make the recipes of a ladder of settings.
+
+    Args:
+        base: The recipe that all rungs share.
+        fixed: Full keys of settings that stay as they are. (default: none)
+        ladder: The changes of each rung, by setting. (default: :data:`LADDER`)
+
+    Returns:
+        The recipe of each rung and its changes by full key. A rung that is the same as an earlier
+        one is left out.
+    """
+    kept, known, rungs = set(fixed), set(), []
+    for changes in LADDER if ladder is None else ladder:
+        full = {full_key(base.tables(), key): value for key, value in changes.items()}
+        changed = {key: value for key, value in full.items() if key not in kept}
+        recipe = with_settings(base, changed)
+        if recipe.hash() not in known:
+            known.add(recipe.hash())
+            rungs.append((recipe, {key: setting(recipe, key) for key in changed}))
+    return rungs
 
 
 def setting(recipe: Recipe, key: str) -> Any:

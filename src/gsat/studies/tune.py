@@ -6,7 +6,7 @@ so a tuning that was stopped or killed resumes, and a larger grid trains only wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +19,18 @@ from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
 from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER
-from gsat.studies.grids import default_grid, expand_keys, make_points, setting
-from gsat.studies.tune_audit import as_accurate, audit_points, most_believed
+from gsat.settings import parse_setting
+from gsat.studies.grids import (
+    LADDER_METHODS,
+    default_grid,
+    expand_keys,
+    make_points,
+    make_rungs,
+    setting,
+)
+from gsat.studies.tune_audit import as_accurate, audit_points, most_faithful
 from gsat.training.many_runs import train_each
-from gsat.training.recipe import Recipe, make_recipe, with_settings
+from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
 from gsat.training.results import read_records, results_version, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.run_files import run_label
@@ -48,9 +56,11 @@ class Point:
         loss: Mean validation loss, which breaks ties.
         seconds: Training time of all seeds.
         failed: Why a run failed; None if none did. (default: ``None``)
-        believed: The share of its runs whose explanations the audit believes; None if they were
-            not audited. (default: ``None``)
-        gap: How necessary these are, the mean of the audit's gap. (default: ``None``)
+        outcomes: Outcome of the audit of each run; None if they were not audited.
+            (default: ``None``)
+        passed: Share of its runs whose explanations passed the audit; None as for ``outcomes``.
+            (default: ``None``)
+        gap: How necessary the explanations are, the mean of the audit's gap. (default: ``None``)
     """
 
     settings: dict[str, Any]
@@ -61,7 +71,8 @@ class Point:
     loss: float | None
     seconds: float
     failed: str | None = None
-    believed: float | None = None
+    outcomes: list[str] | None = None
+    passed: float | None = None
     gap: float | None = None
 
 
@@ -71,7 +82,7 @@ class Tuned:
 
     Attributes:
         metric: The validation metric it was chosen by.
-        points: All points, in the order of the grid.
+        points: All points, in the order of the grid; of a ladder, those that were tried.
         chosen: The best point.
         record: The line for ``results/tuning.jsonl``.
         ties: Other points with the same mean as the chosen one, which has the lower validation
@@ -80,6 +91,7 @@ class Tuned:
             the settings they differ by had no effect. (default: none)
         duplicates: Values that the grid has more than once, by full key; they are tried once.
             (default: none)
+        rungs: Number of rungs of the ladder; None for a grid. (default: ``None``)
     """
 
     metric: str
@@ -89,6 +101,7 @@ class Tuned:
     ties: list[Point] = field(default_factory=list)
     identical: list[list[Point]] = field(default_factory=list)
     duplicates: dict[str, list[Any]] = field(default_factory=dict)
+    rungs: int | None = None
 
 
 def tune(
@@ -117,10 +130,12 @@ def tune(
         method: Name of the method. (default: ``"gsat"``)
         backbone: Name of the backbone. (default: as in :func:`gsat.make_recipe`)
         seeds: Each point is trained with all of them and judged by the mean. (default: ``(0,)``)
-        grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``)
+        grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``; by
+            audit, its ladder: settings are tried one after another, until one predicts as well as
+            the best so far and its explanations pass)
         metric: Metric of the validation data to choose by. (default: the grid's, else the task's)
         by: ``"metric"``, or ``"audit"``: of the points that predict as well as the best one, take
-            the one whose explanations the audit believes. (default: ``"metric"``)
+            the one whose explanations pass the audit. (default: ``"metric"``)
         file: A recipe file that all points share. (default: none)
         settings: Single settings that all points share, as for ``make_recipe``. (default: none)
         out: Folder of the runs. (default: one in ``runs/`` for each data set and method)
@@ -138,7 +153,8 @@ def tune(
         RunError: If no point could be chosen.
         Interrupted: If another process is training some of the runs.
     """
-    default = default_grid(method, dataset, by)
+    climbs = by == "audit" and grid is None and method in LADDER_METHODS
+    default = default_grid(method, dataset)
     base = make_recipe(
         dataset, backbone=backbone, method=method, seed=seeds[0], file=file, settings=settings
     )
@@ -147,10 +163,12 @@ def tune(
     if grid is None and default is None:
         raise GSATError(f"there is no default grid for {method}: give the values to try, as grid")
     tried = grid if grid is not None else default.values if default else {}
-    values, duplicates = expand_keys(base, tried)
+    values, duplicates = ({}, {}) if climbs else expand_keys(base, tried)
     data = load_data(base)
     base = complete_recipe(base, data)
-    recipes = make_points(base, values)
+    fixed = _given_keys(base, settings)
+    rungs = make_rungs(base, fixed) if climbs else None
+    recipes = [recipe for recipe, _ in rungs] if rungs else make_points(base, values)
     made = make_method(recipes[0], data)
     # A post-hoc explainer leaves the network as it is, so the task's metric is always the same.
     own: str = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
@@ -166,37 +184,95 @@ def tune(
         read_records(record, _IDENTITY)  # find a broken file before training, not after
 
     folder = Path(out or Path("runs") / f"tune-{run_label(base)}")
-    results, failures = _train_points(recipes, seeds, data, folder, jobs, progress)
-    points = []
-    for recipe in recipes:
-        names = [_name(recipe, data, seed) for seed in seeds]
-        failed = next((failures[name] for name in names if name in failures), None)
-        valid = [results[name]["valid"] for name in names if name in results]
-        seconds = sum(results[name]["seconds"] for name in names if name in results)
-        points.append(_measure(recipe, values, metric, valid, failed, seconds))
-    chosen = _best(points, metric)
-    if by == "audit":
-        of_hash = {recipe.hash(): recipe for recipe in recipes}
-        audited = audit_points(
-            as_accurate(points, chosen, metric, data),
+    of_hash = {recipe.hash(): recipe for recipe in recipes}
+
+    def trained(some: Sequence[Recipe], keys: Iterable[str]) -> list[Point]:
+        results, failures = _train_points(some, seeds, data, folder, jobs, progress)
+        return [
+            _measure(r, keys, metric, results, failures, [_name(r, data, seed) for seed in seeds])
+            for r in some
+        ]
+
+    def audited(some: Sequence[Point]) -> list[Point]:
+        return audit_points(
+            some,
             lambda p: [folder / _name(of_hash[p.recipe_hash], data, seed) for seed in seeds],
             Progress("audit", quiet=not progress),
         )
-        known = {point.recipe_hash: point for point in audited}
-        points = [known.get(point.recipe_hash, point) for point in points]
-        chosen = most_believed(audited, metric)
+
+    if rungs:
+        points, chosen = _climb(rungs, trained, audited, metric, data)
+    else:
+        points = trained(recipes, values)
+        chosen = _best(points, metric)
+        if by == "audit":
+            points, chosen = _most_faithful(points, chosen, audited, metric, data)
     line = _line(base, values, seeds, metric, points, chosen, data)
     line |= {"by": by} if by == "audit" else {}
+    line |= {"ladder": [changes for _, changes in rungs]} if rungs else {}
     if record is not None:
         _record_once(Path(record), line)
     if write is not None:
         change_settings(Path(write), _keys_to_write(chosen.settings, method))
+    if rungs:  # the order decides between equals, and snapshots change explanations only
+        return Tuned(metric, points, chosen, line, rungs=len(rungs))
     ties = [
         point
         for point in points
         if point is not chosen and point.mean == chosen.mean and point.gap == chosen.gap
     ]
     return Tuned(metric, points, chosen, line, ties, _identical(points), duplicates)
+
+
+def _climb(
+    rungs: Sequence[tuple[Recipe, Mapping[str, Any]]],
+    trained: Callable[[Sequence[Recipe], Iterable[str]], list[Point]],
+    audited: Callable[[Sequence[Point]], list[Point]],
+    metric: str,
+    data: Dataset,
+) -> tuple[list[Point], Point]:
+    """Try settings one after another until one predicts as well as any, and passes the audit.
+
+    Args:
+        rungs: The recipe of each rung, and its changes.
+        trained: Trains recipes, and measures them as points with these settings.
+        audited: Audits points.
+        metric: The metric of prediction.
+        data: The data set.
+
+    Returns:
+        The points that were tried, and the chosen one.
+    """
+    points: list[Point] = []
+    for recipe, changes in rungs:
+        points += trained([recipe], changes)
+        if points[-1].mean is None:
+            continue
+        if points[-1] in as_accurate(points, _best(points, metric), metric, data):
+            points[-1:] = audited(points[-1:])
+            if points[-1].passed == 1:
+                return points, points[-1]
+    return _most_faithful(points, _best(points, metric), audited, metric, data)
+
+
+def _most_faithful(
+    points: list[Point],
+    best: Point,
+    audited: Callable[[Sequence[Point]], list[Point]],
+    metric: str,
+    data: Dataset,
+) -> tuple[list[Point], Point]:
+    """The points, audited if they predict as well as the best one, and the most faithful one."""
+    found = audited(as_accurate(points, best, metric, data))
+    known = {point.recipe_hash: point for point in found}
+    return [known.get(p.recipe_hash, p) for p in points], most_faithful(found, metric)
+
+
+def _given_keys(base: Recipe, settings: Mapping[str, Any] | Iterable[str]) -> list[str]:
+    """The full keys of settings that the caller gave."""
+    if not isinstance(settings, Mapping):
+        settings = dict(parse_setting(text) for text in settings)
+    return [full_key(base.tables(), key) for key in settings]
 
 
 def _train_points(
@@ -270,18 +346,21 @@ def _check_audit(metric: str, method: Method) -> None:
 
 def _measure(
     recipe: Recipe,
-    grid: Mapping[str, Sequence[Any]],
+    keys: Iterable[str],
     metric: str,
-    valid: list[dict[str, Any]],
-    failed: str | None,
-    seconds: float,
+    results: Mapping[str, dict[str, Any]],
+    failures: Mapping[str, str],
+    names: Sequence[str],
 ) -> Point:
-    """A point from the validation metrics of its seeds."""
+    """A point with the settings of these keys, from the validation metrics of its runs."""
+    failed = next((failures[name] for name in names if name in failures), None)
+    valid = [results[name]["valid"] for name in names if name in results]
+    seconds = sum(results[name]["seconds"] for name in names if name in results)
     values = [measured.get(metric) for measured in valid]
     spread = None if failed else summarise(values)
     loss = None if failed else summarise(measured["loss"] for measured in valid)
     return Point(
-        settings={key: setting(recipe, key) for key in grid},
+        settings={key: setting(recipe, key) for key in keys},
         recipe_hash=recipe.hash(),
         values=values,
         mean=spread[0] if spread else None,

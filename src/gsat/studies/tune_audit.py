@@ -1,8 +1,7 @@
-"""Of settings that predict equally well, the one whose explanations the audit believes.
+"""Settings chosen by the audit of their explanations, among those that predict equally well.
 
-Accuracy does not tell explanations apart: many settings reach the same one with explanations of
-very different quality. The audit does, and needs no true explanations; the validation graphs are
-enough.
+Accuracy does not tell explanations apart: many settings reach the same accuracy with explanations
+of very different quality. The audit does, and needs no true explanations, only validation graphs.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from gsat.launch.progress import Progress
 from gsat.metric_names import LOWER_IS_BETTER
 from gsat.runs.audit import read_audit
 from gsat.runs.opening import open_run
+from gsat.runs.verdict import outcome_of
 from gsat.training.selection import noise
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def audit_points(
         progress: Shows how many runs are done.
 
     Returns:
-        The points with the share of runs that are believed, and the mean gap of necessity.
+        The points with the outcomes of their runs, the share that passed, and the mean gap of
+        necessity.
     """
     folders = [runs(point) for point in points]
     progress.start(sum(map(len, folders)), 0)
@@ -71,27 +72,33 @@ def audit_points(
             for folder in own:
                 found.append(_audited(folder))
                 progress.advance()
-            believed, gaps = zip(*found, strict=True)
+            outcomes, gaps = [outcome for outcome, _ in found], [gap for _, gap in found]
+            passed = outcomes.count("passed") / len(outcomes)
             mean = sum(gaps) / len(gaps)
-            audited.append(replace(point, believed=sum(believed) / len(believed), gap=mean))
+            audited.append(replace(point, outcomes=outcomes, passed=passed, gap=mean))
     finally:
         progress.stop()
     return audited
 
 
-def most_believed(points: Sequence[Point], metric: str) -> Point:
-    """Choose the point that is believed for most seeds; of equals, the one with the widest gap.
+def most_faithful(points: Sequence[Point], metric: str) -> Point:
+    """Choose the point that passed for most seeds; of equals, mixed ones, then the widest gap.
 
     Args:
         points: Audited points.
         metric: The metric of prediction, which decides between points with the same gap.
     """
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    return max(points, key=lambda p: (p.believed or 0.0, p.gap or 0.0, sign * (p.mean or 0.0)))
+
+    def rank(point: Point) -> tuple[float, ...]:
+        mixed = (point.outcomes or []).count("mixed")
+        return point.passed or 0.0, mixed, point.gap or 0.0, sign * (point.mean or 0.0)
+
+    return max(points, key=rank)
 
 
-def _audited(folder: Path) -> tuple[bool, float]:
-    """Whether the explanations of a run are believed, and by how much they are necessary."""
+def _audited(folder: Path) -> tuple[str, float]:
+    """The outcome of the audit of a run, and by how much its explanations are necessary."""
     run = open_run(folder)
     known = read_audit(folder, run.result["best_epoch"])
     if known is None or known["split"] != SPLIT:
@@ -99,4 +106,4 @@ def _audited(folder: Path) -> tuple[bool, float]:
         known = read_audit(folder, run.result["best_epoch"])
         assert known is not None
     gaps = [known["measures"].get(f"{how}_gap") for how in ("redrawn", "levelled")]
-    return known["believe"], max((gap for gap in gaps if gap is not None), default=0.0)
+    return outcome_of(known), max((gap for gap in gaps if gap is not None), default=0.0)

@@ -65,6 +65,15 @@ class ExplanationOut(BaseModel):
     confidence: float | None = Field(None, description="The highest of them.")
     found: bool = Field(description="Whether any edge stands out.")
     message: str = Field(description="The same in words.")
+    stability: float | None = Field(
+        None, description="Agreement of ensemble members or snapshots about the scores, at most 1."
+    )
+    necessary: bool | None = Field(
+        None, description="Whether the prediction changes without the explanation."
+    )
+    sufficient: bool | None = Field(
+        None, description="Whether the prediction stays with the explanation alone."
+    )
     edges: list[Edge] = Field(description="In the order of the graph that was sent.")
 
 

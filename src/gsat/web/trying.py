@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from gsat.draw.caption import answer
+from gsat.draw.caption import answer, reliability
 from gsat.errors import DataError
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
@@ -46,6 +46,11 @@ class Tried:
     explanation: Explanation
     svg: Markup
     molecule: ExplainedMolecule | None = None
+
+    @property
+    def reliability(self) -> str:
+        """How far the explanation can be relied on, in words."""
+        return reliability(self.explanation)
 
     @property
     def edges(self) -> list[Any]:

@@ -1,0 +1,141 @@
+"""The verdict that a training on one's own data ends with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_harness import TINY, gsat, succeed
+
+from gsat.cli.output import verdict_values
+from gsat.errors import GSATError
+from gsat.runs import Run, open_run
+from gsat.runs import verdict as module
+from gsat.runs.verdict import TrainingVerdict
+from own_data import as_json, make_graphs, write_lines
+
+FAST = ("--set", "hidden=8", "--set", "layers=1", "--epochs", 1, "--quiet")
+OUTCOMES = ("passed", "mixed", "failed")
+
+
+@pytest.fixture
+def _time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is always time for an audit."""
+    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: len(graphs))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """250 graphs, of which 25 are validation graphs."""
+    path = tmp_path_factory.mktemp("verdict") / "toy.jsonl"
+    return write_lines(path, [as_json(graph) for graph in make_graphs(250)])
+
+
+@pytest.fixture(scope="module")
+def unaudited(data: Path) -> Path:
+    path = data.parent / "run"
+    outcome = succeed("train", data, *FAST, "--out", path, "--no-audit")
+    assert len(outcome.lines) == 2  # the metric, and where the run is
+    assert not (path / "audit.json").exists()
+    return path
+
+
+@pytest.mark.usefixtures("_time")
+def test_a_training_ends_with_one_line_of_verdict(
+    data: Path, unaudited: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    outcome = succeed("train", data, *FAST, "--out", run)
+    assert len(outcome.lines) == 3
+    audit = json.loads((run / "audit.json").read_text())
+    assert audit["outcome"] in OUTCOMES
+    assert (audit["split"], audit["graphs"]) == ("valid", 25)
+    assert audit["verdict"] in outcome.lines[-1]
+    assert (
+        audit["verdict"]
+        in json.loads(succeed("explain", run, "--graph", 0, "--json").out)["message"]
+    )
+    assert (
+        json.loads((run / "result.json").read_text()).keys()
+        == json.loads((unaudited / "result.json").read_text()).keys()
+    )
+
+
+@pytest.mark.usefixtures("_time")
+def test_resume_audits_what_was_not_audited_once(
+    unaudited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(unaudited, tmp_path / "run"))
+    assert len(succeed("resume", run, "--no-audit").lines) == 2
+    assert not (run / "audit.json").exists()
+    first = succeed("resume", run)
+    assert len(first.lines) == 3
+    monkeypatch.setattr(Run, "audit", None)  # no audit from now on
+    assert succeed("resume", run).out == first.out
+    said = json.loads(succeed("resume", run, "--json").out)
+    assert said.pop("audit")["outcome"] in OUTCOMES
+    assert said == json.loads((run / "result.json").read_text())
+    assert json.loads(succeed("resume", run, "--json", "--no-audit").out) == said
+
+
+@pytest.mark.usefixtures("_time")
+def test_ensembles_and_seeds_have_verdicts(data: Path, tmp_path: Path) -> None:
+    ensemble, seeds = tmp_path / "ensemble", tmp_path / "seeds"
+    outcome = succeed("train", data, *FAST, "--members", 2, "--out", ensemble)
+    audit = json.loads((ensemble / "audit.json").read_text())
+    assert audit["verdict"] in outcome.lines[-1]
+    assert not list((ensemble / "members").rglob("audit.json"))
+    succeed("train", data, *FAST, "--seeds", 2, "--out", seeds)
+    results = json.loads(succeed("train", data, *FAST, "--seeds", 2, "--out", seeds, "--json").out)
+    for seed, result in enumerate(results):
+        audit = json.loads((seeds / f"seed-{seed}" / "audit.json").read_text())
+        assert result["audit"]["verdict"] == audit["verdict"]
+    last = succeed("train", data, *FAST, "--seeds", 2, "--out", seeds).lines[-1]
+    assert any(result["audit"]["verdict"] in last for result in results)
+
+
+@pytest.mark.usefixtures("_time")
+def test_named_data_small_data_and_plain_models_have_none(data: Path, tmp_path: Path) -> None:
+    assert len(succeed("train", *TINY, "--out", tmp_path / "named").lines) == 4
+    succeed("train", data, *FAST, "--method", "erm", "--out", tmp_path / "plain")
+    few = write_lines(tmp_path / "few.jsonl", [as_json(graph) for graph in make_graphs(40)])
+    succeed("train", few, *FAST, "--out", tmp_path / "few")
+    assert not list(tmp_path.rglob("audit.json"))
+
+
+def test_a_training_that_was_too_short_is_not_audited(data: Path, tmp_path: Path) -> None:
+    succeed("train", data, *FAST, "--out", tmp_path / "run", "--json")
+    assert not (tmp_path / "run" / "audit.json").exists()
+
+
+def test_an_audit_that_breaks_down_is_reported_and_the_run_is_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: Any, **__: Any) -> Any:
+        raise GSATError("an answer of the model is not a number")
+
+    monkeypatch.setattr(module, "short_audit", break_down)
+    outcome = gsat("train", data, *FAST, "--out", tmp_path / "run")
+    assert outcome.code == 0
+    assert "an answer of the model is not a number" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert open_run(tmp_path / "run").finished
+
+
+@pytest.mark.parametrize(
+    ("outcome", "remedy", "command"),
+    [
+        ("passed", "members=3", None),
+        ("failed", "readout=attended", "gsat train {} … --set readout=attended"),
+        ("mixed", None, "gsat tune {} --by audit"),
+    ],
+)
+def test_the_command_that_may_help(
+    outcome: str, remedy: str | None, command: str | None, unaudited: Path, data: Path
+) -> None:
+    values = verdict_values(open_run(unaudited), TrainingVerdict(outcome, "why", remedy))
+    wanted = None if command is None else command.format(data)
+    assert values == {"outcome": outcome, "verdict": "why", "command": wanted}
