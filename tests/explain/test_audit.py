@@ -588,6 +588,10 @@ def test_a_model_agrees_with_itself(marked: GraphStore) -> None:
 GOOD: dict[str, float | None] = {
     "metric": 0.8, "skill": 0.9, "rest_redrawn": 0.9, "redrawn_gap": 0.4,
 }  # fmt: skip
+REMOVED = {
+    "bypass": 0.0, "zero_agreement": 0.5, "inside_agreement": 0.97, "removed_gap": 0.45,
+    "chance": 0.5,
+}  # fmt: skip
 WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
 
 
@@ -614,6 +618,13 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
         ({"bypass": 0.2, "zero_agreement": 0.6}, "passed", "readout=attended"),
         ({"bypass": 0.0, "zero_agreement": 0.5}, "passed", None),
         ({"bypass": None, "zero_agreement": 1.0}, "passed", None),
+        # Removal counts where attention can't be bypassed, and against the chance of agreement.
+        ({**REMOVED, "redrawn_gap": 0.1}, "passed", None),
+        ({**REMOVED, "redrawn_gap": 0.1, "inside_agreement": 0.8}, "mixed", None),
+        ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.2}, "failed", "readout=attended"),
+        ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.06, "chance": 0.9}, "passed", None),
+        ({**REMOVED, "redrawn_gap": 0.1, "bypass": 0.15}, "failed", "readout=attended"),
+        ({**REMOVED, "redrawn_gap": 0.1, "bypass": None}, "failed", "readout=attended"),
         # Other evidence.
         ({"stable_correlation": 0.4}, "mixed", "snapshots=10"),
         ({"stable_correlation": 0.9}, "passed", None),

@@ -241,6 +241,7 @@ def _sufficiency(model: InterpretableModel, answers: Answers, compared: Comparis
         logits = answers.logits[name]
         out[f"{name}_agreement"] = float(compared.same(logits).mean())
         out[f"{name}_metric"] = skill(model.task, logits[0], answers.labels)[0]
+    out["removed_gap"] = out["inside_agreement"] - out["outside_agreement"]
     return out
 
 

@@ -19,8 +19,9 @@ Measured = Mapping[str, float | None]
 LEAST_SKILL: Final = 0.3  # skill of prediction: 0 is guessing, 1 is no error
 # By each way of removing information: the least share of predictions that stay without the rest of
 # the graph (sufficient), and how many fewer have to stay without the explanation (necessary).
-LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3)}
-_DONE: Final = {"redrawn": "resampled", "levelled": "averaged"}
+LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3), "removed": (0.9, 0.25)}
+_DONE: Final = {"redrawn": "resampled", "levelled": "averaged", "removed": "removed"}
+_KEPT: Final = {how: f"rest_{how}" for how in _DONE} | {"removed": "inside_agreement"}
 # Bypass of the attention: 0 if predictions without it agree by chance, 1 if all agree.
 FAILED_BYPASS: Final = 0.5
 MIXED_BYPASS: Final = 0.3
@@ -191,10 +192,18 @@ class _Test(NamedTuple):
     @classmethod
     def of(cls, measures: Measured, how: str) -> _Test | None:
         """The test by one key of ``LIMITS``; None where it was not measured."""
-        kept, gap = measures.get(f"rest_{how}"), measures.get(f"{how}_gap")
+        kept, gap = measures.get(_KEPT[how]), measures.get(f"{how}_gap")
         if kept is None or gap is None:
             return None
         least_kept, least_gap = LIMITS[how]
+        if how == "removed":
+            # Attention 0 removes information only from models that can't bypass their attention.
+            # Without the explanation a model predicts by chance: the limit is for a chance of 1/2.
+            bypass = measures.get("bypass")
+            if bypass is None or _reaches(bypass, NOTED_BYPASS):
+                return None
+            chance = measures.get("chance")
+            least_gap *= 1.0 if chance is None else 2 * (1 - chance)
         done = _DONE[how]
         return cls(
             f"sufficient ({kept:.0%} of the predictions stay with the rest of the graph {done})",

@@ -100,7 +100,9 @@ GROUPS: Final[tuple[Group, ...]] = (
                 "the mean attention there, and the others keep their own",
                 True,
             ),
-            Meaning("inside_agreement", "explanation alone", "share of predictions that stay"),
+            Meaning(
+                "inside_agreement", "explanation alone", "share of predictions that stay", True
+            ),
             Meaning("inside_metric", "explanation alone, {metric}", "of these predictions"),
             Meaning("outside_agreement", "complement alone", "share of predictions that stay"),
             Meaning("outside_metric", "complement alone, {metric}", "of these predictions"),
@@ -117,6 +119,13 @@ GROUPS: Final[tuple[Group, ...]] = (
                 "gap, resampled",
                 "share of predictions that stay with the rest resampled, minus that with the "
                 "explanation resampled",
+                True,
+            ),
+            Meaning(
+                "removed_gap",
+                "gap, removed",
+                "explanation alone minus complement alone; for the verdict only where the model "
+                "can't bypass its attention",
                 True,
             ),
             Meaning(
