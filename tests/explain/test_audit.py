@@ -620,7 +620,11 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
         ({"bypass": None, "zero_agreement": 1.0}, "passed", None),
         # Removal counts where attention can't be bypassed, and against the chance of agreement.
         ({**REMOVED, "redrawn_gap": 0.1}, "passed", None),
-        ({**REMOVED, "redrawn_gap": 0.1, "inside_agreement": 0.8}, "mixed", None),
+        (
+            {**REMOVED, "redrawn_gap": 0.1, "inside_agreement": 0.8},
+            "mixed",
+            "sampling=straight-through",
+        ),
         ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.2}, "failed", "readout=attended"),
         ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.06, "chance": 0.9}, "passed", None),
         ({**REMOVED, "redrawn_gap": 0.1, "bypass": 0.15}, "failed", "readout=attended"),
