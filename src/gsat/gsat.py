@@ -248,7 +248,10 @@ class GSAT(InterpretableModel):
             found = [part._look_again(*part._look(batch), batch, self.refine) for part in kept]
             all_p, all_weights = (torch.stack(part) for part in zip(*found, strict=True))
             p, weight = all_p.mean(dim=0), all_weights.mean(dim=0)
-            output = output._replace(member_scores=all_p if self.on == "node" else all_weights)
+            scores = all_p if self.on == "node" else all_weights
+            if self.context:
+                scores = torch.stack([in_context(own, batch, self.context) for own in all_p])
+            output = output._replace(member_scores=scores)
         else:
             p, weight = output.probability, output.edge_weight
             p, weight = self._look_again(p, weight, batch, self.refine)

@@ -133,10 +133,16 @@ def edges(lines: list[str]) -> list[tuple[float, int, int]]:
     return [(float(score), int(u), int(v)) for score, u, _, v, *_ in listed]
 
 
+def listed_edges(lines: list[str]) -> list[str]:
+    """The lines of a text answer that have a score."""
+    return [line for line in lines if line[:2] in ("0.", "1.")]
+
+
 def test_explain_ranks_the_edges_in_words(
     trained: Trained, data: package.Dataset, model: package.GSAT
 ) -> None:
-    answer, message, *listed = succeed("explain", trained.path, "--graph", 2).lines
+    answer, message, *rest = succeed("explain", trained.path, "--graph", 2).lines
+    listed = listed_edges(rest)
     explained = model.explain(data.test[2])
     assert answer.startswith("predicted ")
     assert f"({explained.confidence:.2f})" in answer
@@ -158,19 +164,18 @@ def test_explain_ranks_the_edges_in_words(
 
 
 def test_explain_within_a_budget(trained: Trained) -> None:
-    everything = succeed("explain", trained.path, "--graph", 0).lines[2:]
-    six = succeed("explain", trained.path, "--graph", 0, "--top", 6).lines[2:]
-    assert six == everything[:6]
-    share = succeed("explain", trained.path, "--graph", 0, "--top", "20%").lines[2:]
-    assert share == everything[: math.ceil(0.2 * len(everything))]
+    def within(*budget: object) -> list[str]:
+        return listed_edges(succeed("explain", trained.path, "--graph", 0, *budget).lines)
+
+    everything = within()
+    assert within("--top", 6) == everything[:6]
+    assert within("--top", "20%") == everything[: math.ceil(0.2 * len(everything))]
     level = edges(everything)[4][0] - 1e-3
-    above = succeed("explain", trained.path, "--graph", 0, "--above", level).lines[2:]
+    above = within("--above", level)
     assert above == everything[: len(above)]
     assert all(score > level for score, _, _ in edges(above))
     assert len(above) >= 5
-    assert len(succeed("explain", trained.path, "--graph", 0, "--top", 999).lines[2:]) == len(
-        everything
-    )
+    assert within("--top", 999) == everything
 
 
 def test_explain_draws(trained: Trained, tmp_path: Path) -> None:
@@ -178,7 +183,7 @@ def test_explain_draws(trained: Trained, tmp_path: Path) -> None:
         file = tmp_path / "pictures" / name
         output = succeed("explain", trained.path, "--graph", 1, *top, "--out", file)
         assert output.lines[-1] == str(file)
-        assert len(output.lines) == 3
+        assert 3 <= len(output.lines) <= 4  # the third may be about necessity
     pictures = tmp_path / "pictures"
     assert (pictures / "g.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert (pictures / "g.pdf").read_bytes().startswith(b"%PDF")
@@ -237,7 +242,9 @@ def test_explain_a_graph_of_a_folder(
 ) -> None:
     output = succeed("explain", trained.path, folder, "--graph", 0, "--top", 1).lines
     expected = model.explain(data.train[3])
-    assert edges(output[2:])[0][0] == pytest.approx(float(expected.edge_mask.max()), abs=6e-4)
+    assert edges(listed_edges(output))[0][0] == pytest.approx(
+        float(expected.edge_mask.max()), abs=6e-4
+    )
     assert "the graphs are 0 to 4" in refuse("explain", trained.path, folder, "--graph", 5)
 
 
@@ -251,8 +258,8 @@ def test_nodes_that_are_words_are_shown_with_them(
     plain = succeed("explain", trained.path, data.train.select([3]).save(tmp_path / "bare"),
                     "--graph", 0).lines  # fmt: skip
     assert [re.sub(r" w\d+", "", line) for line in output] == plain
-    _, u, v = edges(plain[2:])[0]
-    assert f"{u} w{u} – {v} w{v}" in output[2]
+    _, u, v = edges(listed_edges(plain))[0]
+    assert f"{u} w{u} – {v} w{v}" in listed_edges(output)[0]
 
 
 def test_a_sentence_is_drawn_by_its_words(

@@ -149,17 +149,18 @@ def test_an_explainer_of_a_finished_network_is_tested_on_whole_attention() -> No
     assert found == [(False, False), (True, True)]
 
 
-@pytest.mark.parametrize("on", ["edge", "node"])
+@pytest.mark.parametrize(("on", "context"), [("edge", None), ("node", None), ("node", 0.5)])
 def test_stability_is_the_mean_rank_correlation_of_members_and_snapshots(
-    on: AttentionLevel,
+    on: AttentionLevel, context: float | None
 ) -> None:
     data = gsat.load_dataset("ba2motifs", graphs=40)
     members = [
-        gsat.GSAT(gsat.GIN.for_data(data, hidden=8, seed=seed), on, seed=seed) for seed in range(3)
+        gsat.GSAT(gsat.GIN.for_data(data, hidden=8, seed=seed), on, context=context, seed=seed)
+        for seed in range(3)
     ]
     graphs = [data.test[i] for i in range(4)]
     each = [member.explain(graphs) for member in members]
-    single = gsat.GSAT(gsat.GIN.for_data(data, hidden=8), on)
+    single = gsat.GSAT(gsat.GIN.for_data(data, hidden=8), on, context=context)
     single.take_snapshots([member.state_dict() for member in members])
     for model in (gsat.Ensemble(members), single):
         for place, explained in enumerate(model.explain(graphs)):
