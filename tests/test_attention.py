@@ -288,7 +288,7 @@ def test_context_is_the_mean_of_the_neighbours() -> None:
         / 1.5
         for v in graph
     ]
-    torch.testing.assert_close(in_context(score, batch, 0.5), torch.tensor(expected))
+    torch.testing.assert_close(in_context(score, batch, 0.5, "node"), torch.tensor(expected))
 
 
 def test_context_changes_explanations_and_no_prediction() -> None:
@@ -300,11 +300,26 @@ def test_context_changes_explanations_and_no_prediction() -> None:
     batch = data.test.batch()
     own, other = plain(batch), wide(batch)
     assert torch.equal(own.logits, other.logits)
-    torch.testing.assert_close(other.probability, in_context(own.probability, batch, 0.5))
+    torch.testing.assert_close(other.probability, in_context(own.probability, batch, 0.5, "node"))
     torch.testing.assert_close(other.edge_weight, edge_weights(other.probability, batch, "node"))
     assert gsat.GSAT.from_config(wide.config).context == 0.5
     with pytest.raises(GSATError, match="context"):
-        gsat.GSAT(gsat.GIN.for_data(data, hidden=8), "edge", context=0.5)
+        gsat.GSAT(gsat.GIN.for_data(data, hidden=8), context=-0.5)
+
+
+def test_context_of_an_edge_is_the_mean_at_its_ends() -> None:
+    graph = nx.path_graph(4)
+    index = torch.tensor([*graph.edges, *((v, u) for u, v in graph.edges)]).T
+    batch = from_pyg([Data(x=torch.ones(4, 1), edge_index=index)]).batch()
+    of_edge = {
+        frozenset(edge): value for edge, value in zip(graph.edges, (0.2, 0.8, 0.5), strict=True)
+    }
+    pairs = [frozenset(pair) for pair in batch.edge_index.T.tolist()]
+    score = torch.tensor([of_edge[pair] for pair in pairs])
+    at = {v: np.mean([of_edge[frozenset(edge)] for edge in graph.edges(v)]) for v in graph}
+    expected = [(of_edge[pair] + 0.5 * np.mean([at[v] for v in pair])) / 1.5 for pair in pairs]
+    found = in_context(score, batch, 0.5, "edge")
+    assert found.tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("directed", [False, True])

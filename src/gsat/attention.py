@@ -70,8 +70,8 @@ class AttentionSettings(Settings):
         None,
         ge=0,
         le=1,
-        description="Weight of the mean score of a node's neighbours in its own score when "
-        "explaining, with attention to nodes; absent: 0.",
+        description="Weight of the mean score of its neighbours in the score of a node (or of the "
+        "edges at its ends in that of an edge) when explaining; absent: 0.",
     )
     batch_norm: BatchNorm | None = Field(
         None,
@@ -239,23 +239,32 @@ def strongest_edge(weight: Tensor, batch: GraphBatch) -> Tensor:
     )
 
 
-def in_context(score: Tensor, batch: GraphBatch, context: float) -> Tensor:
-    """Add a share of the mean score of its neighbours to the score of each node.
+def in_context(score: Tensor, batch: GraphBatch, context: float, on: AttentionLevel) -> Tensor:
+    """Add a share of the scores around it to the score of each node or edge.
 
-    (s_v + c · mean_u s_u) / (1 + c) over the edges u → v. The embedding of a node holds the
-    features of its neighbours, so that the model need not attend to them in addition.
+    (s + c · m) / (1 + c), where m is the mean score of the neighbours u of a node v (edges u → v),
+    or the mean over both ends of an edge of the mean score of the edges there. The embedding of a
+    node holds the features of its neighbours, so that the model need not attend to them as well.
 
     Args:
-        score: s, ``[N]``.
+        score: s, ``[N]`` or ``[E]``.
         batch: The graphs.
         context: c.
+        on: What has a score, ``"edge"`` or ``"node"``.
 
     Returns:
-        ``[N]``; the score itself for a node without neighbours.
+        In the shape of ``score``; the score itself for a node without neighbours.
     """
-    degree = batch.dst_ptr.diff()
-    total = score.new_zeros(batch.num_nodes).index_add(0, batch.dst, score[batch.src])
-    mean = torch.where(degree > 0, total / degree.clamp(min=1), score)
+    zeros = score.new_zeros(batch.num_nodes)
+    if on == "node":
+        degree = batch.dst_ptr.diff()
+        total = zeros.index_add(0, batch.dst, score[batch.src])
+        mean = torch.where(degree > 0, total / degree.clamp(min=1), score)
+    else:
+        ends = torch.cat([batch.src, batch.dst])
+        total = zeros.index_add(0, ends, score.repeat(2))
+        at_nodes = total / torch.bincount(ends, minlength=batch.num_nodes).clamp(min=1)
+        mean = (at_nodes[batch.src] + at_nodes[batch.dst]) / 2
     return (score + context * mean) / (1 + context)
 
 

@@ -65,8 +65,8 @@ class GSAT(InterpretableModel):
         readout: Which node embeddings are pooled: ``"all"``, or ``"attended"`` ones, multiplied by
             the attention of the node (with attention to edges, by its strongest edge).
             (default: ``None``, ``"all"``)
-        context: Weight of the mean score of a node's neighbours in its own score when explaining,
-            with attention to nodes. (default: ``None``, 0)
+        context: Weight of the scores around a node or edge in its own score when explaining; see
+            :func:`gsat.attention.in_context`. (default: ``None``, 0)
         seed: Decides the extractor's initial weights. (default: ``0``)
 
     Attributes:
@@ -131,11 +131,6 @@ class GSAT(InterpretableModel):
             },
             owner="GSAT",
         )
-        if context and attention != "node":
-            raise GSATError(
-                f"context={context:g} is for attention to nodes, and this model attends to edges: "
-                "leave it out, or set attention=node"
-            )
         self.backbone = backbone
         self.extractor = Extractor(
             backbone.hidden, attention, extractor_dropout, extractor_norm, seed
@@ -256,7 +251,7 @@ class GSAT(InterpretableModel):
             p, weight = output.probability, output.edge_weight
             p, weight = self._look_again(p, weight, batch, self.refine)
         if self.context:
-            p = in_context(p, batch, self.context)
+            p = in_context(p, batch, self.context, self._on)
             weight = edge_weights(p, batch, self._on)
         return output._replace(probability=p, edge_weight=weight)
 

@@ -19,7 +19,7 @@ Measured = Mapping[str, float | None]
 LEAST_SKILL: Final = 0.3  # skill of prediction: 0 is guessing, 1 is no error
 # By each way of removing information: the least share of predictions that stay without the rest of
 # the graph (sufficient), and how many fewer have to stay without the explanation (necessary).
-LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3), "removed": (0.9, 0.25)}
+LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3), "removed": (0.85, 0.25)}
 _DONE: Final = {"redrawn": "resampled", "levelled": "averaged", "removed": "removed"}
 _KEPT: Final = {how: f"rest_{how}" for how in _DONE} | {"removed": "inside_agreement"}
 # Bypass of the attention: 0 if predictions without it agree by chance, 1 if all agree.
