@@ -243,17 +243,21 @@ class GSAT(InterpretableModel):
             found = [part._look_again(*part._look(batch), batch, self.refine) for part in kept]
             all_p, all_weights = (torch.stack(part) for part in zip(*found, strict=True))
             p, weight = all_p.mean(dim=0), all_weights.mean(dim=0)
-            scores = all_p if self.on == "node" else all_weights
-            if self.context:
-                scores = torch.stack([in_context(own, batch, self.context) for own in all_p])
-            output = output._replace(member_scores=scores)
+            scores = [self._with_context(*part, batch) for part in found]
+            of_units = [own if self.on == "node" else own_weight for own, own_weight in scores]
+            output = output._replace(member_scores=torch.stack(of_units))
         else:
             p, weight = output.probability, output.edge_weight
             p, weight = self._look_again(p, weight, batch, self.refine)
-        if self.context:
-            p = in_context(p, batch, self.context, self._on)
-            weight = edge_weights(p, batch, self._on)
+        p, weight = self._with_context(p, weight, batch)
         return output._replace(probability=p, edge_weight=weight)
+
+    def _with_context(self, p: Tensor, weight: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Keep-probabilities and edge weights with a share of the scores around them."""
+        if not self.context:
+            return p, weight
+        p = in_context(p, batch, self.context, self._on)
+        return p, edge_weights(p, batch, self._on)
 
     def _look(self, batch: GraphBatch, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keep-probabilities and edge weights, of the whole graph or of the attended one."""

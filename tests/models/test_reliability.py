@@ -149,7 +149,8 @@ def test_an_explainer_of_a_finished_network_is_tested_on_whole_attention() -> No
     assert found == [(False, False), (True, True)]
 
 
-@pytest.mark.parametrize(("on", "context"), [("edge", None), ("node", None), ("node", 0.5)])
+@pytest.mark.parametrize("context", [None, 0.5])
+@pytest.mark.parametrize("on", ["edge", "node"])
 def test_stability_is_the_mean_rank_correlation_of_members_and_snapshots(
     on: AttentionLevel, context: float | None
 ) -> None:
