@@ -18,6 +18,7 @@ from gsat.studies.defaults import (
     GROUPS,
     RULES,
     Candidate,
+    Explaining,
     choose,
     complete_candidates,
     default_recipe,
@@ -151,11 +152,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         GRAPHS,
         data={"houses": {"graphs": 40, "epochs": 13, "r_interval": 1, "hidden": 8}},
         trained={EDGES: GRAPHS.trained[EDGES]},
-        explained={**GRAPHS.explained, "spread snapshots": ("spread", 0, 0)},
+        explained={
+            "best epoch": Explaining(),
+            "second look": Explaining(passes=1),
+            "snapshots": Explaining("last", 1),
+            "spread": Explaining("spread", 1, context=0.5),
+        },
         snapshots=2,
     )
     monkeypatch.setattr(defaults, "GROUPS", {"graphs": tiny})
-    monkeypatch.setattr(defaults, "SNAPSHOTS", 1)
     monkeypatch.setattr(defaults, "SEEDS", (0, 1))
 
 

@@ -56,6 +56,23 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Explaining:
+    """A way to explain with a trained model.
+
+    Attributes:
+        snapshots: ``"none"``, the ``"last"`` ones, or ones ``"spread"`` over all that were kept.
+        count: Number of snapshots. (default: ``10``)
+        passes: Refinement passes. (default: ``0``)
+        context: Weight of the scores around a node or edge. (default: ``0``)
+    """
+
+    snapshots: str = "none"
+    count: int = SNAPSHOTS
+    passes: int = 0
+    context: float = 0.0
+
+
+@dataclass(frozen=True)
 class Group:
     """Data sets on which the same candidates are compared.
 
@@ -66,8 +83,7 @@ class Group:
         common: Settings of all runs.
         data: Settings of each data set; ``name`` is its registered name where the key is not.
         trained: Settings of training by name, the most important first.
-        explained: Ways to explain: snapshots (``"none"``, ``"last"`` or ``"spread"``), refinement
-            passes, and the weight of a node's neighbours.
+        explained: Ways to explain by name.
         before: The default before the study.
         snapshots: Number of snapshots that a run keeps.
     """
@@ -78,7 +94,7 @@ class Group:
     common: Settings
     data: Mapping[str, Settings]
     trained: Mapping[str, Settings]
-    explained: Mapping[str, tuple[str, int, float]]
+    explained: Mapping[str, Explaining]
     before: Candidate
     snapshots: int
 
@@ -136,10 +152,10 @@ GRAPHS: Final = Group(
         },
     },
     explained={
-        "best epoch": ("none", 0, 0),
-        "second look": ("none", 1, 0),
-        "snapshots": ("last", 0, 0),
-        "snapshots, second look": ("last", 1, 0),
+        "best epoch": Explaining(),
+        "second look": Explaining(passes=1),
+        "snapshots": Explaining("last"),
+        "snapshots, second look": Explaining("last", passes=1),
     },
     before=Candidate("edges, r 0.7", "best epoch"),
     snapshots=SNAPSHOTS,
@@ -179,14 +195,16 @@ _MOLECULES: Final[Mapping[str, Settings]] = {
 }
 _NEW: Final = {**_NODES, "r_final": 0.7, **_ATTENDED, **_ROW}
 _EXPLAINED: Final = {
-    "best epoch": ("none", 0, 0),
-    "best epoch, context 0.3": ("none", 0, 0.3),
-    "best epoch, context 0.5": ("none", 0, 0.5),
-    "best epoch, context 1": ("none", 0, 1.0),
-    "snapshots": ("last", 0, 0),
-    "snapshots, context 0.5": ("last", 0, 0.5),
-    "spread snapshots": ("spread", 0, 0),
-    "spread snapshots, context 0.5": ("spread", 0, 0.5),
+    "best epoch": Explaining(),
+    "best epoch, context 0.3": Explaining(context=0.3),
+    "best epoch, context 1": Explaining(context=1.0),
+    "5 snapshots": Explaining("last", 5),
+    "5 snapshots, context 0.3": Explaining("last", 5, context=0.3),
+    "5 snapshots, context 1": Explaining("last", 5, context=1.0),
+    "10 snapshots": Explaining("last"),
+    "10 snapshots, context 0.3": Explaining("last", context=0.3),
+    "10 spread snapshots": Explaining("spread"),
+    "10 spread snapshots, context 0.3": Explaining("spread", context=0.3),
 }
 MOLECULES: Final = Group(
     title="Molecules, D-MPNN",
@@ -387,12 +405,12 @@ def measure(payload: Sequence[Any]) -> Record:
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}
     measured: list[Record] = [{"explained": {}} for _ in (*models, "ensemble")]
-    for name, (which, passes, context) in group.explained.items():
+    for name, way in group.explained.items():
         for model, snapshots in zip(models, kept, strict=True):
-            model.take_snapshots(_some(snapshots, which))
-            model.context = context or None  # type: ignore[assignment]  # a plain attribute
+            model.take_snapshots(_some(snapshots, way))
+            model.context = way.context or None  # type: ignore[assignment]  # a plain attribute
         for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
-            view = one.refined(passes)
+            view = one.refined(way.passes)
             found = {split: evaluate_model(view, store) for split, store in splits.items()}
             line["explained"][name] = {k: values[group.metric] for k, values in found.items()}
             # The same for all: the best epoch predicts, however it is explained.
@@ -422,12 +440,12 @@ def _snapshots(model: Any) -> list[Mapping[str, Tensor]]:
     return [part.state_dict() for part in model.snapshots or ()]
 
 
-def _some(snapshots: list[Mapping[str, Tensor]], which: str) -> list[Mapping[str, Tensor]]:
-    """Ten snapshots: the last ones, or spread over all; none for ``"none"``."""
-    if which == "none":
+def _some(snapshots: list[Mapping[str, Tensor]], way: Explaining) -> list[Mapping[str, Tensor]]:
+    """The snapshots of a way to explain, the oldest first."""
+    if way.snapshots == "none":
         return []
-    every = max(1, len(snapshots) // SNAPSHOTS) if which == "spread" else 1
-    return snapshots[::-1][::every][:SNAPSHOTS][::-1]
+    every = max(1, len(snapshots) // way.count) if way.snapshots == "spread" else 1
+    return snapshots[::-1][::every][: way.count][::-1]
 
 
 def _over_epochs(log: Iterable[Mapping[str, Any]], metric: str) -> list[float] | None:
