@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt
 
 import gsat
 from gsat.errors import GSATError, RecipeError
+from gsat.methods import TrainingSettings
 from gsat.registry import BACKBONES, METHODS
 from gsat.settings import Settings, describe, signature, validated
 from gsat.tasks import Task
@@ -113,9 +114,7 @@ def test_settings_are_listed_by_any_of_their_names() -> None:
     def names(name: str | None) -> list[str]:
         return [info.name for info in describe_settings(name)]
 
-    assert names("training") == ["training.epochs", "training.batch_size", "training.lr",
-                                 "training.weight_decay", "training.selection",
-                                 "training.snapshots"]  # fmt: skip
+    assert names("training") == [f"training.{name}" for name in TrainingSettings.model_fields]
     assert names("training.lr") == names("lr") == ["training.lr"]
     assert names("gsat")[0] == "method.gsat.attention"
     assert {"data.split_seed", "data.graphs"} <= set(names("ba2motifs"))

@@ -64,7 +64,8 @@ def test_the_hash_ignores_the_seed_and_nothing_else() -> None:
     others = {
         "name": "houses", "source": "published", "sampling": "none", "attention": "node",
         "regulariser": "l1", "info_on": "p", "edge_features": False, "batch_norm": "separate",
-            "selection": "settledness",
+        "selection": "settledness", "snapshot_epochs": "spread", "extractor_norm": "row",
+        "readout": "attended",
     }  # fmt: skip
     hashes = {base.hash()}
     places = [p for p in leaves(base.tables()) if p not in (("seed",), ("data", "name"))]

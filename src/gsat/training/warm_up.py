@@ -36,6 +36,7 @@ from gsat.ops import (
     pna_layers,
     pool,
     relu_dropout,
+    row_normalise_relu_dropout,
     segment_topk_mask,
     train_statistics_network,
 )
@@ -161,6 +162,7 @@ def _unfused(batch: GraphBatch) -> list[Tensor]:
         add_dropout(x, x, row, 0.3, _DRAWS),
         batch_norm_relu(x, torch.zeros(_H), _norm()),
         normalise_relu_dropout(x, batch.node_ptr, row, 0.3, _DRAWS),
+        row_normalise_relu_dropout(x, row, 0.3, _DRAWS),
         gather_normalise_relu_dropout(x, x, batch, 0.3, _DRAWS),
         multi_aggregate_edges(e, batch, _leaf(batch.num_edges), AGGREGATORS),
     ]
