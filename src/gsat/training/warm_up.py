@@ -131,7 +131,7 @@ def _gin(batch: GraphBatch) -> list[Tensor]:
 def _edge_terms(batch: GraphBatch) -> list[Tensor]:
     x, weight, e = _leaf(batch.num_nodes, _H), _leaf(batch.num_edges), batch.num_edges
     scalar = ScalarTerm(torch.ones(e), _leaf(_H), _leaf(_H))
-    return [aggregate(x, batch, weight, term) for term in (scalar, _leaf(e, _H))]
+    return [aggregate(x, batch, weight, term) for term in (None, scalar, _leaf(e, _H))]
 
 
 def _pna(batch: GraphBatch) -> list[Tensor]:
