@@ -51,7 +51,7 @@ def test_a_short_audit_is_kept_if_time_and_graphs_suffice(run: gsat.Run) -> None
     time = run.result["seconds"]
     assert run.short_audit(share=0.29 * module.PASSES / time) is None
     assert run.last_audit is None
-    report = run.short_audit(share=0.33 * module.PASSES / time)
+    report = run.short_audit(share=0.335 * module.PASSES / time)
     assert report is not None
     assert report.audit.graphs == 23
     assert report.verdict.outcome in ("passed", "mixed", "failed")

@@ -420,7 +420,7 @@ class GSAT(InterpretableModel):
         """Settings it is not trained with that may make its explanations more faithful."""
         unused = {
             "readout=attended": self.readout != "attended" and self.task.level == "graph",
-            "sampling=straight-through": self.sampling != "straight-through",
+            "extractor_norm=row": self.extractor.norm != "row",
             "snapshots=10": self.snapshots is None,
             "members=3": True,
         }

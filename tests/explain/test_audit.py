@@ -604,7 +604,7 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
         ({"skill": 0.2, "bypass": 0.9, "zero_agreement": 0.95}, "failed", None),
         ({"redrawn_gap": 0.1}, "failed", "readout=attended"),
         ({"redrawn_gap": 0.1, "rest_redrawn": 0.5}, "failed", "readout=attended"),
-        ({"rest_redrawn": 0.6}, "mixed", "sampling=straight-through"),
+        ({"rest_redrawn": 0.6}, "mixed", "extractor_norm=row"),
         # Attention that was trained without noise can't be judged by noise.
         (
             {"rest_redrawn": 0.5, "redrawn_gap": 0, "rest_levelled": 1.0, "levelled_gap": 0.5},
@@ -623,7 +623,7 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
         (
             {**REMOVED, "redrawn_gap": 0.1, "inside_agreement": 0.8},
             "mixed",
-            "sampling=straight-through",
+            "extractor_norm=row",
         ),
         ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.2}, "failed", "readout=attended"),
         ({**REMOVED, "redrawn_gap": 0.1, "removed_gap": 0.06, "chance": 0.9}, "passed", None),
@@ -689,7 +689,7 @@ def test_remedies_in_use_are_not_recommended() -> None:
     assert judge(measures, "accuracy", ()).remedy is None
     assert judge(measures, "accuracy", ("snapshots=10",)).remedy is None
     unneeded = {**GOOD, "redrawn_gap": 0.0}
-    left = ("sampling=straight-through", "members=3")
+    left = ("extractor_norm=row", "members=3")
     assert judge(unneeded, "accuracy", left).remedy == left[0]
 
 

@@ -43,9 +43,9 @@ FLAT: Final = 0.02  # range of the scores of a graph, below which explanations f
 # that the model does not use already is recommended.
 REMEDIES: Final[Mapping[str, tuple[str, ...]]] = {
     "bypass": ("readout=attended",),
-    "constant": ("readout=attended", "sampling=straight-through"),
-    "unnecessary": ("readout=attended", "sampling=straight-through", "members=3"),
-    "insufficient": ("sampling=straight-through", "snapshots=10"),
+    "constant": ("readout=attended", "extractor_norm=row"),
+    "unnecessary": ("readout=attended", "extractor_norm=row", "members=3"),
+    "insufficient": ("extractor_norm=row", "snapshots=10", "members=3"),
     "unstable": ("snapshots=10", "members=3"),
 }
 ALL_REMEDIES: Final = frozenset(setting for some in REMEDIES.values() for setting in some)
