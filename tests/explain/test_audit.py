@@ -639,6 +639,7 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
         ({"steady": 0.5}, "passed", "snapshots=10"),
         ({"spread": 0.1, "prior_agreement": 0.5}, "passed", None),
         ({"spread": 0.1, "prior_agreement": 0.95}, "mixed", "readout=attended"),
+        ({**REMOVED, "spread": 0.1, "prior_agreement": 0.95}, "passed", None),
         ({"spread": 0.01}, "failed", "readout=attended"),
     ],
 )

@@ -256,7 +256,11 @@ def _findings(measures: Measured) -> list[Finding]:
         collapsed = prior is not None and _reaches(prior, CONSTANT)
         if collapsed:
             text += f", and {prior:.0%} of the predictions stay under constant attention"
-        found.append(Finding("constant" if collapsed else "narrow", text, collapsed))
+        # Equal attention may keep all predictions, although removing the explanation does not.
+        removed = _Test.of(measures, "removed")
+        needed = removed is not None and removed.necessary
+        serious = collapsed and not needed
+        found.append(Finding("constant" if serious else "narrow", text, serious))
     steady = measures.get("steady")
     if steady is not None and steady < UNSTEADY:
         text = f"scores change between the last epochs (rank correlation {steady:.2f})"
