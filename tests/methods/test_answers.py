@@ -247,13 +247,13 @@ def test_a_model_without_answers_says_so(data: gsat.Dataset, tmp_path: Path) -> 
     [
         ({}, set()),
         ({"readout": "attended"}, {"readout=attended"}),
-        ({"sampling": "straight-through"}, {"sampling=straight-through"}),
+        ({"extractor_norm": "row"}, {"extractor_norm=row"}),
     ],
 )
 def test_remedies_are_settings_that_are_not_used_yet(
     data: gsat.Dataset, settings: dict[str, Any], missing: set[str]
 ) -> None:
-    every = {"readout=attended", "sampling=straight-through", "snapshots=10", "members=3"}
+    every = {"readout=attended", "extractor_norm=row", "snapshots=10", "members=3"}
     model = gsat.GSAT(gin(data), **settings)
     assert set(model.remedies) == every - missing
     for remedy in model.remedies:
