@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 import gsat
+from gsat.core.hashes import checksum
 from gsat.datasets.load import Dataset
-from gsat.io.hashes import checksum
 from gsat.training.run_directory import environment
 
 TABLES = ("bbbp", "bace", "clintox", "delaney", "freesolv")

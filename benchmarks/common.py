@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from gsat.core.errors import DataNotFoundError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataNotFoundError
 from gsat.gsat import GSAT
 from gsat.methods.gsat import GSATMethod
 from gsat.training.recipe import Recipe, make_recipe

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gsat.studies.pages import write_between_marks
+from gsat.study.pages import write_between_marks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "molecule-results.md"

@@ -1,6 +1,6 @@
 """Faults in the middle of saving: every operation on a file fails once, or is the last one.
 
-All changes of files go through :mod:`gsat.io.system`. Its functions are replaced by ones that
+All changes of files go through :mod:`gsat.core.system`. Its functions are replaced by ones that
 count, and that fail at a chosen operation: with an error of the system, with half of the content
 written, or as a process does that is killed there, after which nothing on the disk changes any
 more. Then the run is resumed without faults and compared, byte by byte, with one left in peace.
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import gsat
-from gsat.errors import GSATError
-from gsat.io import system
-from gsat.registry import METHODS
+from gsat.core import system
+from gsat.core.errors import GSATError
+from gsat.core.registry import METHODS
 from gsat.training.recipe import Recipe
 
 OPERATIONS = (
@@ -98,7 +98,7 @@ def tiny_recipe(method: str) -> Recipe:
 
 
 def _settings_of(method: str) -> list[Any]:
-    from gsat.settings import describe
+    from gsat.core.settings import describe
 
     return describe(METHODS[method].Settings)
 

@@ -28,8 +28,8 @@ import numpy as np
 
 import gsat
 from campaign.parsers import _with_check, _with_state_check
+from gsat.core.tensors import write_tensors
 from gsat.graphs.array_table import RULES
-from gsat.io.tensors import write_tensors
 
 SECONDS, GIGABYTE, CHARACTERS = 10.0, 1 << 30, 300
 RUN_FILES = (

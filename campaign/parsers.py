@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.hashes import checksum, sha256
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
-from gsat.io.hashes import checksum, sha256
 
 SMALL = {"graphs": 20, "epochs": 2, "batch_size": 16, "hidden": 4, "layers": 1}
 SEPARATOR = b"\x00--\x00"  # between the files of an example with several

@@ -41,7 +41,7 @@ def is_type_checking(node: ast.AST) -> bool:
 def imports(module: str, *, everywhere: bool = True) -> Iterator[tuple[str, int]]:
     """The modules of the package that a module imports, with line numbers.
 
-    ``from gsat.io import files`` is an import of ``gsat.io.files``; ``from gsat.graphs import
+    ``from gsat.core import files`` is an import of ``gsat.core.files``; ``from gsat.graphs import
     GraphStore`` one of ``gsat.graphs``. Imports for type checkers alone are left out.
 
     Args:

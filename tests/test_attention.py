@@ -22,7 +22,7 @@ from gsat.attention import (
     sample,
     strongest_edge,
 )
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import Draws
 from reference import random_graph, random_graphs

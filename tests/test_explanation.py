@@ -10,8 +10,8 @@ import torch
 from torch_geometric.explain import Explanation as PyGExplanation
 
 import gsat
+from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation
-from gsat.errors import GSATError
 from gsat.explanation import Explanation, parse_budget
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import gsat
 from gsat.attention import average_directions, lift
 from gsat.bottleneck import information
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.gsat import GSAT
 from gsat.models import GIN

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import RecipeError, RunError
-from gsat.registry import BACKBONES, METHODS
+from gsat.core.errors import RecipeError, RunError
+from gsat.core.registry import BACKBONES, METHODS
 from gsat.training.recipe import Recipe, describe_settings, make_recipe
 from training_harness import differing, one_line, outcome, stopping
 
@@ -17,7 +17,7 @@ METHOD = '''
 from pydantic import Field
 from gsat.gsat import GSAT
 from gsat.methods import Method, MethodSettings
-from gsat.registry import register_method
+from gsat.core.registry import register_method
 
 
 class SharpSettings(MethodSettings):
@@ -47,7 +47,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import nn
 from gsat.models import Backbone, BackboneSettings
-from gsat.registry import register_backbone
+from gsat.core.registry import register_backbone
 
 
 class SumNetSettings(BackboneSettings):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import gsat
 from gsat.attention import edge_weights
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.gsat import GSAT
 from gsat.methods.erm import PlainModel

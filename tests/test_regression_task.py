@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.tasks import Task
 
 NAN = float("nan")

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import DataError, GSATError, RunError
+from gsat.core.errors import DataError, GSATError, RunError
 from gsat.training.recipe import make_recipe
 from gsat.training.run_files import shown_metrics
 from own_data import as_json, make_graphs, write_lines

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.tasks import Task
 
 NAN = float("nan")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import gsat
-from gsat.errors import GSATError
-from gsat.runs import verdict as module
-from gsat.runs.verdict import TrainingVerdict, affordable, outcome_of, verdict_of_training
+from gsat.core.errors import GSATError
+from gsat.training import run_verdict as module
+from gsat.training.run_verdict import TrainingVerdict, affordable, outcome_of, verdict_of_training
 
 SMALL = {"graphs": 240, "epochs": 1, "hidden": 8, "layers": 1}
 

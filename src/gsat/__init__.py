@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import gsat.draw as draw
+    from gsat.core.errors import GSATError
+    from gsat.core.registry import Registry, register_backbone, register_dataset, register_method
     from gsat.datasets.load import Dataset, load_dataset, read_molecules
     from gsat.draw import draw_explanation, draw_grid
-    from gsat.errors import GSATError
     from gsat.explain.post_hoc import explain_with
     from gsat.explain.pyg import GSATExplainer, PyGModel
     from gsat.explanation import Explanation
@@ -22,14 +23,17 @@ if TYPE_CHECKING:
     from gsat.models import DMPNN, GIN, PNA, LEConvNet
     from gsat.models.ensemble import Ensemble
     from gsat.models.wrapping.wrap import wrap
-    from gsat.registry import Registry, register_backbone, register_dataset, register_method
-    from gsat.runs import Run, distill, evaluate, fit, open_run, resume, train
-    from gsat.studies.tune import tune
+    from gsat.study.tune import tune
     from gsat.tasks import Task
+    from gsat.training.distillation import distill
+    from gsat.training.evaluate import evaluate
+    from gsat.training.opening import open_run
     from gsat.training.prediction_table import PredictionTable
     from gsat.training.recipe import Recipe, make_recipe
+    from gsat.training.run import Run
     from gsat.training.run_files import list_runs
     from gsat.training.train import load
+    from gsat.training.training import fit, resume, train
 
 # Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
@@ -39,7 +43,7 @@ _HOMES = {
     "Explanation": "gsat.explanation",
     "GIN": "gsat.models",
     "GSAT": "gsat.gsat",
-    "GSATError": "gsat.errors",
+    "GSATError": "gsat.core.errors",
     "GSATExplainer": "gsat.explain.pyg",
     "GraphBatch": "gsat.graphs",
     "GraphStore": "gsat.graphs",
@@ -48,28 +52,28 @@ _HOMES = {
     "PredictionTable": "gsat.training.prediction_table",
     "PyGModel": "gsat.explain.pyg",
     "Recipe": "gsat.training.recipe",
-    "Registry": "gsat.registry",
-    "Run": "gsat.runs",
+    "Registry": "gsat.core.registry",
+    "Run": "gsat.training.run",
     "Task": "gsat.tasks",
-    "distill": "gsat.runs",
+    "distill": "gsat.training.distillation",
     "draw": "",
     "draw_explanation": "gsat.draw",
     "draw_grid": "gsat.draw",
-    "evaluate": "gsat.runs",
+    "evaluate": "gsat.training.evaluate",
     "explain_with": "gsat.explain.post_hoc",
-    "fit": "gsat.runs",
+    "fit": "gsat.training.training",
     "list_runs": "gsat.training.run_files",
     "load": "gsat.training.train",
     "load_dataset": "gsat.datasets.load",
     "make_recipe": "gsat.training.recipe",
-    "open_run": "gsat.runs",
+    "open_run": "gsat.training.opening",
     "read_molecules": "gsat.datasets.load",
-    "register_backbone": "gsat.registry",
-    "register_method": "gsat.registry",
-    "resume": "gsat.runs",
-    "train": "gsat.runs",
-    "tune": "gsat.studies.tune",
-    "register_dataset": "gsat.registry",
+    "register_backbone": "gsat.core.registry",
+    "register_method": "gsat.core.registry",
+    "resume": "gsat.training.training",
+    "train": "gsat.training.training",
+    "tune": "gsat.study.tune",
+    "register_dataset": "gsat.core.registry",
     "wrap": "gsat.models.wrapping.wrap",
 }
 

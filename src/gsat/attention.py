@@ -19,6 +19,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
+from gsat.core.settings import Settings, validated
 from gsat.graphs import GraphBatch
 from gsat.models.weights import seeded
 from gsat.ops import (
@@ -28,7 +29,6 @@ from gsat.ops import (
     relu_dropout,
     row_normalise_relu_dropout,
 )
-from gsat.settings import Settings, validated
 
 AttentionLevel = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]

@@ -9,12 +9,12 @@ import torch
 import torch_geometric.explain
 from torch import Tensor
 
+from gsat.core.errors import GSATError
 from gsat.draw.budget import RankedEdge, parse_budget
 from gsat.draw.caption import answer
 from gsat.draw.export import svg_of, write_explanation
 from gsat.draw.graph import draw_explanation
 from gsat.draw.values import plain_values
-from gsat.errors import GSATError
 from gsat.graphs.neighbourhood import k_hop_nodes
 from gsat.graphs.texts import explanation_words
 

@@ -31,12 +31,12 @@ from gsat.attention import (
     sample,
     strongest_edge,
 )
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.settings import validated
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
 from gsat.models.saved import load_model
 from gsat.ops import Draws
-from gsat.settings import validated
 
 if TYPE_CHECKING:
     from gsat.models.wrapping.pyg_model import PyGModel

@@ -26,19 +26,7 @@ from gsat.ranks import (
 
 
 def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
-    """Share of correct predictions; entries whose target is NaN are left out.
-
-    Args:
-        predicted: Predicted classes, any shape, e.g. ``[G]``.
-        target: True classes, same shape, NaN where missing.
-
-    Returns:
-        The accuracy in ``[0, 1]``, or ``None`` if no entry has a target.
-
-    Example:
-        >>> accuracy([0, 1, 1, 0, 1], [0, 1, 0, 0, float("nan")])
-        0.75
-    """
+    """Share of correct predictions; entries whose target is NaN are left out."""
     guess, truth = _labelled(predicted, target)
     return float(np.mean(guess == truth)) if len(truth) else None
 
@@ -47,19 +35,6 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
     """Area under the ROC curve (ties count one half), averaged over tasks by the OGB rule.
 
     Tasks with only one class among their non-missing entries are left out of the average.
-
-    Args:
-        scores: Finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
-        target: 0 or 1, NaN where missing, same shape.
-
-    Returns:
-        The mean area in ``[0, 1]``, or ``None`` if no task has both classes.
-
-    Example:
-        >>> roc_auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
-        0.75
-        >>> roc_auc([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5]], [[0, 1], [1, 1], [0, float("nan")]])
-        1.0
     """
     values, truth = _pair(scores, target)
     _require(values.ndim in (1, 2), f"scores must have shape [G] or [G, T], got {values.shape}")
@@ -71,38 +46,13 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
-    """Explanation AUC: one ROC area over the pooled edges of all graphs of a split.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-
-    Returns:
-        The area in ``[0, 1]``, or ``None`` if all edges have one label.
-
-    Example:
-        >>> explanation_auc([0.9, 0.2, 0.6, 0.6], [True, False, True, False])
-        0.875
-    """
+    """Explanation AUC: one ROC area over the pooled edges of all graphs of a split."""
     values, labels = _edges(scores, truth)
     return _mean_segment_auc(values, labels, np.zeros(len(values), dtype=np.intp), 1)
 
 
 def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Mean of the explanation AUCs of single graphs, over graphs that have both kinds of edge.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean area in ``[0, 1]``, or ``None`` if no graph has both kinds of edge.
-
-    Example:
-        >>> mean_graph_auc([0.9, 0.2, 0.6, 0.6, 0.3], [1, 0, 1, 0, 0], [0, 2, 4, 5])
-        0.75
-    """
+    """Mean of the explanation AUCs of single graphs, over graphs that have both kinds of edge."""
     values, labels = _edges(scores, truth)
     graph, start = _graph_of_edge(ptr, len(values))
     return _mean_segment_auc(values, labels, graph, len(start))
@@ -113,19 +63,6 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
 
     Equal scores go to the earlier stored edge. The divisor is ``k`` even for graphs with fewer
     edges, and a graph without edges counts as 0.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-        k: Number of edges per graph, at least 1. (default: 5)
-
-    Returns:
-        The precision in ``[0, 1]``, or ``None`` if there are no graphs or no edges at all.
-
-    Example:
-        >>> precision_at_k([0.9, 0.5, 0.5, 0.1], [1, 0, 1, 0], [0, 3, 4], k=2)
-        0.25
     """
     _require(k >= 1, f"k must be at least 1, got {k}")
     values, labels = _edges(scores, truth)
@@ -145,21 +82,7 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
 
 
 def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Share of the true nodes or edges among as many best-scored ones, a mean over graphs.
-
-    Args:
-        scores: Scores, ``[N]``.
-        truth: 1 for true ones, 0 for others, ``[N]``.
-        ptr: First of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean over graphs that have some; equal scores count by the share of them that fits.
-        ``None`` if no graph has a true one.
-
-    Example:
-        >>> top_n([0.9, 0.8, 0.1, 0.5, 0.5], [1, 0, 1, 1, 0], [0, 3, 5])
-        0.5
-    """
+    """Share of the true nodes or edges among as many best-scored ones, a mean over graphs."""
     values, labels = _edges(scores, truth)
     starts, found = np.asarray(ptr, dtype=np.int64), []
     for first, last in pairwise(starts):
@@ -175,21 +98,7 @@ def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
 
 
 def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Spearman's rank correlation of two scorings of the same edges, a mean over graphs.
-
-    Args:
-        first: Finite edge scores, ``[E]``.
-        second: Finite edge scores, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean in ``[-1, 1]`` over the graphs in which neither scoring is constant, ties at their
-        mean rank; ``None`` if there is no such graph.
-
-    Example:
-        >>> mean_graph_correlation([0.1, 0.5, 0.9, 0.3, 0.3], [1, 2, 3, 5, 4], [0, 3, 5])
-        1.0
-    """
+    """Spearman's rank correlation of two scorings of the same edges, a mean over graphs."""
     one, two = _pair(first, second)
     _require(one.ndim == 1 and bool(np.isfinite(two).all()), "scores must be finite, [E]")
     graph, start = _graph_of_edge(ptr, len(one))
@@ -198,19 +107,7 @@ def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) 
 
 
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Coefficient of determination; rows whose target is NaN are left out.
-
-    Args:
-        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The coefficient, at most 1, or ``None`` if the remaining targets are constant or none.
-
-    Example:
-        >>> r2([2.0, 1.0, 3.0, 9.0], [1.0, 1.0, 3.0, float("nan")])
-        0.625
-    """
+    """Coefficient of determination; rows whose target is NaN are left out."""
     _require(np.shape(pred)[1:] in ((), (1,)), "pred must have shape [G] or [G, 1]")
     guess, truth = _labelled(pred, target)
     if len(truth) == 0 or truth.min() == truth.max():  # a rounded mean would hide a constant
@@ -219,55 +116,19 @@ def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Mean absolute error; entries whose target is NaN are left out.
-
-    Args:
-        pred: Finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The error, or ``None`` if no entry has a target.
-
-    Example:
-        >>> mae([2.5, 0.0, 7.0], [3.0, -1.0, float("nan")])
-        0.75
-    """
+    """Mean absolute error; entries whose target is NaN are left out."""
     guess, truth = _labelled(pred, target)
     return float(np.mean(np.abs(guess - truth))) if len(truth) else None
 
 
 def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Root mean squared error; rows whose target is NaN are left out.
-
-    Args:
-        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The error in the unit of the target, or ``None`` if there is no target.
-
-    Example:
-        >>> rmse([2.0, 0.0, 7.0], [5.0, -4.0, float("nan")])
-        3.5355339059327378
-    """
+    """Root mean squared error; rows whose target is NaN are left out."""
     guess, truth = _labelled(pred, target)
     return float(np.sqrt(np.mean((guess - truth) ** 2))) if len(truth) else None
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Spearman's rank correlation, with ties at their mean rank.
-
-    Args:
-        first: Scores, ``[E]``.
-        second: Scores, ``[E]``.
-
-    Returns:
-        The correlation; None with fewer than two scores, or where all scores of either are equal.
-
-    Example:
-        >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
-        1.0
-    """
+    """Spearman's rank correlation, with ties at their mean rank."""
     one, two = np.asarray(first), np.asarray(second)
     if len(one) < 2 or one.min() == one.max() or two.min() == two.max():
         return None
@@ -279,18 +140,7 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
 def better(
     metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
 ) -> bool:
-    """Whether an epoch replaces the best one: greater metric, or equal metric and lower loss.
-
-    Args:
-        metric: Validation metric of the epoch, higher is better; ``None`` or NaN never wins.
-        loss: Its validation loss; ``None`` or NaN never wins a tie.
-        best_metric: Validation metric of the best epoch so far; ``None`` or NaN always loses.
-        best_loss: Its validation loss; ``None`` or NaN always loses a tie.
-
-    Example:
-        >>> better(0.9, 0.5, 0.8, 0.1), better(0.9, 0.5, 0.9, 0.6), better(0.9, 0.5, 0.9, 0.5)
-        (True, True, False)
-    """
+    """Whether an epoch replaces the best one: greater metric, or equal metric and lower loss."""
     if metric is None or math.isnan(metric):
         return False
     if best_metric is None or math.isnan(best_metric) or metric > best_metric:

@@ -17,29 +17,12 @@ Ints = NDArray[np.intp]
 
 
 def order_within(values: NDArray[Any], segment: Ints) -> Ints:
-    """Order values by segment, then by size; equal values of a segment in any order.
-
-    Args:
-        values: Finite numbers, ``[E]``.
-        segment: The segment of each, ``[E]``.
-
-    Returns:
-        Positions, ``[E]``.
-    """
+    """Order values by segment, then by size; equal values of a segment in any order."""
     return np.argsort(_keys(values, segment))
 
 
 def ranks_within(values: NDArray[Any], segment: Ints, count: int) -> Floats:
-    """Rank values within their segments from 1 on; equal values share their mean rank.
-
-    Args:
-        values: Finite numbers, ``[E]``.
-        segment: The segment of each, ``[E]``.
-        count: The number of segments.
-
-    Returns:
-        The ranks, in the order of the values, ``[E]``.
-    """
+    """Rank values within their segments from 1 on; equal values share their mean rank."""
     keys = _keys(values, segment)
     order = np.argsort(keys)
     _, ties, mean = _tied(keys[order], segment, count)
@@ -49,17 +32,7 @@ def ranks_within(values: NDArray[Any], segment: Ints, count: int) -> Floats:
 
 
 def areas_within(values: NDArray[Any], labels: NDArray[Any], segment: Ints, count: int) -> Floats:
-    """The area under the ROC curve of each segment (Mann-Whitney); ties count one half.
-
-    Args:
-        values: Finite scores, ``[E]``.
-        labels: 1 or 0, ``[E]``.
-        segment: The segment of each, ``[E]``.
-        count: The number of segments.
-
-    Returns:
-        ``[count]``; NaN where a segment has one class alone.
-    """
+    """The area under the ROC curve of each segment (Mann-Whitney); ties count one half."""
     size = np.bincount(segment, minlength=count)
     positive = np.bincount(segment, weights=labels, minlength=count)
     # The label is in the lowest bit: the sort takes it along.
@@ -74,17 +47,7 @@ def areas_within(values: NDArray[Any], labels: NDArray[Any], segment: Ints, coun
 
 
 def correlations_within(first: Floats, second: Floats, segment: Ints, count: int) -> Floats:
-    """Spearman's rank correlation of two scorings, by segment.
-
-    Args:
-        first: Ranks by one, from :func:`ranks_within`, ``[E]``.
-        second: Ranks by the other, ``[E]``.
-        segment: The segment of each, ``[E]``.
-        count: The number of segments.
-
-    Returns:
-        ``[count]``; NaN where one of the scorings is constant.
-    """
+    """Spearman's rank correlation of two scorings, by segment."""
 
     def total(values: Floats) -> Floats:
         return np.bincount(segment, weights=values, minlength=count).astype(np.float64)
@@ -96,17 +59,7 @@ def correlations_within(first: Floats, second: Floats, segment: Ints, count: int
 
 
 def agreement_within(scores: NDArray[Any], segment: Ints, count: int) -> Floats:
-    """Mean rank correlation between several scorings, over all pairs of them, by segment.
-
-    Args:
-        scores: Finite numbers, ``[K, E]``, a row per scoring.
-        segment: The segment of each column, ``[E]``.
-        count: The number of segments.
-
-    Returns:
-        ``[count]``. A scoring that is constant in a segment is left out there; NaN where fewer than
-        two scorings are left.
-    """
+    """Mean rank correlation between several scorings, over all pairs of them, by segment."""
     middle = (np.bincount(segment, minlength=count) + 1) / 2
     total, defined = np.zeros(len(segment)), np.zeros(count)
     for row in scores:
@@ -125,14 +78,6 @@ def upper_group_within(values: NDArray[Any], segment: Ints, count: int) -> NDArr
 
     The groups are those of Otsu's method: the means of the two groups differ most, weighted by
     their sizes. Of equally good groups, the smallest is marked.
-
-    Args:
-        values: Finite numbers, ``[E]``.
-        segment: The segment of each, ``[E]``.
-        count: The number of segments.
-
-    Returns:
-        ``[E]``; True for at least one value of each segment that has some.
     """
     order = order_within(-values, segment)
     sorted_values, group = values[order].astype(np.float64), segment[order]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gsat import metrics
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.metric_names import LOWER_IS_BETTER
 
 Kind = Literal["binary", "multiclass", "multilabel", "regression"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from gsat.studies import study, tables
-from gsat.studies.study import FigureStudy, TablePart, TableRow, TableStudy, Variant
+from gsat.study import study, tables
+from gsat.study.study import FigureStudy, TablePart, TableRow, TableStudy, Variant
 
 SMALL = {"graphs": 40, "hidden": 8, "layers": 1, "batch_size": 16, "r_interval": 1}
 VARIANTS = {"short": 13, "long": 30}

@@ -11,7 +11,7 @@ import pytest
 from cli_harness import SMALL, Trained, succeed
 
 import gsat
-from gsat.errors import Interrupted
+from gsat.core.errors import Interrupted
 from gsat.launch.progress import Progress
 from gsat.training.recipe import make_recipe
 

@@ -10,8 +10,8 @@ import pytest
 from cli_harness import Trained, refuse, succeed
 
 import gsat
-from gsat.errors import RunError
-from gsat.runs.audit import steadiness
+from gsat.core.errors import RunError
+from gsat.training.run_audit import steadiness
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_written_to_is_audited(
     def refuse_to_write(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gsat.runs.audit.atomic.write_json", refuse_to_write)
+    monkeypatch.setattr("gsat.training.run_audit.atomic.write_json", refuse_to_write)
     succeed("audit", copied, "--quiet")
     assert not (copied / "audit.json").exists()
 

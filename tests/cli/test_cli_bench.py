@@ -17,13 +17,13 @@ import pytest
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.options import parse_time
-from gsat.errors import GSATError, Interrupted
+from gsat.core.errors import GSATError, Interrupted
 from gsat.launch.pool import PoolResult
-from gsat.studies import plan, runner
-from gsat.studies import verify as verifying
-from gsat.studies.bench_folders import BenchFolders
-from gsat.studies.plan import RunRequest, make_plan
-from gsat.studies.tables import STUDIES
+from gsat.study import plan, runner
+from gsat.study import verify as verifying
+from gsat.study.bench_folders import BenchFolders
+from gsat.study.plan import RunRequest, make_plan
+from gsat.study.tables import STUDIES
 from gsat.training.results import read_records, record_once
 from gsat.training.train import train
 

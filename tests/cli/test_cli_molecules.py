@@ -12,7 +12,7 @@ from cli_harness import gsat as call
 from cli_harness import refuse, succeed
 
 import gsat
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 
 pytest.importorskip("rdkit")
 

@@ -15,7 +15,7 @@ from cli_harness import gsat, refuse, succeed
 from torch_geometric.data import Data
 
 import gsat as package
-from gsat.errors import Interrupted
+from gsat.core.errors import Interrupted
 from gsat.graphs import from_pyg
 from gsat.launch.progress import Progress
 from gsat.training.recipe import make_recipe

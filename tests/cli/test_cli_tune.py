@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from cli_harness import TINY, gsat, refuse, succeed
 
+from gsat.core.settings import SettingInfo
 from gsat.launch.pool import PoolResult
 from gsat.methods import METHODS
-from gsat.settings import SettingInfo
-from gsat.studies import tune as module
+from gsat.study import tune as module
 
 TUNE = ("tune", "irm", "ba2motifs", "--set", "graphs=30", "--set", "hidden=8", "--quiet")
 
@@ -64,7 +64,7 @@ def test_a_method_in_a_file_is_loaded_and_used_by_its_name(tmp_path: Path) -> No
     file = tmp_path / "mine.py"
     file.write_text(
         "from gsat.methods.erm import ERMMethod\n"
-        "from gsat.registry import register_method\n"
+        "from gsat.core.registry import register_method\n"
         "@register_method('mine')\n"
         "class Mine(ERMMethod):\n"
         "    title, summary, paper = 'Mine', 'as ERM', 'none'\n"
@@ -78,7 +78,7 @@ def test_workers_load_the_file_of_a_method(tmp_path: Path) -> None:
     file = tmp_path / "other.py"
     file.write_text(
         "from gsat.methods.erm import ERMMethod\n"
-        "from gsat.registry import register_method\n"
+        "from gsat.core.registry import register_method\n"
         "@register_method('other')\n"
         "class Other(ERMMethod):\n"
         "    title, summary, paper = 'Other', 'as ERM', 'none'\n"

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from loopback import Loopback, serving
 
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import RawFile
 from gsat.datasets.fetch import archive, transfer
 from gsat.datasets.fetch.archive import unpack
 from gsat.datasets.fetch.raw_files import require_all
-from gsat.errors import DataError, DataNotFoundError
 
 EDGES = random.Random(0).randbytes(40_000)
 LABELS = b"0\n1\n" * 9000

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets import find_source
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.attribution import SETS, Attribution, read_indices, read_table
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.molecules.smiles import molecule_of
 

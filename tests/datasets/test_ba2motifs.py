@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources._motifs import TREE_NODES, random_trees
-from gsat.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import torch
 from torch_geometric.data import Data
 
 import gsat.datasets.load
+from gsat.core.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.datasets import find_source, make_options
 from gsat.datasets.cards import card, file_name, known_sets, value_at
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.published import PUBLISHED
 from gsat.datasets.sources.houses import Houses
 from gsat.datasets.sources.mutag import ARCHIVE
-from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
 

@@ -15,14 +15,14 @@ import pytest
 from loopback import serving
 
 import gsat.graphs.storage
+from gsat.core import system
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import find_source, make_options
 from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
 from gsat.datasets.sources.ba2motifs import BA2Motifs
 from gsat.datasets.sources.houses import Houses
-from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
-from gsat.io import system
 
 SMALL: dict[str, dict[str, Any]] = {
     "ba2motifs": {"graphs": 20},

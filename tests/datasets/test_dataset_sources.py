@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 
 import gsat
 from gsat.cli.app import run
+from gsat.core.errors import DataError
 from gsat.datasets import (
     DatasetOptions,
     DatasetSource,
@@ -39,7 +40,6 @@ from gsat.datasets.registry import (
     recipe_family,
 )
 from gsat.datasets.sources import spmotif
-from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe

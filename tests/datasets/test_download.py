@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from loopback import Loopback, Served, serving
 
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import RawFile
 from gsat.datasets.fetch import transfer
 from gsat.datasets.registry import dataset_names, find_source
-from gsat.errors import DataError, DataNotFoundError
 
 CONTENT = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets import find_source, make_options
 from gsat.datasets.load import load_dataset
 from gsat.datasets.sources.graph_sst2 import (
@@ -22,7 +23,6 @@ from gsat.datasets.sources.graph_sst2 import (
     read_published,
     read_trees,
 )
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.texts import node_words
 

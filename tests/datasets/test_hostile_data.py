@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 import gsat
+from gsat.core.errors import DataError, GSATError
+from gsat.core.tensors import map_tensors, write_tensors
 from gsat.datasets import cache as cache_module
 from gsat.datasets.fetch.archive import open_zip
 from gsat.datasets.fetch.transfer import _SafeRedirects
 from gsat.datasets.fetch.unpickle import load_pickle
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.load import load_dataset
-from gsat.errors import DataError, GSATError
 from gsat.graphs.storage import FILE
-from gsat.io.tensors import map_tensors, write_tensors
 
 GOOD: dict[str, Any] = {"edges": [[0, 1], [1, 0]], "x": [[1.0], [2.0]], "y": 1}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.ibench import SETS, read_zip
-from gsat.errors import DataError
 from gsat.molecules.smiles import molecule_of
 
 Chem = pytest.importorskip("rdkit.Chem")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from gsat.core.errors import DataError
 from gsat.datasets.formats import jsonl
-from gsat.errors import DataError
 from gsat.graphs import from_pyg
 from own_data import as_json, make_graphs, write_lines
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from sklearn.preprocessing import LabelEncoder
 
+from gsat.core.errors import DataError
 from gsat.datasets.labels import find_level, for_task, infer_kind, with_task
-from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
 from own_data import make_graphs

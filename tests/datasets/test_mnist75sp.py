@@ -14,11 +14,11 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
+from gsat.core.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.sources import mnist75sp
 from gsat.datasets.sources.mnist75sp import MNIST75sp, digit_graphs
 from gsat.datasets.sources.superpixels import Superpixels, measure, read_idx, segment
-from gsat.errors import DataError, DataNotFoundError, MissingExtraError
 from gsat.explanation import Explanation
 
 pytest.importorskip("skimage")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gsat
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import molecule_tables, own_splits, splits
-from gsat.errors import DataError, DataNotFoundError
 from gsat.molecules import parallel
 from gsat.molecules.rejected import RejectedRow, RejectedRows
 from gsat.tasks import Task

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.mutag import read_zip
-from gsat.errors import DataError
 
 O, H, N = 1, 3, 4  # noqa: E741
 

@@ -9,8 +9,8 @@ from networkx.algorithms.isomorphism import GraphMatcher
 from torch_geometric.data import Data
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets.sources._motifs import barabasi_albert
-from gsat.errors import DataError
 
 
 def undirected(data: Data) -> nx.Graph:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from gsat.core.errors import DataError
 from gsat.datasets.load import load_dataset
 from gsat.datasets.sources.ogbg_mol import CATEGORIES, PARTS
-from gsat.errors import DataError
 from gsat.tasks import Task
 
 # Graphs, split sizes, mean atoms, mean bonds, labels, what the files are.

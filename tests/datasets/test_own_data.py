@@ -15,9 +15,9 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 import gsat
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets.formats import jsonl
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore, from_pyg
 from own_data import as_json, make_graphs, tu_tables, write_lines, write_tu
 

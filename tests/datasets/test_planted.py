@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gsat
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.attribution import SETS
-from gsat.errors import DataError, DataNotFoundError
 from gsat.molecules.smiles import molecule_of
 from gsat.molecules.substructures import MOST_CHARACTERS, MOST_SMARTS
 

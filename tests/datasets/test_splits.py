@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, StratifiedShuffleSplit
 
+from gsat.core.errors import DataError, MissingExtraError
 from gsat.datasets import splits
-from gsat.errors import DataError, MissingExtraError
 
 LABELS = np.random.RandomState(7).choice(4, size=503, p=[0.55, 0.3, 0.1, 0.05])
 

@@ -6,9 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets import find_source, make_options
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import DataError
 
 TREE, LADDER, WHEEL = range(3)
 # Nodes of a balanced tree by (arity, height): no two are the same, so the size tells the tree.

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from sklearn.datasets import load_digits
 
+from gsat.core.errors import DataError
 from gsat.datasets.sources import superpixels
 from gsat.datasets.sources.superpixels import Chunk, compute, measure, read_idx, segment
-from gsat.errors import DataError
 from gsat.launch import local
 from gsat.launch.pool import worker_count
 

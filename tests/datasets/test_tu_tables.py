@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 from torch_geometric.utils import sort_edge_index
 
+from gsat.core.errors import DataError
 from gsat.datasets.formats import tu
-from gsat.errors import DataError
 from own_data import make_graphs, tu_tables, write_tu
 
 

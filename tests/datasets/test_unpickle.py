@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
 from gsat.datasets.fetch import unpickle
 from gsat.datasets.fetch.unpickle import load_pickle
-from gsat.errors import DataError
 
 
 def read(tmp_path: Path, content: bytes) -> Any:

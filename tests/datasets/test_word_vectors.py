@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from gsat.core.errors import DataError, GSATError, MissingExtraError
 from gsat.datasets.sources import word_vectors
 from gsat.datasets.sources.word_vectors import MINILM, WordVectors, digest, is_bert_base, locate
-from gsat.errors import DataError, GSATError, MissingExtraError
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gsat.core.errors import GSATError
 from gsat.draw.dots import Dot, draw_dots
-from gsat.errors import GSATError
 
 DOTS = [Dot("ours", 1.0, 2.0, 0.5, 0.25, "a"), Dot("theirs", 3.0, 1.0, None, None, "b")]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.pictures import cropped
-from gsat.errors import GSATError
 
 GRAPH = nx.random_labeled_tree(200, seed=0)
 

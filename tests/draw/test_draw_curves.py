@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from gsat.core.errors import GSATError
 from gsat.draw import Line, Panel, draw_curves
 from gsat.draw.curves import COLOURS
-from gsat.errors import GSATError
 
 
 def panel(*lines, **changed):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from gsat.core.errors import GSATError
 from gsat.draw import ExampleRow, draw_examples
-from gsat.errors import GSATError
 
 
 def pictures(figure):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, write_explanation, write_scores_npz
-from gsat.errors import GSATError
 from gsat.graphs import GraphStore, from_pyg
 
 

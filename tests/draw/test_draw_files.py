@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
+from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, draw_grid
-from gsat.errors import GSATError
 
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<svg ", ".pdf": b"%PDF-"}
 

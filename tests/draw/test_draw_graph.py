@@ -10,9 +10,9 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
+from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, draw_grid
 from gsat.draw.palette import light
-from gsat.errors import GSATError
 
 CHOSEN, INK, NODE = (light(name) for name in ("chosen", "ink", "node"))
 

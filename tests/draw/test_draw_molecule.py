@@ -15,6 +15,7 @@ from matplotlib.image import imread
 from rdkit import Chem
 
 from explained_molecules import explanation_of
+from gsat.core.errors import GSATError
 from gsat.draw import draw_grid, explanation_svg
 from gsat.draw.molecule import (
     ColourScale,
@@ -25,7 +26,6 @@ from gsat.draw.molecule import (
     formula_svg,
     hexadecimal,
 )
-from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.molecules.smiles import write_smiles
 

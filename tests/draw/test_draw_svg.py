@@ -214,7 +214,7 @@ def test_lines_of_uncertain_scores_are_dashed(house):
     [([0.1], "1 values for 10 edges"), ([-1.0] * 10, "at least 0"), ([np.nan] * 10, "finite")],
 )
 def test_a_spread_that_does_not_fit_is_refused(house, spread, message):
-    from gsat.errors import GSATError
+    from gsat.core.errors import GSATError
 
     with pytest.raises(GSATError, match=message):
         explanation_svg(house(), spread=spread)

@@ -8,7 +8,7 @@ import torch
 from rdkit import Chem
 
 from explained_molecules import AtomCounter, explained, explanation_of
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.explain import pieces as module
 from gsat.explain.molecules import explain_molecules, find_target, output_names
 from gsat.explain.pieces import log_odds, measure_effects, score_pieces

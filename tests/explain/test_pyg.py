@@ -28,7 +28,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 import gsat
 from gsat.attention import edge_weights
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.graphs import from_pyg
 from gsat.ops import Draws
 from gsat.tasks import Task

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError
+from gsat.core.tensors import write_tensors
 from gsat.datasets.load import load_dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.array_table import ALWAYS, RULES
 from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS
 from gsat.graphs.storage import FILE
-from gsat.io.tensors import write_tensors
 
 KINDS = ("float64", "float32", "float16", "int64", "int32", "int16", "uint8", "bool")
 ARRAYS: dict[str, Any] = {

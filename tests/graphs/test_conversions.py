@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import from_networkx as pyg_from_networkx
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import from_networkx, from_pyg, to_networkx, to_pyg
 from gsat.graphs.pyg_data import each_pyg
 from own_data import make_graphs

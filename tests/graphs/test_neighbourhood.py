@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import k_hop_subgraph
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.graphs.neighbourhood import k_hop_edges, k_hop_nodes
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gsat.errors import DataError
+from gsat.core import system
+from gsat.core.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore, ShardWriter, from_pyg, storage
 from gsat.graphs.sharded_array import ShardedArray, content_digest
 from gsat.graphs.storage import FILE, INDEX
-from gsat.io import system
 
 Made = Callable[..., GraphStore]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.build import ranges
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.texts import decode_texts, encode_texts
 

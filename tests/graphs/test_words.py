@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore, texts
 from gsat.graphs.texts import encode_words, explanation_words, node_words

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import BusyError, GSATError, Interrupted, StopAllError
+from gsat.core.errors import BusyError, GSATError, Interrupted, StopAllError
 
 
 def double(value: Any) -> Any:

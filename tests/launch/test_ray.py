@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 import gsat
-from gsat.errors import MissingExtraError, RunError
+from gsat.core.errors import MissingExtraError, RunError
 from gsat.launch import pool, ray
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.launch import pool
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult, WorkerPool

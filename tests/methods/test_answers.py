@@ -12,9 +12,9 @@ import torch_geometric.nn as pyg
 from torch import nn
 
 import gsat
-from gsat.errors import GSATError
-from gsat.explain.audit import audit_model
-from gsat.explain.audit_settings import AuditSettings
+from gsat.audit.audit import audit_model
+from gsat.audit.settings import AuditSettings
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.methods import METHODS
 from gsat.methods.erm import PlainModel

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.methods import METHODS, Context
 from gsat.methods.distilled import edge_places, taught_scores
 from gsat.ops import Draws

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import LEConv
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.dir import DIR, DIRMethod, DIRSettings, LEConvGenerator

@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Adam
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphStore, from_pyg
 from gsat.methods import METHODS, Context, TrainingSettings
 from gsat.methods.environments import EnvironmentMethod, Group

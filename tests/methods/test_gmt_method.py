@@ -13,7 +13,7 @@ from torch_geometric.nn import GINConv
 import gsat
 from gsat.attention import edge_weights
 from gsat.bottleneck import information
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.gmt import GMT, GMTMethod, GMTSettings, hard_sample

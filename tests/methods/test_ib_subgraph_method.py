@@ -16,7 +16,7 @@ from torch.optim import Adam
 from torch_geometric.utils import to_dense_adj
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.ib_subgraph import (

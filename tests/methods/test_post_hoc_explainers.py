@@ -19,7 +19,7 @@ from torch_geometric.explain import GNNExplainer as TheirGNNExplainer
 from torch_geometric.explain import PGExplainer as TheirPGExplainer
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import from_pyg
 from gsat.methods import METHODS, Context
 from gsat.methods.base import TrainingSettings

@@ -23,7 +23,7 @@ from torch_geometric.utils import scatter
 
 import gsat
 from gsat.attention import strongest_edge
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import BACKBONES
 from gsat.models.wrapping.wrap import Wrapped

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gsat.attention import Extractor
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.models import GIN, seeded
 from gsat.tasks import Task
 

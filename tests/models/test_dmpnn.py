@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import gsat
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import DMPNN
 from gsat.molecules import featurise

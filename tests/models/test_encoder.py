@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from gsat.core.errors import DataError, GSATError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphStore
 from gsat.models import BACKBONES
 from gsat.models.encoder import CategoryEncoder, node_encoder

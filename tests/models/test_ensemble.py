@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.models.ensemble import Ensemble, mean_logits, spread_of_answers
 from gsat.tasks import Task
 from gsat.training.evaluation import evaluate_model

@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GINConv, GINEConv, global_add_pool
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import BACKBONES, GIN, Backbone
 from gsat.ops import Draws, gin_layers

@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
 
 import gsat
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.explanation import Explanation
 from gsat.graphs import from_pyg
 from gsat.gsat import GSAT

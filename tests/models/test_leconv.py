@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import LEConv, global_mean_pool
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import BACKBONES, LEConvNet
 from gsat.ops import Draws

@@ -17,7 +17,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.utils import softmax
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models.wrapping.wrap import Wrapped, wrap
 from gsat.tasks import Task

@@ -17,8 +17,8 @@ from torch_geometric.utils import degree as count_degrees
 from torch_geometric.utils import scatter
 
 import gsat
+from gsat.core.errors import DataError, GSATError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import BACKBONES, PNA
 from gsat.ops import Draws

@@ -10,10 +10,10 @@ import torch
 from torch_geometric.nn import GCN
 
 import gsat
-from gsat.errors import CheckpointError, GSATError, RunError
+from gsat.core.errors import CheckpointError, GSATError, RunError
+from gsat.core.registry import METHODS
 from gsat.models import BACKBONES
 from gsat.models.saved import read_model
-from gsat.registry import METHODS
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
 

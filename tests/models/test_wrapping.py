@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 import gsat
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.graphs import from_pyg
 from gsat.models.wrapping.wrap import Wrapped
 from gsat.ops import Draws

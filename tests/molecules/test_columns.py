@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.molecules.columns import find_columns
 from gsat.molecules.table import Table
 

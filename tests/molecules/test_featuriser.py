@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.molecules import featuriser
 from gsat.molecules.featuriser import (
     ATOM_FEATURES,

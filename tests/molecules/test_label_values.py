@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.molecules.label_values import Labels, in_order, is_missing, read_labels, to_number
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gsat.core.errors import DataError, MissingExtraError
 from gsat.datasets.load import load_dataset
-from gsat.errors import DataError, MissingExtraError
 from gsat.graphs import GraphStore
 from gsat.molecules.featuriser import featurise
 from gsat.molecules.smiles import molecule_of, write_smiles

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsat.errors import DataError, DataNotFoundError
+from gsat.core.errors import DataError, DataNotFoundError
 from gsat.molecules.table import is_table, open_table
 
 Chem = pytest.importorskip("rdkit.Chem")

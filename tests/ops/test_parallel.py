@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.ops import (
     Draws,

@@ -19,7 +19,7 @@ from distributed_tasks import NUMBERS, PLATEAU, ROWS, STAR, first_step, model_an
 from safetensors.torch import save_file
 
 import gsat
-from gsat.errors import DataError, GSATError, RunError
+from gsat.core.errors import DataError, GSATError, RunError
 from gsat.launch.progress import Progress
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import make_recipe

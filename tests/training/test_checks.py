@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import gsat
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 
 
 @pytest.fixture(scope="module")

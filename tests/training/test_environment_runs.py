@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gsat
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphStore, storage
 from gsat.methods.erm import PlainModel
 from gsat.training.recipe import Recipe, make_recipe

@@ -10,8 +10,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import gsat
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.molecules import featurise
 from gsat.tasks import Task

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import RecipeError
+from gsat.core.errors import RecipeError
 from training_harness import differing, one_line, outcome, stopping
 
 SETTINGS: dict[str, Any] = {"epochs": 13, "r_interval": 1, "batch_size": 32}

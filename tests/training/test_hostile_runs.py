@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import CheckpointError, GSATError, RunError
-from gsat.io.hashes import checksum
+from gsat.core.errors import CheckpointError, GSATError, RunError
+from gsat.core.hashes import checksum
 from gsat.models.weights import outline
 from gsat.training.loop import Loop
 from gsat.training.run_directory import RunDirectory

@@ -15,7 +15,7 @@ import torch
 
 import gsat
 import gsat.training.loop
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.graphs import GraphStore
 from gsat.methods import METHODS
 from gsat.methods.gsat import GSATMethod

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.training.many_runs import train_each
 from gsat.training.members import copy_members, member_recipes
 from training_harness import differing, outcome, small_recipe, stopping

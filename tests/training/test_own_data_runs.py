@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import gsat
+from gsat.core.errors import DataError, Interrupted, RecipeError
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.errors import DataError, Interrupted, RecipeError
 from own_data import make_graphs
 from training_harness import differing, outcome, stopping
 

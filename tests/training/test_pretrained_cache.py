@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 import gsat
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, pretrained_cache, run_directory
 from gsat.training.many_runs import train_each

@@ -18,11 +18,11 @@ from safetensors.torch import load_file
 
 import gsat
 from gsat.bottleneck import information
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.methods import METHODS
 from gsat.methods.base import GradientSync
 from gsat.ops import Draws
-from gsat.studies.records import Records
+from gsat.study.records import Records
 from gsat.training.process_group import ProcessGroup
 from gsat.training.results import read_records, record_once
 from gsat.training.train import load_data, make_method
@@ -247,7 +247,7 @@ _LEAVING = """
 import atexit, os, sys, weakref
 import torch
 import torch.distributed as dist
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.training.process_group import join_processes
 
 with join_processes() as group:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gsat.errors import DataError, GSATError, RecipeError
+from gsat.core.errors import DataError, GSATError, RecipeError
 from gsat.methods import METHODS, MethodSettings
 from gsat.methods.gsat import GSATMethod
 from gsat.training.recipe import from_tables, make_recipe

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.training.results import IDENTITY, read_records, read_runs, record_once, summarise
 from training_harness import one_line
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import BusyError, CheckpointError, RunError, RunExistsError
+from gsat.core.errors import BusyError, CheckpointError, RunError, RunExistsError
 from gsat.training import checkpoint
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train import load_data

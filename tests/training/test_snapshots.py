@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.methods import Phase
 from gsat.tasks import Task
 from gsat.training import checkpoint

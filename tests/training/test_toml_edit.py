@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsat.errors import RecipeError
+from gsat.core.errors import RecipeError
 from gsat.training.toml_edit import change_settings
 
 TEXT = """\

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import gsat
+from gsat.core.errors import DataError, RecipeError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError, RecipeError
 from gsat.methods.gsat import GSATMethod
 from gsat.training.train import load_data
 from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import gsat
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from training_harness import (
     SMALL,
     Victim,

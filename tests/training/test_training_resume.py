@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import gsat
-from gsat.errors import CheckpointError, RunError
+from gsat.core.errors import CheckpointError, RunError
 from gsat.methods.gsat import GSATMethod
 from gsat.training import checkpoint
 from training_harness import (

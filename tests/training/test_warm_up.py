@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gsat.cli.app import run
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.launch.jobs import Outcome
 from gsat.ops.numba import compile as compile_module
 from gsat.ops.numba.compile import compiled_kernels

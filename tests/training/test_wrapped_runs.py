@@ -15,7 +15,7 @@ from torch import nn
 from torch_geometric.nn import GCN, GIN
 
 import gsat
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.training.run_directory import RunDirectory
 from training_harness import differing, epochs_logged, left_over, one_line, outcome, stopping
 

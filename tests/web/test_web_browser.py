@@ -207,7 +207,7 @@ def test_the_keyboard_and_the_theme_button_work(page: Any) -> None:
 
 
 def test_a_run_in_training_grows_its_curves(page: Any, runs: Path, tmp_path: Path) -> None:
-    from filelock import FileLock
+    from gsat.core.locks import locked
 
     path = runs / "live"
     shutil.copytree(runs / "motifs-a", path)
@@ -215,7 +215,7 @@ def test_a_run_in_training_grows_its_curves(page: Any, runs: Path, tmp_path: Pat
     log = (path / "metrics.jsonl").read_text("utf-8").splitlines(keepends=True)
     (path / "metrics.jsonl").write_text(log[0], "utf-8")
     try:
-        with FileLock(path / ".lock"):
+        with locked(path / ".lock"):
             page.wait_for_timeout(1100)  # lists of runs are kept for a second
             page.goto("/runs/live")
             page.get_by_text("epoch 1 of 2").first.wait_for()

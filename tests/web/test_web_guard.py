@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from web_harness import EVIL, LIMITS, make_service
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.web.app import make_app
 from gsat.web.guard import Policy, check_token
 

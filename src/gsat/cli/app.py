@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gsat.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
+from gsat.core.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
 
 LONGEST_LINE = 300  # characters of an error
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"

@@ -11,7 +11,7 @@ import typer
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.bench import bench
 from gsat.cli.options import Data, Json, Quiet, RunFolder, Split
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.training.run_files import check_run
 
 
@@ -75,8 +75,8 @@ def audit(
 
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]
-    from gsat.runs import open_run
-    from gsat.runs.audit import report_lines
+    from gsat.training.opening import open_run
+    from gsat.training.run_audit import report_lines
 
     report = open_run(run).audit(
         data, split=split, others=others, sanity=sanity, top=top, above=above, graphs=graphs,
@@ -103,9 +103,9 @@ def audit_study(
 
     Recorded models are skipped, so the same command continues after an interruption.
     """
-    from gsat.io.jsonl import check_appendable
-    from gsat.studies.audit_page import audit_study_page
-    from gsat.studies.audit_study import read_audits, run_study
+    from gsat.core.jsonl import check_appendable
+    from gsat.study.audit_page import audit_study_page
+    from gsat.study.audit_study import read_audits, run_study
 
     check_appendable(record)
     run_study(out, record, progress=not quiet, warn=print_error)

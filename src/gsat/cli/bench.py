@@ -12,14 +12,14 @@ import typer
 
 from gsat.cli.app import PAPER, GroupedCommands, app, examples, print_error
 from gsat.cli.options import Quiet, parse_time
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
-    from gsat.studies.bench_folders import BenchFolders
-    from gsat.studies.plan import RunPlan, RunRequest
-    from gsat.studies.schedule import Step
-    from gsat.studies.study import Experiment, Study
+    from gsat.study.bench_folders import BenchFolders
+    from gsat.study.plan import RunPlan, RunRequest
+    from gsat.study.schedule import Step
+    from gsat.study.study import Experiment, Study
 
 RECORD = Path("results/runs.jsonl")
 
@@ -61,8 +61,8 @@ Record = Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")]
 @bench.command("list", epilog=examples("gsat bench list"))
 def list_studies(record: Record = RECORD) -> None:
     """List the tables and figures, and how much of each was run."""
-    from gsat.studies.records import Records
-    from gsat.studies.tables import STUDIES
+    from gsat.study.records import Records
+    from gsat.study.tables import STUDIES
     from gsat.training.results import read_runs
 
     run = {recipe for recipe, runs in Records(read_runs(record)).items() if runs.done}
@@ -134,9 +134,9 @@ def run_studies(
     if address is not None and backend != "ray":
         raise GSATError("--address is that of a Ray cluster; give --backend ray as well")
     limit = None if budget is None else parse_time(budget)
-    from gsat.studies.plan import make_plan
-    from gsat.studies.runner import run_plan
-    from gsat.studies.schedule import plan_steps, read_schedule
+    from gsat.study.plan import make_plan
+    from gsat.study.runner import run_plan
+    from gsat.study.schedule import plan_steps, read_schedule
     from gsat.training.process_group import process_count
 
     if process_count() > 1:
@@ -234,9 +234,9 @@ def verify(
     The runs are chosen at random. The exit code is 1 if a number differs.
     """
     limit = None if budget is None else parse_time(budget)
-    from gsat.errors import Interrupted
-    from gsat.studies.verify import sample_runs, verifiable
-    from gsat.studies.verify import verify as verify_run
+    from gsat.core.errors import Interrupted
+    from gsat.study.verify import sample_runs, verifiable
+    from gsat.study.verify import verify as verify_run
 
     if not verifiable(record):
         raise GSATError(f"no run is recorded in {record}; make some with: gsat bench run table1")
@@ -275,10 +275,10 @@ def _choose(
     names: Sequence[str], seeds: int, only: str, style: str, out: Path, record: Path
 ) -> tuple[list[Study], list[RunRequest], BenchFolders]:
     """Find the studies, what they need, and where their runs are."""
-    from gsat.studies.bench_folders import BenchFolders
-    from gsat.studies.plan import request_runs
-    from gsat.studies.study import TableStudy
-    from gsat.studies.tables import STUDIES, find_study
+    from gsat.study.bench_folders import BenchFolders
+    from gsat.study.plan import request_runs
+    from gsat.study.study import TableStudy
+    from gsat.study.tables import STUDIES, find_study
 
     known = [find_study(name) for name in names if name != "all"]
     studies = list(STUDIES.values()) if "all" in names else known
@@ -289,7 +289,7 @@ def _choose(
 
 def _print_plan(plan: RunPlan, jobs: int | None) -> None:
     """Print what would run and how long it should take."""
-    from gsat.studies.cost import format_duration
+    from gsat.study.cost import format_duration
 
     by_experiment: dict[Experiment, list[float]] = {}
     for run in plan.to_run:
@@ -308,9 +308,9 @@ def _print_steps(
     steps: list[Step], plan: RunPlan, parts: list[RunPlan], folders: BenchFolders, jobs: int
 ) -> None:
     """Print when each step and each table would be done."""
-    from gsat.studies.cost import end_times, format_duration
-    from gsat.studies.records import Records
-    from gsat.studies.schedule import completion
+    from gsat.study.cost import end_times, format_duration
+    from gsat.study.records import Records
+    from gsat.study.schedule import completion
     from gsat.training.results import read_runs
 
     ends = end_times([run.seconds for run in plan.to_run], jobs)
@@ -357,7 +357,7 @@ def _print_studies(
     statistics: bool,
 ) -> None:
     """Print tables, claims and the paths of pictures."""
-    from gsat.studies.show import show_studies
+    from gsat.study.show import show_studies
 
     hashes = {request.experiment.hash for request in requests}
     shown = show_studies(studies, hashes, folders, style, statistics=statistics)
@@ -375,7 +375,7 @@ def _print_studies(
 
 def _print_stability(experiments: list[Experiment], folders: BenchFolders) -> None:
     """Print how similar the explanations of different seeds are."""
-    from gsat.studies.show import compare_seeds
+    from gsat.study.show import compare_seeds
 
     for text, error in compare_seeds(experiments, folders):
         if error is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gsat.cli.app import print_error
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.cards import Card

@@ -11,7 +11,7 @@ import typer
 from gsat.cli.app import HOUSEKEEPING, app, examples
 from gsat.cli.names import check_setting, find_dataset
 from gsat.cli.options import Json
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
@@ -135,7 +135,7 @@ def _sources(name: str) -> list[dict[str, Any]]:
 
 def _need(file: RawFile) -> str:
     """Say how to get a file."""
-    from gsat.io.folders import offline
+    from gsat.core.folders import offline
 
     if file.downloads() is None or offline():
         return file.instruction()

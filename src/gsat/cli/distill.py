@@ -40,9 +40,9 @@ def distill(
     It has the data, the split and the recipe of the ensemble, and is as fast as one of its members.
     """
     set_threads(threads)
-    from gsat import runs
-    from gsat.runs.distillation import distillation_recipe
-    from gsat.settings import parse_setting
+    from gsat.core.settings import parse_setting
+    from gsat.training import training as runs
+    from gsat.training.distillation import distillation_recipe
     from gsat.training.run_files import new_run_folder
 
     settings = dict(parse_setting(text) for text in all_settings(set_, epochs))

@@ -6,10 +6,10 @@ import json
 
 import typer
 
+from gsat.core.errors import DataNotFoundError
+from gsat.core.folders import offline
 from gsat.datasets.fetch.raw_files import require_all
 from gsat.datasets.registry import find_source
-from gsat.errors import DataNotFoundError
-from gsat.io.folders import offline
 
 
 def download_files(name: str, as_json: bool) -> None:

@@ -10,12 +10,12 @@ import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
 from gsat.cli.options import Data, Json, Refine, RunFolder, Split
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
-    from gsat.runs import Run
-    from gsat.runs.molecule_reports import MoleculeReport
+    from gsat.training.molecule_reports import MoleculeReport
+    from gsat.training.run import Run
 
 
 @app.command(
@@ -86,7 +86,7 @@ def explain(
     if smiles is not None and any(value is not None for value in (data, graph, node)):
         raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
     style = {"aromatic": aromatic, "numbers": numbers, "truth": truth}
-    from gsat.runs import open_run
+    from gsat.training.opening import open_run
 
     opened = open_run(run)
     opened = opened if refine is None else opened.refined(refine)
@@ -159,7 +159,7 @@ def _explain_graph(
 
 def _check_report(out: Path) -> None:
     from gsat.draw.files import check_suffix
-    from gsat.runs.molecule_reports import REPORTS
+    from gsat.training.molecule_reports import REPORTS
 
     check_suffix(out, (*REPORTS, ".npz"))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe

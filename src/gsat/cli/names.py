@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsat.errors import DataError, DataNotFoundError, RecipeError, shown
-from gsat.io.files import open_file
-from gsat.io.paths import exists
-from gsat.registry import BACKBONES, METHODS, Registry, load_file
+from gsat.core.errors import DataError, DataNotFoundError, RecipeError, shown
+from gsat.core.files import open_file
+from gsat.core.paths import exists
+from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
 
 if TYPE_CHECKING:
     from gsat.datasets.source import DatasetSource
@@ -52,7 +52,7 @@ def check_recipe_file(path: Path) -> Path:
 
 def check_setting(text: str) -> str:
     """Return a text of the form ``key=value``; else raise."""
-    from gsat.settings import parse_setting
+    from gsat.core.settings import parse_setting
 
     parse_setting(text)
     return text

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from gsat.cli import names
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.training.run_files import check_run
 
 T = TypeVar("T")

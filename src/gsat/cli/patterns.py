@@ -39,8 +39,8 @@ def patterns(
     """
     from gsat.draw.files import check_suffix
     from gsat.draw.molecule_page import odds_factor
-    from gsat.runs import open_run
-    from gsat.runs.molecule_reports import PATTERN_FILES
+    from gsat.training.molecule_reports import PATTERN_FILES
+    from gsat.training.opening import open_run
 
     if out is not None:
         check_suffix(out, PATTERN_FILES)

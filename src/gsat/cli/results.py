@@ -10,7 +10,7 @@ import typer
 
 from gsat.cli.app import PAPER, app, examples
 from gsat.cli.bench import RECORD
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 
 @app.command(
@@ -45,16 +45,16 @@ def results(
             f"there are no recorded runs at {file}; make some with: gsat bench run, "
             "gsat train --record"
         )
-    from gsat.studies.audit_page import audit_study_page
-    from gsat.studies.audit_study import read_audits
-    from gsat.studies.claims import claims_page
-    from gsat.studies.defaults import read_defaults
-    from gsat.studies.defaults_page import defaults_page
-    from gsat.studies.overview import draw_overview
-    from gsat.studies.pages import headline_numbers, results_page, write_between_marks
-    from gsat.studies.records import Records
-    from gsat.studies.reproduction import reproduction_page
-    from gsat.studies.runs_page import runs_page
+    from gsat.study.audit_page import audit_study_page
+    from gsat.study.audit_study import read_audits
+    from gsat.study.claims import claims_page
+    from gsat.study.defaults import read_defaults
+    from gsat.study.defaults_page import defaults_page
+    from gsat.study.overview import draw_overview
+    from gsat.study.pages import headline_numbers, results_page, write_between_marks
+    from gsat.study.records import Records
+    from gsat.study.reproduction import reproduction_page
+    from gsat.study.runs_page import runs_page
     from gsat.training.results import read_records
     from gsat.training.settings_reference import settings_page
 

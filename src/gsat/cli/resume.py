@@ -10,7 +10,7 @@ from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.names import check_backbone, check_method, load_part
 from gsat.cli.options import Audit, Device, Json, Quiet, RunFolder, Threads, set_threads
 from gsat.cli.output import member_progress, print_ending
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 
 @app.command(
@@ -46,7 +46,7 @@ def resume(
 
     A finished run is only shown.
     """
-    from gsat import runs
+    from gsat.training import training as runs
     from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
 

@@ -10,7 +10,7 @@ import typer
 
 from gsat.cli.app import HOUSEKEEPING, app, examples
 from gsat.cli.options import Json
-from gsat.errors import printable
+from gsat.core.errors import printable
 
 
 @app.command(

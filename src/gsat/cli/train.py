@@ -34,7 +34,7 @@ from gsat.cli.output import (
     verdict_on,
     verdict_values,
 )
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
@@ -119,7 +119,7 @@ def train(
     Settings come from the paper's recipe for the data set, where there is one.
     """
     set_threads(threads)
-    from gsat import runs
+    from gsat.training import training as runs
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
@@ -201,8 +201,8 @@ def _train_seeds(
 ) -> None:
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
-    from gsat.runs import open_run
     from gsat.training.many_runs import train_seeds
+    from gsat.training.opening import open_run
     from gsat.training.results import summarise
     from gsat.training.run_files import run_label
 

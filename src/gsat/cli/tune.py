@@ -21,10 +21,10 @@ from gsat.cli.options import (
     Set,
     all_settings,
 )
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
-    from gsat.studies.tune import Point, Tuned
+    from gsat.study.tune import Point, Tuned
 
 
 @app.command(
@@ -101,8 +101,8 @@ def tune(
         raise GSATError(f"--by is 'metric' or 'audit', not '{by}'")
     method = names.check_method(what[0]) if len(what) == 2 else "gsat"
     dataset = names.check_dataset(what[-1])
-    from gsat.studies.grids import parse_grid
-    from gsat.studies.tune import tune as tune_settings
+    from gsat.study.grids import parse_grid
+    from gsat.study.tune import tune as tune_settings
 
     method = names.load_part(method)
     backbone = names.load_part(backbone)
@@ -223,9 +223,9 @@ def defaults_study(
 
     What is recorded is not run again, so after an interruption the same command continues.
     """
-    from gsat.io.jsonl import check_appendable
-    from gsat.studies.defaults import GROUPS, read_defaults, run_study
-    from gsat.studies.defaults_page import defaults_page
+    from gsat.core.jsonl import check_appendable
+    from gsat.study.defaults import GROUPS, read_defaults, run_study
+    from gsat.study.defaults_page import defaults_page
 
     check_appendable(record)
     if unknown := sorted({*(group or ())} - GROUPS.keys()):

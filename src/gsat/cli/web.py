@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from gsat.cli.options import set_threads
-from gsat.errors import GSATError, MissingExtraError
+from gsat.core.errors import GSATError, MissingExtraError
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
 Token = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
 from gsat.graphs.storage import file_versions
@@ -15,15 +15,7 @@ _verified: set[tuple[tuple[int, ...], ...]] = set()
 
 
 def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
-    """Hash the arrays of a store: the same graphs give the same hash on any machine.
-
-    Args:
-        store: The graphs.
-        leave_out: Arrays that do not count. (default: none)
-
-    Returns:
-        The first 16 hex digits of a SHA-256.
-    """
+    """Hash the arrays of a store: the same graphs give the same hash on any machine."""
     return content_digest({k: v for k, v in store.arrays.items() if k not in leave_out})
 
 
@@ -32,10 +24,6 @@ def load_cached(folder: Path, leave_out: Sequence[str] = ()) -> GraphStore | Non
 
     The hash that a run records as that of its data is computed from the arrays themselves, once per
     process and version of the files; it is not taken from the files.
-
-    Args:
-        folder: The folder.
-        leave_out: Arrays that its hash leaves out, see :func:`content_hash`. (default: none)
     """
     try:
         store = GraphStore.load(folder)
@@ -50,15 +38,7 @@ def load_cached(folder: Path, leave_out: Sequence[str] = ()) -> GraphStore | Non
 
 
 def save_cached(store: GraphStore, folder: Path) -> GraphStore:
-    """Write graphs to a folder of the cache.
-
-    Args:
-        store: The graphs.
-        folder: Where to write them.
-
-    Returns:
-        The graphs, memory-mapped from the folder; or as they were given, where it can't be written.
-    """
+    """Write graphs to a folder of the cache."""
     try:
         return GraphStore.load(store.save(folder))
     # A cache that can't be written, or was replaced before it was read back, costs time, not the

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
 from gsat.datasets.dataset import Dataset
 from gsat.datasets.published import PUBLISHED
 from gsat.datasets.registry import dataset_names, find_source, is_own_data
-from gsat.errors import DataError
 from gsat.graphs.scan import GraphStatistics, scan_graphs
 from gsat.graphs.validation import DataIssue, find_issues, labels_at
 
@@ -31,12 +31,6 @@ def card(data: Dataset) -> Card:
     multi-label, or None; ``truth`` is the share of edges that are true; ``undirected`` the share
     of graphs. ``balance`` is the share of each class or, when multi-label, of the positives of
     each label; in a regression ``[mean, standard deviation]``.
-
-    Args:
-        data: The data set.
-
-    Returns:
-        The card.
     """
     store, task = data.store, data.task
     seen = scan_graphs(store)
@@ -76,11 +70,7 @@ def value_at(card: Card, place: str) -> Any:
 
 
 def known_sets() -> list[tuple[str, dict[str, Any]]]:
-    """List every data set whose files are here, with each value of its option ``source``.
-
-    Returns:
-        Names and options; Spurious-Motif with each bias of the paper.
-    """
+    """List every data set whose files are here, with each value of its option ``source``."""
     sets: list[tuple[str, dict[str, Any]]] = []
     for name in dict.fromkeys([*dataset_names(), *PUBLISHED]):
         try:
@@ -94,14 +84,7 @@ def known_sets() -> list[tuple[str, dict[str, Any]]]:
 
 
 def file_name(card: Card) -> str:
-    """Name the file of a card: by the data set and the options that differ from their defaults.
-
-    Args:
-        card: Of a data set; one of your own is named by its path alone.
-
-    Returns:
-        The name, without a folder.
-    """
+    """Name the file of a card: by the data set and the options that differ from their defaults."""
     changed: dict[str, Any] = {}
     if not is_own_data(card["name"]):
         defaults = find_source(card["name"]).Options().model_dump()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
 from gsat.datasets.source import Match
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.molecules.rejected import RejectedRow, RejectedRows
 from gsat.tasks import Task

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.graphs.build import to_float32
 from gsat.tasks import Kind, Level, Metric, Task
@@ -26,18 +26,7 @@ METRICS: dict[str, Metric] = {
 
 
 def find_level(store: GraphStore, wanted: str) -> Level:
-    """Find out whether graphs or nodes are labelled.
-
-    Args:
-        store: The graphs.
-        wanted: ``"graph"``, ``"node"`` or ``"auto"``.
-
-    Returns:
-        ``"graph"`` or ``"node"``.
-
-    Raises:
-        DataError: If there are no labels, or not those that were wanted.
-    """
+    """Find out whether graphs or nodes are labelled."""
     found = "node" if store.has("node_y") else "graph"
     if not store.has("node_y") and not store.has("y"):
         raise DataError("the graphs have no labels: give them y (of graphs) or node_y (of nodes)")
@@ -53,19 +42,7 @@ def read_labels(store: GraphStore, level: Level) -> Labels:
 
 
 def infer_kind(values: Labels, classes: Sequence[str]) -> Kind:
-    """Infer the kind of task from labels.
-
-    Args:
-        values: Labels, ``[R, T]``, NaN where one is missing.
-        classes: Names of the classes that labels stand for, if any.
-
-    Returns:
-        ``"multilabel"`` for several columns, ``"regression"`` for fractions, ``"binary"`` for two
-        classes, ``"multiclass"`` for more.
-
-    Raises:
-        DataError: If all labels are missing, or several columns are not of 0 and 1.
-    """
+    """Infer the kind of task from labels."""
     known = values[~np.isnan(values)]
     if not len(known):
         raise DataError("all labels are missing; there is nothing to learn from")
@@ -87,19 +64,6 @@ def with_task(
     """Put labels into the form that a kind of task needs.
 
     Classes that are not 0 … k − 1 are numbered, and ``meta["classes"]`` then holds their names.
-
-    Args:
-        store: The graphs.
-        level: What is labelled, ``"graph"`` or ``"node"``.
-        kind: Of the task.
-        metric: Of the task. (default: ``"auto"``, by its kind)
-        classes: Names of the classes 0 … k − 1. (default: in the order of the labels)
-
-    Returns:
-        The store with its new labels, and the task.
-
-    Raises:
-        DataError: If the labels do not fit the task.
     """
     values = read_labels(store, level)
     chosen = METRICS[kind] if metric == "auto" else cast(Metric, metric)
@@ -125,19 +89,7 @@ def with_task(
 
 
 def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> GraphStore:
-    """Put labels, if there are any, into the form and order of a given task.
-
-    Args:
-        store: The graphs.
-        task: As of a trained model.
-        classes: Names of the task's classes, if it has any. (default: none)
-
-    Returns:
-        The store with its new labels.
-
-    Raises:
-        DataError: If the labels do not fit the task.
-    """
+    """Put labels, if there are any, into the form and order of a given task."""
     if not store.has("y" if task.level == "graph" else "node_y"):
         return store
     values = read_labels(store, task.level)
@@ -163,21 +115,7 @@ def known_rows(values: Labels) -> NDArray[np.bool_]:
 def class_codes(
     values: Labels, names: Sequence[str], wanted: Sequence[str], level: str
 ) -> tuple[Labels, list[str]]:
-    """Number the classes of labels.
-
-    Args:
-        values: Labels, ``[R]``, NaN where one is missing.
-        names: What the labels 0, 1, … stand for, if anything.
-        wanted: Names of the classes in the order to use; empty for that of the labels.
-        level: What is labelled, for messages.
-
-    Returns:
-        Positions in a list of classes, ``[R]``, and that list; it is empty where labels are such
-        positions already and have no names.
-
-    Raises:
-        DataError: If a label is not a whole number, or not one of the classes.
-    """
+    """Number the classes of labels."""
     known = ~np.isnan(values)
     distinct, which = np.unique(values[known], return_inverse=True)
 
@@ -207,15 +145,7 @@ def class_codes(
 
 
 def standardised(task: Task, values: Labels) -> Task:
-    """Give a regression the mean and the standard deviation of its training labels.
-
-    Args:
-        task: The regression.
-        values: Training labels, ``[R, T]``; NaN where one is missing.
-
-    Returns:
-        The task with its centre and scale.
-    """
+    """Give a regression the mean and the standard deviation of its training labels."""
     centre, scale = [], []
     for column in values.T:
         known = column[~np.isnan(column)]

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.folders import cache_folder
+from gsat.core.hashes import checksum, file_sha256
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
@@ -19,11 +22,8 @@ from gsat.datasets.own_options import OwnDataOptions
 from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.splits import NAMES, Splits
-from gsat.errors import DataError, DataNotFoundError
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_dataset
-from gsat.io.folders import cache_folder
-from gsat.io.hashes import checksum, file_sha256
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import SUFFIXES, is_table
 
@@ -208,17 +208,7 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
 
 
 def check_here(name: str, *, data_seed: int = 0, **options: Any) -> None:
-    """Check that a named data set can be loaded on this machine; nothing is loaded or built.
-
-    Args:
-        name: Of the data set; graphs of your own are not checked.
-        data_seed: As of :func:`load_dataset`. (default: ``0``)
-        **options: The data set's own options.
-
-    Raises:
-        DataNotFoundError: If a raw file is missing, can't be downloaded, and the graphs are not in
-            the cache either.
-    """
+    """Check that a named data set can be loaded on this machine; nothing is loaded or built."""
     if is_own_data(name):
         return
     source, chosen = find_source(name), make_options(name, options)
@@ -236,15 +226,7 @@ def check_here(name: str, *, data_seed: int = 0, **options: Any) -> None:
 
 
 def add_positions(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
-    """Add where nodes are drawn, if they are parts of an image.
-
-    Args:
-        explanation: Of a graph; it gets ``pos`` ``[N, 2]`` and ``shade`` ``[N]``.
-        meta: ``meta`` of the store the graph is from, which names the data set.
-
-    Returns:
-        The same explanation.
-    """
+    """Add where nodes are drawn, if they are parts of an image."""
     x, name = explanation.get("x"), (meta.get("made_by") or {}).get("name")
     if not name:  # graphs of your own
         return explanation

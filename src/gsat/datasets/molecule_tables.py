@@ -8,15 +8,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gsat.core.atomic import write_text
+from gsat.core.errors import DataError, DataNotFoundError, GSATError
+from gsat.core.files import read_file
+from gsat.core.folders import cache_folder
+from gsat.core.hashes import checksum, sha256
+from gsat.core.limits import memory_limit
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.own_options import MoleculeOptions
-from gsat.errors import DataError, DataNotFoundError, GSATError
 from gsat.graphs import GraphStore
-from gsat.io.atomic import write_text
-from gsat.io.files import read_file
-from gsat.io.folders import cache_folder
-from gsat.io.hashes import checksum, sha256
-from gsat.io.limits import memory_limit
 from gsat.molecules import featuriser, reader
 from gsat.molecules.reader import TableSettings, read_table
 
@@ -25,11 +25,7 @@ _UNCOUNTED = ("graph.scaffold",)
 
 
 def settings_of(options: MoleculeOptions) -> TableSettings:
-    """How the options of a data set say that its table is read.
-
-    Args:
-        options: The options.
-    """
+    """How the options of a data set say that its table is read."""
     column = options.split.removeprefix("column:") if options.split.startswith("column:") else ""
     return TableSettings(
         smiles=options.smiles,
@@ -44,25 +40,13 @@ def settings_of(options: MoleculeOptions) -> TableSettings:
 
 
 def found_options(store: GraphStore) -> dict[str, Any]:
-    """The options that say what was found in a table, so that it is read in the same way again.
-
-    Args:
-        store: What :func:`read` returned.
-    """
+    """The options that say what was found in a table, so that it is read in the same way again."""
     table = store.meta["table"]
     return {"smiles": table["smiles"], "label": list(table["labels"]), "id": table["id"]}
 
 
 def input_of(store: GraphStore) -> dict[str, Any] | None:
-    """What a model needs to make the same graphs of other molecules, as plain values.
-
-    Args:
-        store: Molecules it is trained on.
-
-    Returns:
-        ``features``, ``table`` (the names of columns, units, whether salts are cut), ``classes``
-        and ``labels``; None where the graphs were not made of SMILES here.
-    """
+    """What a model needs to make the same graphs of other molecules, as plain values."""
     if "featuriser" not in store.meta:
         return None
     known = ("table", "classes", "labels")
@@ -73,21 +57,7 @@ def input_of(store: GraphStore) -> dict[str, Any] | None:
 
 
 def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphStore:
-    """Read a table of molecules, from the cache if it was read in the same way before.
-
-    Args:
-        path: The file.
-        settings: How it is read.
-        quiet: Whether to show no progress. (default: ``False``)
-
-    Returns:
-        The graphs; see :func:`gsat.molecules.reader.read_table`. ``meta["content"]`` is their hash.
-
-    Raises:
-        DataNotFoundError: If there is no such file.
-        DataError: If it can't be read, or no row can be used.
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Read a table of molecules, from the cache if it was read in the same way before."""
     if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
     content = sha256(read_file(path, error=DataError, limit=memory_limit(), links=True))

@@ -18,6 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError, DataNotFoundError, shown
+from gsat.core.files import open_file
+from gsat.core.folders import cache_folder
+from gsat.core.limits import check_size
 from gsat.datasets import molecule_tables, splits
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset
@@ -32,13 +36,9 @@ from gsat.datasets.labels import (
 )
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.own_splits import has_classes, split
-from gsat.errors import DataError, DataNotFoundError, shown
 from gsat.graphs import GraphStore, from_pyg
 from gsat.graphs.conversions import to_data_list
 from gsat.graphs.validation import validate_dataset
-from gsat.io.files import open_file
-from gsat.io.folders import cache_folder
-from gsat.io.limits import check_size
 from gsat.tasks import Kind, Task
 
 VERSION: Final = 1  # raised when what is read from a file changes
@@ -50,20 +50,7 @@ KINDS: Final = (
 
 
 def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) -> Dataset:
-    """Load graphs of your own, infer what is not given of their task, and split them.
-
-    Args:
-        source: A ``Path``, or what :func:`from_graphs` takes.
-        name: Of the data set.
-        seed: Decides the split.
-        options: How to read and split them.
-
-    Returns:
-        The data set; in its options, ``"auto"`` is replaced by what was inferred.
-
-    Raises:
-        DataError: If the graphs can't be read or used, or have changed.
-    """
+    """Load graphs of your own, infer what is not given of their task, and split them."""
     if isinstance(options, MoleculeOptions):
         store = molecule_tables.read(source, molecule_tables.settings_of(options))
     else:
@@ -128,18 +115,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
 
 
 def read(path: Path) -> GraphStore:
-    """Read the graphs at a path.
-
-    Args:
-        path: A TU folder or a zip of one, a folder of saved graphs, a .jsonl or .jsonl.gz file.
-
-    Returns:
-        The graphs, labels as they are in the file; ``meta["content"]`` is their hash.
-
-    Raises:
-        DataNotFoundError: If there is nothing at the path.
-        DataError: If it can't be read.
-    """
+    """Read the graphs at a path."""
     try:
         there = path.exists()
     except (OSError, ValueError):  # a name that is too long, or none
@@ -177,17 +153,6 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
     test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
     ``train_mask``, ``val_mask`` and ``test_mask``, ``[N]``.
-
-    Args:
-        graphs: A sequence of PyG ``Data``, a PyG data set, a ``Batch``, or a store.
-        level: What ``y`` labels, ``"graph"`` or ``"node"``. (default: ``"auto"``, the nodes if it
-            has a row for each of them)
-
-    Returns:
-        The graphs.
-
-    Raises:
-        DataError: If these are no graphs.
     """
     from torch_geometric.data import Batch, Data
 

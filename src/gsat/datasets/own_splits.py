@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
 from gsat.datasets import splits
 from gsat.datasets.own_options import OwnDataOptions
-from gsat.errors import DataError
 from gsat.graphs import GraphStore
 from gsat.tasks import Level, Task
 
@@ -24,19 +24,6 @@ def split(
     """Split the labelled graphs or nodes.
 
     Nodes of one graph are split themselves; nodes of several graphs follow their graphs.
-
-    Args:
-        store: The graphs.
-        task: What is predicted.
-        known: Which rows have labels, ``[R]``.
-        seed: Decides the split.
-        options: Which split, and its shares or folds.
-
-    Returns:
-        The kind of split, and positions under ``train``, ``valid`` and ``test``.
-
-    Raises:
-        DataError: If the data can't be split so, or leaves a split empty.
     """
     rows = np.flatnonzero(known)
     together = task.level == "node" and len(store) > 1

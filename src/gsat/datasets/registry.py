@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gsat.core.errors import DataError
+from gsat.core.paths import exists, full_path
+from gsat.core.registry import DATASETS
+from gsat.core.settings import SettingInfo, describe
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.source import DatasetOptions, DatasetSource, check_options
-from gsat.errors import DataError
-from gsat.io.paths import exists, full_path
 from gsat.molecules.table import is_table
-from gsat.registry import DATASETS
-from gsat.settings import SettingInfo, describe
 
 IN_MEMORY = "custom"  # the name of graphs that were given in Python
 
@@ -84,14 +84,7 @@ def full_name(name: str) -> str:
 
 
 def options_type(name: str) -> type[DatasetOptions]:
-    """Return the type of a data set's options.
-
-    Args:
-        name: Of a data set, or a path.
-
-    Raises:
-        DataError: If there is no such data set.
-    """
+    """Return the type of a data set's options."""
     if is_own_data(name):
         return MoleculeOptions if is_table(name) else OwnDataOptions
     return find_source(name).Options
@@ -135,50 +128,21 @@ def describe_options(name: str) -> list[SettingInfo]:
 
 
 def recipe_family(name: str) -> str:
-    """Return the name under which a data set's recipes are shipped.
-
-    Args:
-        name: Of a data set, or a path.
-
-    Returns:
-        The first part of the name of a recipe file, such as ``spmotif`` for ``spmotif-0.7``.
-
-    Example:
-        >>> recipe_family("spmotif-0.7"), recipe_family("houses"), recipe_family("my.jsonl")
-        ('spmotif', 'houses', 'default')
-        >>> recipe_family("my.csv")
-        'molecules'
-    """
+    """Return the name under which a data set's recipes are shipped."""
     if is_own_data(name):
         return "molecules" if is_table(name) else "default"
     return find_source(name).recipe or name
 
 
 def default_backbone(name: str) -> str:
-    """Return the name of the network that data is trained with where none is asked for.
-
-    Args:
-        name: Of a data set, or a path.
-
-    Example:
-        >>> default_backbone("ba2motifs"), default_backbone("my.csv")
-        ('gin', 'dmpnn')
-    """
+    """Return the name of the network that data is trained with where none is asked for."""
     if is_own_data(name):
         return "dmpnn" if is_table(name) else DatasetSource.backbone
     return find_source(name).backbone
 
 
 def paper_match(name: str, matches_paper: str) -> str | None:
-    """Say how data relates to the paper's, for people to read.
-
-    Args:
-        name: Of a data set, or a path.
-        matches_paper: What :class:`Dataset` and ``result.json`` hold.
-
-    Returns:
-        ``matches_paper``, or None where the paper has no such data, as of graphs of your own.
-    """
+    """Say how data relates to the paper's, for people to read."""
     found = None if is_own_data(name) else _find_class(name)
     return matches_paper if found is not None and found.in_paper else None
 

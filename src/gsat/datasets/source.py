@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import ValidationError
 
+from gsat.core.errors import DataError
+from gsat.core.settings import SettingInfo, Settings, describe
 from gsat.datasets.fetch.raw_files import RawFile
-from gsat.errors import DataError
-from gsat.settings import SettingInfo, Settings, describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -245,19 +245,7 @@ class DatasetSource(ABC):
 def check_options(
     name: str, options: type[DatasetOptions], given: Mapping[str, Any]
 ) -> DatasetOptions:
-    """Check the options that were given for a data set.
-
-    Args:
-        name: Of the data set, for messages.
-        options: The type of its options.
-        given: Values by name.
-
-    Returns:
-        All options; those that were not given have their defaults.
-
-    Raises:
-        DataError: If there is no such option, or it takes no such value.
-    """
+    """Check the options that were given for a data set."""
     try:
         return options.model_validate(dict(given))
     except ValidationError as error:

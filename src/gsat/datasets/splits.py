@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gsat.errors import DataError, MissingExtraError
+from gsat.core.errors import DataError, MissingExtraError
 
 Positions = NDArray[np.int64]
 Splits = dict[str, Positions]
@@ -24,29 +24,12 @@ def shuffled(count: int, seed: int, shares: Shares = SHARES) -> Splits:
     """Cut a shuffle into three parts.
 
     The same positions as by ``np.random.seed(seed)`` and ``np.random.shuffle``.
-
-    Args:
-        count: Number of rows.
-        seed: Decides the shuffle.
-        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``.
     """
     return _cut(np.random.RandomState(seed).permutation(count), shares)
 
 
 def stratified(labels: ArrayLike, seed: int, shares: Shares = SHARES) -> Splits:
-    """Cut a shuffle in which every class is spread evenly into three parts.
-
-    Args:
-        labels: Class of each row, ``[R]``.
-        seed: Decides the shuffle.
-        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``; each has its share of every class.
-    """
+    """Cut a shuffle in which every class is spread evenly into three parts."""
     _, label = np.unique(np.asarray(labels), return_inverse=True)
     rng = np.random.RandomState(seed)
     order = rng.permutation(len(label))
@@ -60,21 +43,7 @@ def stratified(labels: ArrayLike, seed: int, shares: Shares = SHARES) -> Splits:
 
 
 def kfold(labels: ArrayLike | int, folds: int, fold: int, seed: int) -> Splits:
-    """Take one fold for testing, the next one for validation and the rest for training.
-
-    Args:
-        labels: Class of each row, ``[R]``, of which all folds get equal shares; or the number of
-            rows.
-        folds: Number of folds, at least 3.
-        fold: Which one to test on, from 0.
-        seed: Decides the folds.
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``, sorted.
-
-    Raises:
-        DataError: If there are fewer than 3 folds, or no such fold.
-    """
+    """Take one fold for testing, the next one for validation and the rest for training."""
     if folds < 3:
         raise DataError(f"folds must be at least 3 (train, valid and test), not {folds}")
     if not 0 <= fold < folds:
@@ -94,13 +63,6 @@ def by_scaffold(scaffolds: Sequence[str], shares: Shares = SHARES) -> Splits:
 
     The largest groups fill the training set, what no longer fits there the validation set; the
     rest is for testing. There is no seed: the split is always the same.
-
-    Args:
-        scaffolds: Scaffold of each molecule, ``[R]``; see :func:`murcko_scaffolds`.
-        shares: Of train, valid and test. (default: ``(0.8, 0.1, 0.1)``)
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``, sorted.
     """
     groups: dict[str, list[int]] = {}
     for position, found in enumerate(scaffolds):
@@ -124,16 +86,6 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
     """Find the Bemis–Murcko scaffold of each molecule.
 
     Mirror images are different scaffolds, as in OGB's splits.
-
-    Args:
-        smiles: The molecules, ``[R]``.
-
-    Returns:
-        Scaffolds as SMILES, ``""`` where a molecule has no ring, ``[R]``.
-
-    Raises:
-        DataError: If rdkit can't read one of the molecules.
-        MissingExtraError: If rdkit is not installed.
     """
     try:
         from rdkit import Chem, rdBase
@@ -151,17 +103,7 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
 
 
 def given(marks: ArrayLike) -> Splits:
-    """Split rows as they are marked.
-
-    Args:
-        marks: 0 for train, 1 for valid, 2 for test, -1 for none of them, ``[R]``.
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``.
-
-    Raises:
-        DataError: If there is another mark.
-    """
+    """Split rows as they are marked."""
     marked = np.asarray(marks)
     wrong = np.flatnonzero(~np.isin(marked, (-1, 0, 1, 2)))
     if len(wrong):
@@ -173,16 +115,7 @@ def given(marks: ArrayLike) -> Splits:
 
 
 def with_validation(marks: ArrayLike, seed: int, share: float = SHARES[1]) -> Splits:
-    """Keep a published test set, and draw a part of the published training set for validation.
-
-    Args:
-        marks: 0 for train, 2 for test, -1 for none of them, ``[R]``.
-        seed: Decides the draw.
-        share: Of the training set, for validation. (default: ``0.1``)
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``, sorted.
-    """
+    """Keep a published test set, and draw a part of the published training set for validation."""
     marked = np.asarray(marks)
     train = np.random.RandomState(seed).permutation(np.flatnonzero(marked == 0))
     valid = int(share * len(train))
@@ -191,19 +124,7 @@ def with_validation(marks: ArrayLike, seed: int, share: float = SHARES[1]) -> Sp
 
 
 def check_shares(train: float, valid: float, test: float) -> Shares:
-    """Check that the shares of the three splits add up to 1.
-
-    Args:
-        train: Share of the training set, above 0.
-        valid: Share of the validation set, above 0.
-        test: Share of the test set, above 0.
-
-    Returns:
-        The three shares.
-
-    Raises:
-        DataError: If they do not add up to 1, or one is not above 0.
-    """
+    """Check that the shares of the three splits add up to 1."""
     shares = (train, valid, test)
     if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
         raise DataError(

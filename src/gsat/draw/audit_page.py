@@ -12,7 +12,7 @@ from gsat.draw.molecule_page import render_page
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gsat.explain.audit import Audit
+    from gsat.audit.audit import Audit
 
 
 def audit_page(
@@ -22,18 +22,7 @@ def audit_page(
     title: str = "Audit",
     about: Sequence[str] = (),
 ) -> str:
-    """Make a page that needs no other file.
-
-    Args:
-        audit: The audit.
-        groups: Its measures in words: ``title`` and ``about`` of each question, and ``rows`` with
-            ``title``, ``value``, ``meaning`` and ``used``.
-        title: The heading. (default: ``"Audit"``)
-        about: Lines on the model and the graphs. (default: none)
-
-    Returns:
-        The text of an HTML document.
-    """
+    """Make a page that needs no other file."""
     verdict = audit.verdict
     svg = render(draw_audit(audit), ".svg").decode() if audit.curves["shares"] else ""
     svg = svg[svg.find("<svg") :]  # a prolog has no place inside a page
@@ -52,14 +41,7 @@ def audit_page(
 
 
 def draw_audit(audit: Audit) -> Figure:
-    """Draw the curves of an audit: the predictions that stay as units are kept, and removed.
-
-    Args:
-        audit: The audit.
-
-    Returns:
-        A matplotlib figure.
-    """
+    """Draw the curves of an audit: the predictions that stay as units are kept, and removed."""
     shares = [share for share in audit.curves["shares"] if share is not None]
     units = f"{audit.unit.capitalize()}s"
     panels = [

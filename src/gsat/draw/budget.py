@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 
 class RankedEdge(NamedTuple):
@@ -27,18 +27,7 @@ class RankedEdge(NamedTuple):
 
 
 def parse_budget(budget: int | str, count: int) -> int:
-    """Turn a budget into a number of edges.
-
-    Args:
-        budget: A number (``6`` or ``"6"``), or a share (``"20%"``), which is rounded up.
-        count: How many edges there are.
-
-    Returns:
-        The number of edges, which may be more than ``count``.
-
-    Raises:
-        GSATError: If the budget is neither a positive number nor a share.
-    """
+    """Turn a budget into a number of edges."""
     text = str(budget).strip()
     try:
         if text.endswith("%"):

@@ -13,16 +13,7 @@ _LISTED = 3  # labels named in a title
 
 
 def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -> str:
-    """Describe the model's prediction in one line.
-
-    Args:
-        explanation: The explained graph.
-        class_names: Names of the classes (or labels).
-            (default: the explanation's own ``class_names``, if any)
-
-    Returns:
-        Such as ``predicted house (0.99), true house``; empty when there is no prediction.
-    """
+    """Describe the model's prediction in one line."""
     class_names = explanation.get("class_names") if class_names is None else class_names
     if explanation.get("prediction") is None or explanation.get("probabilities") is None:
         return ""
@@ -32,15 +23,7 @@ def answer(explanation: Explanation, class_names: Sequence[str] | None = None) -
 
 
 def reliability(explanation: Explanation) -> str:
-    """Describe how far the explanation of this graph can be relied on, in one line.
-
-    Args:
-        explanation: The explained graph.
-
-    Returns:
-        Such as ``without the explanation, the prediction changes; with it alone, it stays``; empty
-        where nothing was measured.
-    """
+    """Describe how far the explanation of this graph can be relied on, in one line."""
     parts = []
     if explanation.necessary is not None:
         verb = "changes" if explanation.necessary else "stays"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import GSATError
 from gsat.draw.files import check_suffix, new_figure, render, write
 from gsat.draw.palette import INK
-from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gsat.core.errors import GSATError
 from gsat.draw.curves import COLOURS, MARKS
 from gsat.draw.files import check_suffix, new_figure, render, write
 from gsat.draw.palette import INK
-from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,23 +49,7 @@ def draw_dots(
     columns: int = 4,
     least_span: float = 0.0,
 ) -> Figure:
-    """Draw panels of dots, row by row, each with its diagonal, and one legend.
-
-    Args:
-        panels: Title and dots of each panel.
-        x_label: Text under each x axis.
-        y_label: Text beside each y axis.
-        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
-        columns: How many panels stand side by side. (default: ``4``)
-        least_span: What the axes span at least, so that small differences look small.
-            (default: ``0.0``)
-
-    Returns:
-        The matplotlib figure.
-
-    Raises:
-        GSATError: If there is no dot.
-    """
+    """Draw panels of dots, row by row, each with its diagonal, and one legend."""
     suffix = check_suffix(path) if path is not None else ""
     if not any(dots for _, dots in panels):
         raise GSATError("there is no dot to draw: at least one is needed")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gsat.core.errors import GSATError
 from gsat.draw.files import check_suffix
 from gsat.draw.graph import finished
 from gsat.draw.legend import Entry, legend_height, legend_part
@@ -19,7 +20,6 @@ from gsat.draw.pictures import Picture, common_scale, picture_of
 from gsat.draw.sentence import Sentence
 from gsat.draw.sheet import Sheet, Texts
 from gsat.draw.superpixels import ImagePicture
-from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gsat.core.errors import GSATError
 from gsat.draw.files import PICTURES, check_suffix, write
 from gsat.draw.graph import draw_explanation, explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.page import html_page
-from gsat.errors import GSATError
 from gsat.graphs.build import ranges
 
 if TYPE_CHECKING:
@@ -53,14 +53,7 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
 
 
 def svg_of(explanation: Explanation) -> str:
-    """Draw one explanation as SVG, as a notebook shows it.
-
-    Args:
-        explanation: The explained graph.
-
-    Returns:
-        The text of a file.
-    """
+    """Draw one explanation as SVG, as a notebook shows it."""
     return explanation_svg(explanation)
 
 

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gsat.errors import GSATError
-from gsat.io.atomic import write_bytes
+from gsat.core.atomic import write_bytes
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,18 +20,7 @@ _settings = threading.Lock()
 
 
 def check_suffix(path: str | Path, known: tuple[str, ...] = PICTURES) -> str:
-    """Check what kind of file a path names.
-
-    Args:
-        path: The file to write.
-        known: Suffixes that can be written. (default: those of pictures)
-
-    Returns:
-        The suffix in lower case.
-
-    Raises:
-        GSATError: If the suffix is not one of them.
-    """
+    """Check what kind of file a path names."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         had = f"'{suffix}'" if suffix else "nothing"

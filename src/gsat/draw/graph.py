@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gsat.core.errors import GSATError
 from gsat.draw.caption import answer, reliability
 from gsat.draw.files import check_suffix, render, write
 from gsat.draw.legend import legend_height, legend_part
@@ -22,7 +23,6 @@ from gsat.draw.pictures import Picture, common_scale, cropped, note_of, picture_
 from gsat.draw.sentence import Sentence
 from gsat.draw.sheet import LINE, Floats, Sheet
 from gsat.draw.svg import sheet_svg
-from gsat.errors import GSATError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,14 +168,7 @@ def explanation_sheet(
     bare: bool = False,
     at: Floats | None = None,
 ) -> Sheet:
-    """Compose the picture of one explanation.
-
-    Args:
-        explanation: The explained graph.
-        options: How it is drawn.
-        bare: As in :func:`explanation_svg`. (default: ``False``)
-        at: As in :func:`explanation_svg`. (default: ``None``)
-    """
+    """Compose the picture of one explanation."""
     rest, chosen, left_out = cropped(explanation, options)
     picture = picture_of(rest, chosen, at=at if rest is explanation else None)
     wide, high = picture.size
@@ -315,15 +308,7 @@ def title_lines(
     width: int,
     short: bool = False,
 ) -> list[str]:
-    """Compose the lines of a title.
-
-    Args:
-        explanation: The explained graph.
-        title: A line above the prediction.
-        names: Names of the classes.
-        width: The most characters of a line.
-        short: Leave out why nothing stands out. (default: ``False``)
-    """
+    """Compose the lines of a title."""
     out = [title] if title else []
     text = answer(explanation, names)
     # Too long for a line, it breaks between the prediction and the truth.

@@ -33,17 +33,7 @@ _CENTRAL: Final = 12.0  # how much stiffer springs to the centre are
 
 
 def layout(num_nodes: int, edges: NDArray[np.int64], centre: int | None = None) -> Floats:
-    """Lay out the nodes of a graph.
-
-    Args:
-        num_nodes: How many nodes there are, N.
-        edges: Node numbers, ``[E, 2]``; direction, duplicates and self-loops make no difference.
-        centre: A node around which the others stand, as far away as they are from it in the graph.
-            (default: ``None``)
-
-    Returns:
-        Positions ``[N, 2]``; the lower left corner is at 0, and a typical edge is 1 long.
-    """
+    """Lay out the nodes of a graph."""
     import networkx as nx
 
     graph = nx.Graph()
@@ -60,14 +50,7 @@ def layout(num_nodes: int, edges: NDArray[np.int64], centre: int | None = None) 
 
 
 def to_scale(at: Floats) -> Floats | None:
-    """Scale given positions to the units of :func:`layout`: nearest nodes are 1 apart.
-
-    Args:
-        at: Finite positions, ``[N, 2]``.
-
-    Returns:
-        Positions ``[N, 2]``, or None where nearly all nodes are at one point.
-    """
+    """Scale given positions to the units of :func:`layout`: nearest nodes are 1 apart."""
     if len(at) < 2:
         return None
     apart = _apart(at)
@@ -119,14 +102,6 @@ def _untangled(
     """Find the layout with the fewest crossings, then the least stress, from several starts.
 
     The first one without any crossing is taken.
-
-    Args:
-        graph: The component.
-        nodes: Its n nodes.
-        ends: Its edges, ``[e, 2]``, counted within ``nodes``.
-        lengths: How long these should be, ``[e]``.
-        kept: Which of them have a say, ``[e]``.
-        centre: The node in the middle, if there is one.
     """
     distances = _distances(len(nodes), ends[kept], lengths[kept])
     stiff = np.ones((len(nodes), len(nodes)))

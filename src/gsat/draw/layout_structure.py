@@ -24,10 +24,6 @@ def structure(count: int, ends: NDArray[np.int64]) -> tuple[Floats, NDArray[np.b
 
     Shortcuts have no say. Where a graph without them is planar, neighbours of a node get room on a
     circle around it.
-
-    Args:
-        count: How many nodes there are.
-        ends: The edges, ``[e, 2]``.
     """
     import networkx as nx
 
@@ -95,15 +91,7 @@ def _bypassed(graph: nx.Graph, u: int, v: int) -> bool:
 
 
 def motifs(graph: nx.Graph, nodes: list[int]) -> list[list[int]]:
-    """List the motifs: small parts that stay connected without any one of their nodes.
-
-    Args:
-        graph: A component.
-        nodes: Its nodes.
-
-    Returns:
-        The places of each motif's nodes in ``nodes``.
-    """
+    """List the motifs: small parts that stay connected without any one of their nodes."""
     import networkx as nx
 
     place = {node: i for i, node in enumerate(nodes)}
@@ -116,10 +104,6 @@ def planar_places(graph: nx.Graph, nodes: list[int]) -> list[Floats]:
 
     The first are Tutte's: the largest face is a regular polygon, and every other node is in the
     middle of its neighbours. The second are on a grid.
-
-    Args:
-        graph: A component.
-        nodes: Its nodes.
     """
     import networkx as nx
 
@@ -153,14 +137,7 @@ def _largest_face(embedding: nx.PlanarEmbedding) -> list[int]:
 def around_hub(
     count: int, ends: NDArray[np.int64], kept: NDArray[np.bool_], lengths: Floats
 ) -> list[Floats]:
-    """Place the neighbours of a hub on a circle around it, if there is one, ``[n, 2]``.
-
-    Args:
-        count: How many nodes there are.
-        ends: The edges, ``[e, 2]``.
-        kept: Which of them a layout is made of, ``[e]``.
-        lengths: How long they should be, ``[e]``.
-    """
+    """Place the neighbours of a hub on a circle around it, if there is one, ``[n, 2]``."""
     import networkx as nx
 
     hub = _hub(np.bincount(ends.reshape(-1), minlength=count))

@@ -18,12 +18,7 @@ DASHES: Final[tuple[tuple[float, ...], ...]] = ((), (2.6, 1.1), (0.9, 0.9))  # i
 
 
 def line_opacity(strong: Floats, faint: float = 0.16) -> Floats:
-    """Return the opacity of lines, from ``faint`` to 1.
-
-    Args:
-        strong: Strength of the lines, sharpened, ``[U]``, from 0 to 1.
-        faint: That of the weakest. (default: ``0.16``)
-    """
+    """Return the opacity of lines, from ``faint`` to 1."""
     return faint + (1 - faint) * strong
 
 
@@ -35,14 +30,7 @@ def line_widths(strong: Floats, thick: float) -> Floats:
 def line_styles(
     picture: Scene, thick: float, sharpen: float, faint: float = 0.16
 ) -> tuple[list[str], Floats, Floats]:
-    """Return colours, opacities ``[U]`` and widths ``[U]`` of the lines of a picture.
-
-    Args:
-        picture: The scene.
-        thick: Width of the strongest line in points.
-        sharpen: The power to which strengths are raised.
-        faint: Opacity of the weakest. (default: ``0.16``)
-    """
+    """Return colours, opacities ``[U]`` and widths ``[U]`` of the lines of a picture."""
     count = len(picture.ends)
     if picture.strength is None:
         opacity, width = np.full(count, 0.5), np.full(count, 0.4 * thick)
@@ -67,15 +55,7 @@ def edge_strokes(
     lines: Sequence[Floats] | None = None,
     round_ends: bool = True,
 ) -> Strokes:
-    """Return the lines of a picture with their tags, and with dashes where they are uncertain.
-
-    Args:
-        picture: The scene.
-        order: The lines to draw, ``[n]``, the topmost last.
-        styles: Colours, opacities and widths, as of :func:`line_styles`.
-        lines: Their paths. (default: those of the scene)
-        round_ends: Whether their ends are round. (default: ``True``)
-    """
+    """Return the lines of a picture with their tags, and with dashes where they are uncertain."""
     colours, opacity, width = styles
     paths = picture.lines if lines is None else lines
     dash, tags = dashes(picture), edge_tags(picture)
@@ -121,12 +101,7 @@ def edge_tags(picture: Scene) -> list[Tag]:
 
 
 def node_tags(picture: Scene, scores: Floats | None = None) -> list[Tag]:
-    """Return what a page knows the nodes by.
-
-    Args:
-        picture: The scene.
-        scores: Scores of the nodes, ``[N]``. (default: none)
-    """
+    """Return what a page knows the nodes by."""
     out = []
     for node, name in enumerate(picture.names):
         number = picture.numbers[node]

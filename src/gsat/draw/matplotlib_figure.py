@@ -32,14 +32,7 @@ _ALIGN: Final = {"start": "left", "middle": "center", "end": "right"}
 
 
 def sheet_figure(sheet: Sheet) -> Figure:
-    """Draw a sheet as a matplotlib figure.
-
-    Args:
-        sheet: The picture.
-
-    Returns:
-        The figure; a part is an ``Axes``, and a layer's name is its ``gid``.
-    """
+    """Draw a sheet as a matplotlib figure."""
     figure = new_figure(*sheet.size)
     wide, high = sheet.size
     for part in sheet.parts:

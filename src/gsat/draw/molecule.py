@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, MissingExtraError
+from gsat.core.errors import DataError, MissingExtraError
 from gsat.molecules import molecule_of
 
 if TYPE_CHECKING:
@@ -53,9 +53,6 @@ class ColourScale:
         It reaches from the middle between the lowest and the highest score (or from r, the prior,
         if that is higher) to the highest score. Scores are those of atoms where the model attends
         to nodes, else those of bonds.
-
-        Args:
-            explanations: What is drawn with it.
         """
         found = [e for e in explanations if len(e.edge_mask)]
         if not found:
@@ -117,18 +114,7 @@ class Formula:
 def formula(
     explanation: Explanation, top: int | str | None = None, molecule: Any = None
 ) -> Formula | None:
-    """Prepare the structural formula of an explained graph.
-
-    Args:
-        explanation: The explained graph; ``smiles`` is the SMILES of its molecule, whose atoms are
-            the nodes of the graph.
-        top: Keep the scores of this many bonds, or this share of them, only. (default: ``None``)
-        molecule: The RDKit ``Mol`` of the SMILES. (default: ``None``, it is read)
-
-    Returns:
-        The formula; None if the graph is no molecule, if its SMILES has other atoms or bonds, or
-        if RDKit is not installed.
-    """
+    """Prepare the structural formula of an explained graph."""
     smiles = explanation.get("smiles")
     if not isinstance(smiles, str) or not smiles or explanation.get("node") is not None:
         return None
@@ -199,21 +185,7 @@ def formula_svg(
     compact: bool = False,
     classes: bool = False,
 ) -> str:
-    """Draw a formula as SVG.
-
-    Args:
-        drawn: The formula.
-        scale: Colours of the scores.
-        size: Width and height in pixels; -1 for as much as it needs. (default: ``(-1, -1)``)
-        aromatic: Draw aromatic bonds dashed, instead of single and double bonds in turn.
-            (default: ``False``)
-        numbers: Write the number of each node beside its atom. (default: ``False``)
-        compact: Leave out what a page with many pictures can do without. (default: ``False``)
-        classes: Keep RDKit's classes of atoms and bonds nevertheless. (default: ``False``)
-
-    Returns:
-        An ``<svg>`` element.
-    """
+    """Draw a formula as SVG."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size, -1, -1, compact)
@@ -232,19 +204,7 @@ def formula_png(
     numbers: bool = False,
     zoom: float = 1.0,
 ) -> bytes:
-    """Draw a formula as PNG.
-
-    Args:
-        drawn: The formula.
-        scale: Colours of the scores.
-        size: Width and height in pixels.
-        aromatic: As in :func:`formula_svg`. (default: ``False``)
-        numbers: As in :func:`formula_svg`. (default: ``False``)
-        zoom: How much larger bonds and lines are than in an SVG. (default: ``1.0``)
-
-    Returns:
-        The bytes of the file.
-    """
+    """Draw a formula as PNG."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DCairo(*size)
@@ -262,17 +222,7 @@ def natural_size(drawn: Formula) -> tuple[int, int]:
 def atom_places(
     drawn: Formula, size: tuple[int, int], *, aromatic: bool = False, numbers: bool = False
 ) -> NDArray[np.float64]:
-    """Return where the atoms of a formula are drawn.
-
-    Args:
-        drawn: The formula.
-        size: Width and height of the picture in pixels.
-        aromatic: As in :func:`formula_svg`. (default: ``False``)
-        numbers: As in :func:`formula_svg`. (default: ``False``)
-
-    Returns:
-        Pixels from the lower left corner, ``[atoms, 2]``.
-    """
+    """Return where the atoms of a formula are drawn."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size)

@@ -55,15 +55,7 @@ class PageInfo:
 
 
 def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
-    """Make a page of molecules that needs no other file.
-
-    Args:
-        molecules: Explained molecules.
-        info: What stands at its head.
-
-    Returns:
-        The text of an HTML document.
-    """
+    """Make a page of molecules that needs no other file."""
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
         [_length(molecule, piece) for molecule in molecules for piece in molecule.pieces[:PIECES]]
@@ -176,15 +168,7 @@ def signed(effect: float | None) -> str:
 
 
 def odds_factor(log_odds: float | None) -> str:
-    """Write a change of log-odds as what the odds are multiplied with or divided by.
-
-    Args:
-        log_odds: The change, or None if there is none.
-
-    Example:
-        >>> odds_factor(3.0), odds_factor(-0.7), odds_factor(9.9), odds_factor(-0.01)
-        ('×20', '÷2.0', '×>1000', '×1.0')
-    """
+    """Write a change of log-odds as what the odds are multiplied with or divided by."""
     if log_odds is None:
         return ""
     factor = math.exp(min(abs(log_odds), 50))
@@ -193,12 +177,7 @@ def odds_factor(log_odds: float | None) -> str:
 
 
 def effect_bar(effect: float | None, largest: float) -> str:
-    """Draw an effect as a bar to the right, if it raises the answer, or to the left.
-
-    Args:
-        effect: The effect, or None if it was not measured.
-        largest: The effect of the longest bar.
-    """
+    """Draw an effect as a bar to the right, if it raises the answer, or to the left."""
     if effect is None:
         return ""
     wide = 50 * min(abs(effect) / largest, 1) if largest else 0
@@ -220,12 +199,7 @@ def scale_values(scale: ColourScale) -> dict[str, Any]:
 
 
 def render_page(name: str, **values: Any) -> str:
-    """Fill in one of the templates; all that comes from data is escaped.
-
-    Args:
-        name: The file in ``templates``.
-        values: What the template needs, but for the style sheet.
-    """
+    """Fill in one of the templates; all that comes from data is escaped."""
     return _templates().get_template(name).render(style=_text("style.css"), **values)
 
 

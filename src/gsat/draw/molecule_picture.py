@@ -117,16 +117,7 @@ class MoleculePicture:
 def molecule_picture(
     explanation: Explanation, options: DrawingOptions, scale: ColourScale | None = None
 ) -> MoleculePicture | None:
-    """Prepare the picture of a molecule.
-
-    Args:
-        explanation: The explained graph.
-        options: How it is drawn.
-        scale: Colours of the scores. (default: from the explanation's own scores)
-
-    Returns:
-        The picture; None if the graph is no molecule that RDKit can draw.
-    """
+    """Prepare the picture of a molecule."""
     drawn = formula(explanation, options.top)
     if drawn is None:
         return None

@@ -31,12 +31,6 @@ def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
     Atoms have the numbers of the SMILES. The score of an atom is its own, where the model attends
     to nodes, or else the mean over its bonds. Of the pieces that hold an atom or bond, the one with
     the highest score is named.
-
-    Args:
-        molecules: Explained molecules.
-
-    Returns:
-        The text of the file.
     """
     return write_csv(SCORES, (row for molecule in molecules for row in _score_rows(molecule)))
 
@@ -86,15 +80,7 @@ def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[st
 
 
 def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMolecule]) -> str:
-    """Write a row per pattern and group.
-
-    Args:
-        groups: The patterns of each answer.
-        molecules: The molecules they were found in.
-
-    Returns:
-        The text of the file.
-    """
+    """Write a row per pattern and group."""
     rows = (
         [
             group.name,

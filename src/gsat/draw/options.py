@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation

@@ -71,15 +71,7 @@ meter { width: 8rem; }
 
 
 def html_page(explanation: Explanation, **options: Any) -> str:
-    """Make a page that needs no other file.
-
-    Args:
-        explanation: The explained graph.
-        options: The options of :func:`gsat.draw.draw_explanation`.
-
-    Returns:
-        The text of an HTML document.
-    """
+    """Make a page that needs no other file."""
     from jinja2 import Environment
 
     title = options.pop("title", None)

@@ -68,13 +68,7 @@ class GraphPicture:
 
 
 def graph_layers(picture: Scene, points: float, sharpen: float) -> list[Layer]:
-    """Draw a graph; what is within the budget lies over the rest.
-
-    Args:
-        picture: What to draw.
-        points: How many points a unit of it is.
-        sharpen: The power to which scores are raised.
-    """
+    """Draw a graph; what is within the budget lies over the rest."""
     thick = float(np.clip(0.6 * picture.radius * points, 0.8, THICK))
     out = _hops(picture)
     out += _truth(picture, thick, points)
@@ -236,14 +230,7 @@ def node_strength(picture: Scene) -> Floats:
 def graph_entries(
     picture: Scene, sharpen: float, top: int | str | None, scores_of: str = ""
 ) -> list[Entry]:
-    """Return the legend of a graph.
-
-    Args:
-        picture: What is drawn.
-        sharpen: The power to which scores are raised.
-        top: The budget, if there is one.
-        scores_of: The method, where there are several. (default: ``""``)
-    """
+    """Return the legend of a graph."""
     out = line_entries(picture, sharpen, top, scores_of)
     if picture.node_score is not None and picture.strength is not None and len(picture.at):
         low, high = float(picture.node_score.min()), float(picture.node_score.max())

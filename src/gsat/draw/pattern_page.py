@@ -32,16 +32,7 @@ PIECE: Final = (150, 80)
 def pattern_page(
     groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: PageInfo
 ) -> str:
-    """Make a page of patterns that needs no other file.
-
-    Args:
-        groups: The patterns of each answer.
-        molecules: The molecules they were found in.
-        info: What stands at its head.
-
-    Returns:
-        The text of an HTML document.
-    """
+    """Make a page of patterns that needs no other file."""
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
     examples = {i for patterns in shown for pattern in patterns for i in pattern.examples}
     scale = ColourScale.of([molecules[i].explanation for i in sorted(examples)])

@@ -55,16 +55,7 @@ def picture_of(
     at: Floats | None = None,
     colours: ColourScale | None = None,
 ) -> Picture:
-    """Choose and prepare the picture of an explanation.
-
-    Args:
-        explanation: The explained graph, cropped already where it should be.
-        options: How it is drawn.
-        width: Where the rows of a sentence are wrapped, in inches. (default: ``7.0``)
-        font: Size of the words of a sentence in points. (default: ``11.0``)
-        at: Positions of the nodes of a graph, ``[N, 2]``. (default: computed)
-        colours: Colours of the scores of a molecule. (default: from its own scores)
-    """
+    """Choose and prepare the picture of an explanation."""
     molecule = molecule_picture(explanation, options, colours)
     if molecule is not None:
         return molecule
@@ -95,13 +86,6 @@ def cropped(
     """Leave out what is far from the explanation; sentences, molecules and images stay whole.
 
     Without a budget, the explanation is the upper half of the scale, at most 30 edges.
-
-    Args:
-        explanation: The explained graph.
-        options: How it is drawn; ``crop`` is how many hops are left around the explanation.
-
-    Returns:
-        The rest of the graph, the options for it, and what was left out, in words.
     """
     itself = any(explanation.get(name) is not None for name in ("words", "smiles", "shade"))
     if not options.crop or not explanation.found or itself:

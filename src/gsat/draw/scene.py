@@ -100,17 +100,7 @@ def scene(
     options: DrawingOptions | None = None,
     at: Floats | None = None,
 ) -> Scene:
-    """Prepare the picture of one explanation.
-
-    Args:
-        explanation: The explained graph.
-        options: How it is drawn. (default: as :class:`DrawingOptions` has it)
-        at: Positions of the nodes, ``[N, 2]``. (default: the explanation's ``pos`` where these are
-            positions in the plane, else a computed layout)
-
-    Returns:
-        The scene.
-    """
+    """Prepare the picture of one explanation."""
     options = DrawingOptions() if options is None else options
     given = options.node_types
     node_types = explanation.get("node_types") if given is None else given

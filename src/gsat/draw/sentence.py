@@ -130,15 +130,6 @@ def sentence(
 
     A word is as important as its own score or, where the model scores edges, as its highest edge,
     on the scale of the picture.
-
-    Args:
-        explanation: The explained graph.
-        options: How it is drawn.
-        width: Where rows are wrapped.
-        font: Size of the words in points. (default: ``11.0``)
-
-    Returns:
-        The sentence, or None if the nodes are not words.
     """
     words = explanation_words(explanation)
     if not words or not explanation.undirected or explanation.marked is not None:
@@ -175,15 +166,7 @@ def _boxes(words: Sequence[str], font: float) -> Floats:
 
 
 def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]:
-    """Break words into rows.
-
-    Args:
-        wide: Width of each word, ``[N]``.
-        width: The widest row allowed; a word that is wider has a row of its own.
-
-    Returns:
-        The row of each word ``[N]``, its middle ``[N]``, and the width of the longest row.
-    """
+    """Break words into rows."""
     row = np.zeros(len(wide), dtype=np.int64)
     middle = np.zeros(len(wide))
     on, x, longest = 0, 0.0, 0.0
@@ -214,11 +197,7 @@ def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
 def _arcs(
     pieces: list[Piece], middle: Floats, wide: Floats, width: float, rows: int
 ) -> tuple[list[Floats], Floats]:
-    """Draw the pieces as arcs; short arcs lie under those that span them.
-
-    Returns:
-        The curve of each piece, ``[k, 2]``, and the height of each row's arcs.
-    """
+    """Draw the pieces as arcs; short arcs lie under those that span them."""
     # To the left and to the right an arc starts beside the middle, so that two do not touch.
     aside = np.minimum(0.05, wide / 6)
     span = [

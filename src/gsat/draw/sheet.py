@@ -203,12 +203,7 @@ class Sheet:
 
 @lru_cache(maxsize=1 << 14)
 def text_width(text: str, font: float) -> float:
-    """Measure a text in inches, as matplotlib's own font writes it.
-
-    Args:
-        text: One line.
-        font: Its size in points.
-    """
+    """Measure a text in inches, as matplotlib's own font writes it."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 

@@ -156,15 +156,7 @@ def image_picture(
     edges: bool = False,
     scale: tuple[float, float] | None = None,
 ) -> ImagePicture | None:
-    """Prepare the picture of superpixels; None if the graph is no image.
-
-    Args:
-        picture: The scene; ``at`` holds the middles of the superpixels.
-        sharpen: The power to which scores are raised.
-        top: The budget, if there is one. (default: ``None``)
-        edges: Whether all edges are drawn. (default: ``False``)
-        scale: The lowest and the highest score of the heat. (default: those of the image)
-    """
+    """Prepare the picture of superpixels; None if the graph is no image."""
     if picture.shade is None or len(np.unique(picture.at, axis=0)) < len(picture.at):
         return None
     if len(picture.at) < 4:

@@ -35,16 +35,7 @@ _POINT: Final = INCH / 72
 
 
 def sheet_svg(sheet: Sheet, *, alone: bool = True) -> str:
-    """Write a sheet as an SVG document.
-
-    Args:
-        sheet: The picture.
-        alone: Whether it is a file of its own, with a style sheet for dark paper; a part of a page
-            has none. (default: ``True``)
-
-    Returns:
-        The text of the file; the same sheet always gives the same text.
-    """
+    """Write a sheet as an SVG document."""
     wide, high = (_number(INCH * length) for length in sheet.size)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="gsat" role="img" width="{wide}" '

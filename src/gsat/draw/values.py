@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def plain_values(explanation: Explanation) -> dict[str, Any]:
-    """Return the prediction and every edge; None in place of NaN.
-
-    Args:
-        explanation: The explanation.
-    """
+    """Return the prediction and every edge; None in place of NaN."""
     # As lists first: reading tensors element by element would take longer than the model.
     columns = {"source": explanation.edge_index[0], "target": explanation.edge_index[1]}
     columns["score"] = explanation.edge_mask

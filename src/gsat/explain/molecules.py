@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.explain.pieces import Piece, measure_effects, score_pieces
 from gsat.explain.trust import molecule_notes
 from gsat.graphs import GraphStore
@@ -54,27 +54,15 @@ class ExplainedMolecule:
         return str(self.explanation.smiles)
 
     def effect(self, piece: Piece) -> float | None:
-        """Return the effect of a piece on the target; None if it was not measured.
-
-        Args:
-            piece: One of :attr:`pieces`.
-        """
+        """Return the effect of a piece on the target; None if it was not measured."""
         return None if piece.effects is None else piece.effects[self.target]
 
     def log_odds(self, piece: Piece) -> float | None:
-        """Return the effect of a piece on the log-odds of the target; None in a regression.
-
-        Args:
-            piece: One of :attr:`pieces`.
-        """
+        """Return the effect of a piece on the log-odds of the target; None in a regression."""
         return None if piece.log_odds is None else piece.log_odds[self.target]
 
     def top_pieces(self, count: int | None = None) -> list[Piece]:
-        """Return the pieces in the explanation.
-
-        Args:
-            count: At most this many. (default: ``None``, all of them)
-        """
+        """Return the pieces in the explanation."""
         return [piece for piece in self.pieces if piece.used][:count]
 
     def as_dict(self) -> dict[str, Any]:
@@ -108,23 +96,7 @@ def explain_molecules(
     nearest: NearestMolecules | None = None,
     effects: bool = True,
 ) -> list[ExplainedMolecule]:
-    """Add pieces, their effects and the nearest training molecules to explanations.
-
-    Args:
-        model: The model that explained.
-        graphs: The molecules, with their ``smiles``.
-        explanations: What it said about each of them.
-        target: The class, label or number that effects are shown for. (default: the second of two
-            classes, the predicted one of several, the first label or number)
-        nearest: The training molecules. (default: ``None``, not known)
-        effects: Whether effects are measured. (default: ``True``)
-
-    Returns:
-        The molecules, in the same order.
-
-    Raises:
-        DataError: If a graph is no molecule.
-    """
+    """Add pieces, their effects and the nearest training molecules to explanations."""
     if not graphs.has(SMILES):
         raise DataError("these graphs are no molecules: they carry no SMILES")
     progress = Progress("molecules")
@@ -170,15 +142,7 @@ def shown_target(task: Task, explanation: Explanation) -> int:
 
 
 def output_names(task: Task, names: Sequence[str] | None) -> list[str]:
-    """Name the outputs that have effects: the classes, labels or numbers.
-
-    Args:
-        task: What the model predicts.
-        names: Names of the classes or labels, if they have some.
-
-    Returns:
-        One name each.
-    """
+    """Name the outputs that have effects: the classes, labels or numbers."""
     count = task.classes
     if names is not None and len(names) == count:
         return [str(name) for name in names]
@@ -188,18 +152,7 @@ def output_names(task: Task, names: Sequence[str] | None) -> list[str]:
 
 
 def find_target(wanted: str | None, names: Iterable[str]) -> int | None:
-    """Find a class, label or number by its name.
-
-    Args:
-        wanted: The name; None for none.
-        names: All names; see :func:`output_names`.
-
-    Returns:
-        Its position; None if none is wanted.
-
-    Raises:
-        GSATError: If there is none of that name.
-    """
+    """Find a class, label or number by its name."""
     listed = list(names)
     if wanted is None:
         return None

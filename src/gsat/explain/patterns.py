@@ -99,15 +99,6 @@ def find_patterns(
 
     Groups are the molecules predicted to be of a class or to have a label; in a regression, those
     predicted above and below the median.
-
-    Args:
-        molecules: Explained molecules.
-        task: What the model predicts.
-        names: Names of its outputs; see :func:`gsat.explain.molecules.output_names`.
-        fewest: In how many explanations a pattern has to be. (default: ``3``)
-
-    Returns:
-        One group per class, label, or side of the median.
     """
     found = _collect(molecules)
     kept = {name: f for name, f in found.items() if len(f.used) >= fewest}

@@ -62,14 +62,6 @@ def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
 
     A piece is in the explanation if its score is above the middle between the lowest and the
     highest score of the molecule and, where the model has a prior, above r.
-
-    Args:
-        explanation: An explained molecule.
-        molecule: The RDKit ``Mol`` whose atoms are its nodes; see
-            :func:`gsat.molecules.molecule_of`.
-
-    Returns:
-        The pieces, the highest score first.
     """
     ends = explanation.edge_index.numpy(force=True)
     own = explanation.get("node_mask")
@@ -98,15 +90,7 @@ def _limit(explanation: Explanation, scores: NDArray[np.float64]) -> float:
 
 
 def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
-    """Turn logits into what effects are measured in.
-
-    Args:
-        task: What the model predicts.
-        logits: ``[G, num_logits]``.
-
-    Returns:
-        Probabilities of the classes or labels, or the predicted numbers, ``[G, C]``.
-    """
+    """Turn logits into what effects are measured in."""
     values = task.probabilities(logits)
     if values.shape[1] == 0:
         values = task.decide(logits).reshape(len(logits), -1)
@@ -114,15 +98,7 @@ def outputs(task: Task, logits: Tensor) -> NDArray[np.float64]:
 
 
 def log_odds(task: Task, logits: Tensor) -> NDArray[np.float64] | None:
-    """Turn logits into log-odds: log p / (1 − p) of every class or label.
-
-    Args:
-        task: What the model predicts.
-        logits: ``[G, num_logits]``.
-
-    Returns:
-        ``[G, C]``, as :func:`outputs`; None in a regression.
-    """
+    """Turn logits into log-odds: log p / (1 − p) of every class or label."""
     if task.kind == "regression":
         return None
     values = logits.double()
@@ -145,15 +121,6 @@ def measure_effects(
 
     The atoms of the piece and their bonds are taken out of the graph; the other atoms keep their
     features. All molecules without one of their pieces are one stream of batches.
-
-    Args:
-        model: The model.
-        graphs: The molecules, ``[G]``.
-        pieces: The pieces of each molecule.
-        logits: The model's outputs for the whole molecules, ``[G, num_logits]``.
-
-    Returns:
-        The pieces with their effects, in the same order.
     """
     sizes = graphs.node_counts.tolist()
     places = [

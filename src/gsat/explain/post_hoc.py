@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 from torch_geometric.data import Data
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.settings import validated
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.conversions import as_store, to_data_list
@@ -18,7 +19,6 @@ from gsat.methods.erm import PlainModel
 from gsat.methods.post_hoc import PostHocMethod, PostHocModel
 from gsat.models import Backbone, InterpretableModel
 from gsat.models.wrapping.wrap import Wrapped
-from gsat.settings import validated
 from gsat.tasks import Task
 
 # Methods take settings of training; these networks are trained already.

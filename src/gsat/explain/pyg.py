@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelTaskLevel
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs.neighbourhood import k_hop_edges
 from gsat.models.wrapping.pyg_model import PyGModel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gsat.explain.audit_verdict import LEAST_SKILL
+from gsat.audit.verdict import LEAST_SKILL
 from gsat.molecules.fingerprints import Neighbour
 
 if TYPE_CHECKING:
@@ -23,15 +23,7 @@ def _skill(accuracy: float, majority: float) -> float:
 
 
 def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None) -> list[str]:
-    """Say what speaks against the explanation of one molecule.
-
-    Args:
-        explanation: The explained molecule.
-        nearest: The most similar training molecules; None if these are not known.
-
-    Returns:
-        One warning a line; none if there is nothing to warn of.
-    """
+    """Say what speaks against the explanation of one molecule."""
     notes = []
     if nearest is not None:
         similarity = nearest[0].similarity if nearest else 0.0
@@ -46,16 +38,7 @@ def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None
 
 
 def model_notes(valid: Mapping[str, Any], majority: float | None = None) -> list[str]:
-    """Say where a model is weak on its validation data.
-
-    Args:
-        valid: Its validation metrics by name.
-        majority: The share of the most frequent class in the validation data, where accuracy is
-            measured. (default: ``None``)
-
-    Returns:
-        One warning a line; none if there is nothing to warn of.
-    """
+    """Say where a model is weak on its validation data."""
     notes = []
     for name, (least, title) in WEAK.items():
         value = valid.get(name)

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.parsing import ParseError
+from gsat.core.schemas import FileModel, check_model
 from gsat.graphs.sharded_array import Array
-from gsat.parsing import ParseError
-from gsat.schemas import FileModel, check_model
 
 _VALUES: Final = ("float32", "int64", "bool")
 _CHUNK: Final = 1 << 20  # edges that are checked at a time
@@ -76,14 +76,7 @@ class StoreMeta(FileModel):
 
 
 def check_arrays(arrays: Mapping[str, Array]) -> None:
-    """Raise unless every array of a file is as the table says, and no index leads out of it.
-
-    Args:
-        arrays: Arrays by name.
-
-    Raises:
-        ParseError: If one is missing, or not as it must be.
-    """
+    """Raise unless every array of a file is as the table says, and no index leads out of it."""
     if missing := [name for name in ALWAYS if name not in arrays]:
         raise ParseError(f"{', '.join(missing)} missing")
     for name in ("node_ptr", "edge_ptr"):
@@ -100,11 +93,7 @@ def check_arrays(arrays: Mapping[str, Array]) -> None:
 
 
 def check_meta(meta: Any) -> dict[str, Any]:
-    """Return the plain values of a store, unless one is of a wrong type.
-
-    Raises:
-        ParseError: If they are no table, or one is of a wrong type.
-    """
+    """Return the plain values of a store, unless one is of a wrong type."""
     if not isinstance(meta, dict):
         raise ParseError("its meta is not a table")
     check_model(StoreMeta, meta)

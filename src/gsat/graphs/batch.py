@@ -138,12 +138,7 @@ class GraphBatch:
 
 
 def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
-    """Gather graphs of a store into a batch.
-
-    Args:
-        store: The store.
-        rows: Rows of its arrays, ``[B]``; its view is not applied.
-    """
+    """Gather graphs of a store into a batch."""
     arrays = store.arrays
     node_first, edge_first = arrays["node_ptr"][rows], arrays["edge_ptr"][rows]
     node_count = arrays["node_ptr"][rows + 1] - node_first

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs.texts import encode_texts
 
 Array = NDArray[Any]
@@ -27,19 +27,7 @@ NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_sign", "node_split", "t
 def sort_edges(
     node_ptr: ArrayLike, edge_ptr: ArrayLike, edge_index: ArrayLike
 ) -> tuple[dict[str, Array], NDArray[np.int64]]:
-    """Sort edges by graph, destination and source.
-
-    Args:
-        node_ptr: First node of each graph, ``[G + 1]``.
-        edge_ptr: First edge of each graph, ``[G + 1]``.
-        edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
-
-    Returns:
-        The arrays that every store has, by name, and the row each stored edge had before, ``[E]``.
-
-    Raises:
-        DataError: If the arrays contradict each other.
-    """
+    """Sort edges by graph, destination and source."""
     node_ptr = _pointer(node_ptr, "node_ptr")
     edge_ptr = _pointer(edge_ptr, "edge_ptr")
     if len(node_ptr) != len(edge_ptr):
@@ -91,22 +79,7 @@ def build_arrays(
     edges: Columns,
     graphs: Columns,
 ) -> dict[str, Array]:
-    """Make the arrays of a store from a user's arrays.
-
-    Args:
-        node_ptr: First node of each graph, ``[G + 1]``.
-        edge_ptr: First edge of each graph, ``[G + 1]``.
-        edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
-        nodes: Arrays with one row per node by name, ``None`` where not given.
-        edges: Arrays with one row per edge, likewise.
-        graphs: Arrays or texts with one row per graph, likewise.
-
-    Returns:
-        The arrays by name, with the edges in stored order.
-
-    Raises:
-        DataError: If arrays contradict each other, or an edge leaves its graph.
-    """
+    """Make the arrays of a store from a user's arrays."""
     arrays, order = sort_edges(node_ptr, edge_ptr, edge_index)
     if graphs.get("y") is not None and nodes.get("node_y") is not None:
         raise DataError("labels are of graphs (y) or of nodes (node_y), not of both")
@@ -131,20 +104,7 @@ def build_arrays(
 
 
 def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """Convert an array to float32, int64 or bool; texts of graphs to bytes.
-
-    Args:
-        values: Numbers, or texts if ``per`` is ``"graph"``.
-        count: The rows it must have.
-        name: What errors call it.
-        per: What has a row each: ``"graph"``, ``"node"`` or ``"edge"``.
-
-    Returns:
-        The array, ``[count, …]``; ``x`` stays float16 if it is.
-
-    Raises:
-        DataError: If it has another number of rows, or holds something else.
-    """
+    """Convert an array to float32, int64 or bool; texts of graphs to bytes."""
     if per == "graph" and name != "y" and isinstance(values, list):
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) == len(values) == count:
@@ -171,15 +131,7 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
 
 
 def to_float32(array: Array, name: str) -> NDArray[np.float32]:
-    """Convert numbers to float32.
-
-    Args:
-        array: Numbers; NaN and infinity stay what they are.
-        name: What errors call it.
-
-    Raises:
-        DataError: If a finite number is too large.
-    """
+    """Convert numbers to float32."""
     with np.errstate(over="ignore"):
         converted = array.astype(np.float32)
     if array.dtype.itemsize > 4 and array.dtype.kind == "f":
@@ -198,18 +150,7 @@ def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
 
 
 def graph_rows(positions: ArrayLike, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Select graphs of a view.
-
-    Args:
-        positions: Positions in the view, counted from the end if negative, or a mask ``[G]``.
-        index: The view: rows of the arrays, ``[G]``.
-
-    Returns:
-        The selected rows of the arrays.
-
-    Raises:
-        DataError: If there is no such graph, or the mask has another length.
-    """
+    """Select graphs of a view."""
     wanted, total = np.atleast_1d(np.asarray(positions)), len(index)
     if wanted.dtype == bool:
         if wanted.shape != index.shape:
@@ -226,18 +167,7 @@ def graph_rows(positions: ArrayLike, index: NDArray[np.int64]) -> NDArray[np.int
 
 
 def node_mask(nodes: ArrayLike, count: int) -> NDArray[np.bool_]:
-    """Turn rows of nodes into a mask.
-
-    Args:
-        nodes: Rows of the node arrays, or a mask ``[count]``.
-        count: How many nodes there are.
-
-    Returns:
-        The mask, ``[count]``.
-
-    Raises:
-        DataError: If there is no such node, or the mask has another length.
-    """
+    """Turn rows of nodes into a mask."""
     chosen, wanted = np.zeros(count, dtype=bool), np.asarray(nodes)
     if wanted.dtype != bool:
         wanted = wanted.astype(np.int64)
@@ -253,19 +183,7 @@ def node_mask(nodes: ArrayLike, count: int) -> NDArray[np.bool_]:
 
 
 def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
-    """Concatenate ranges: ``arange(s, s + c)`` for each start and count, without a loop.
-
-    Args:
-        starts: First number of each range, ``[G]``.
-        counts: Length of each range, ``[G]``.
-
-    Returns:
-        All numbers, ``[sum(counts)]``.
-
-    Example:
-        >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-        [5, 6, 0, 1, 2]
-    """
+    """Concatenate ranges: ``arange(s, s + c)`` for each start and count, without a loop."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs.store import GraphStore
 
 if TYPE_CHECKING:
@@ -21,17 +21,7 @@ _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_tr
 
 
 def to_data_list(graphs: Any) -> list[Data]:
-    """List PyG graphs one by one; batches are split into their graphs.
-
-    Args:
-        graphs: A ``Data``, a ``Batch``, or an iterable of them: a list, a data set, a loader.
-
-    Returns:
-        One ``Data`` per graph.
-
-    Raises:
-        DataError: If it is, or contains, something else.
-    """
+    """List PyG graphs one by one; batches are split into their graphs."""
     from torch_geometric.data import Batch, Data, HeteroData
 
     one = isinstance(graphs, Data | HeteroData)

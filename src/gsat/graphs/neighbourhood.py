@@ -7,22 +7,7 @@ from torch import Tensor
 
 
 def k_hop_nodes(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
-    """Find the nodes whose messages arrive at given nodes in at most ``hops`` steps.
-
-    Args:
-        edge_index: Edges, ``[2, E]``; messages flow from the first row to the second.
-        nodes: The nodes at which messages arrive, ``[M]``.
-        hops: Rounds of message passing.
-        num_nodes: Nodes of the graph, ``N``.
-
-    Returns:
-        Which nodes reach which, ``[N, M]`` bool; a node reaches itself.
-
-    Example:
-        >>> chain = torch.tensor([[0, 1, 2], [1, 2, 3]])
-        >>> k_hop_nodes(chain, torch.tensor([3]), hops=2, num_nodes=4)[:, 0].tolist()
-        [False, True, True, True]
-    """
+    """Find the nodes whose messages arrive at given nodes in at most ``hops`` steps."""
     src, dst = edge_index
     nodes = nodes.to(edge_index.device)
     reached = torch.zeros(num_nodes, len(nodes), device=edge_index.device)
@@ -33,16 +18,6 @@ def k_hop_nodes(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) ->
 
 
 def k_hop_edges(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
-    """Find the edges of each node's computation graph: those between nodes that reach it.
-
-    Args:
-        edge_index: Edges, ``[2, E]``; messages flow from the first row to the second.
-        nodes: The nodes at which messages arrive, ``[M]``.
-        hops: Rounds of message passing.
-        num_nodes: Nodes of the graph.
-
-    Returns:
-        Which edges belong to which node's computation graph, ``[M, E]`` bool.
-    """
+    """Find the edges of each node's computation graph: those between nodes that reach it."""
     reached = k_hop_nodes(edge_index, nodes, hops, num_nodes).T
     return reached[:, edge_index[0]] & reached[:, edge_index[1]]

@@ -30,15 +30,7 @@ def to_pyg(store: GraphStore, position: int) -> Data:
 
 
 def each_pyg(store: GraphStore, kind: type[Data] | None = None) -> Iterator[Data]:
-    """Convert the graphs of a view one after the other; all are gathered at once.
-
-    Args:
-        store: The view.
-        kind: The class of what is returned. (default: PyG's ``Data``)
-
-    Returns:
-        The graphs; see :func:`to_pyg`.
-    """
+    """Convert the graphs of a view one after the other; all are gathered at once."""
     from torch_geometric.data import Data
 
     make = Data if kind is None else kind

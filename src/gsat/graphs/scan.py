@@ -46,12 +46,7 @@ class GraphStatistics:
 
 
 def scan_graphs(store: GraphStore, *, digests: bool = True) -> GraphStatistics:
-    """Compute the statistics of all graphs of a store or view.
-
-    Args:
-        store: The graphs.
-        digests: Whether to compute digests. (default: ``True``)
-    """
+    """Compute the statistics of all graphs of a store or view."""
     arrays, total = store.arrays, len(store)
     checked = [name for name in (*FINITE, *TRUTHS) if name in arrays]
     invalid = {name: np.zeros(total, dtype=np.int64) for name in ("edges", "order", *checked)}

@@ -21,14 +21,6 @@ class ShardedArray:
 
     ``array[rows]`` reads only these rows; ``np.asarray(array)``, which NumPy's functions call
     themselves, reads all.
-
-    Args:
-        parts: At least one array, ``[R_i, …]``, contiguous, all of one dtype and width.
-
-    Example:
-        >>> array = ShardedArray([np.array([0, 1, 2]), np.array([3, 4])])
-        >>> array[[4, 0, -2]].tolist()
-        [4, 0, 3]
     """
 
     def __init__(self, parts: Sequence[Array]) -> None:
@@ -98,12 +90,6 @@ def row_reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
     """Make a function that reads the same rows of several arrays.
 
     Which parts of a sharded array hold the rows is worked out once for all arrays alike.
-
-    Args:
-        rows: Row numbers, ``[R]``.
-
-    Returns:
-        A function from an array to its rows, ``[R, …]``.
     """
     known: dict[bytes, Places] = {}
 
@@ -127,14 +113,7 @@ def chunks(values: Column) -> Iterator[Array]:
 
 
 def content_digest(arrays: Mapping[str, Column]) -> str:
-    """Hash arrays: their names, dtypes, shapes and bytes.
-
-    Args:
-        arrays: Arrays by name, sharded or not; the hash does not depend on it.
-
-    Returns:
-        16 hex digits of the SHA-256.
-    """
+    """Hash arrays: their names, dtypes, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())

@@ -19,18 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from gsat.errors import DataError, shown
+from gsat.core import system
+from gsat.core.atomic import clear_abandoned_files, write_text
+from gsat.core.errors import DataError, shown
+from gsat.core.files import is_regular, read_file
+from gsat.core.limits import check_size, json_bytes
+from gsat.core.parsing import ParseError, parse_json
+from gsat.core.schemas import FileModel, check_model
+from gsat.core.tensors import map_tensors, write_tensors
 from gsat.graphs.array_table import check_arrays, check_meta
 from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS, build_arrays
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
 from gsat.graphs.texts import pad_texts
-from gsat.io import system
-from gsat.io.atomic import clear_abandoned_files, write_text
-from gsat.io.files import is_regular, read_file
-from gsat.io.limits import check_size, json_bytes
-from gsat.io.tensors import map_tensors, write_tensors
-from gsat.parsing import ParseError, parse_json
-from gsat.schemas import FileModel, check_model
 
 if TYPE_CHECKING:
     from gsat.graphs.store import GraphStore
@@ -61,16 +61,7 @@ class Index(FileModel):
 
 
 def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) -> Path:
-    """Write the graphs of a view to a folder.
-
-    Args:
-        store: The view.
-        folder: Created if missing; a store in it is replaced.
-        shard_bytes: Larger stores are written in shards of this size. (default: 256 MiB)
-
-    Returns:
-        The folder.
-    """
+    """Write the graphs of a view to a folder."""
     folder = Path(folder)
     if graph_bytes(store).sum() > shard_bytes:
         with ShardWriter(folder, store.meta, shard_bytes) as writer:
@@ -120,14 +111,7 @@ def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
 
 
 def file_versions(folder: str | Path) -> tuple[tuple[int, ...], ...]:
-    """What tells one version of the files of a store from any other.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        Numbers of each file, which the system changes whenever the file changes.
-    """
+    """What tells one version of the files of a store from any other."""
     folder = Path(folder)
     names = sorted({FILE, INDEX, *_shards_in(folder)})
     return tuple(_version(folder / name) for name in names if (folder / name).exists())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import storage
 from gsat.graphs.batch import GraphBatch, gather
 from gsat.graphs.build import (
@@ -133,14 +133,7 @@ class GraphStore(Sequence["Data"]):
     @overload
     def __getitem__(self, position: slice) -> GraphStore: ...
     def __getitem__(self, position: int | slice) -> Data | GraphStore:
-        """One graph of this view as a PyG ``Data``, in the user's edge order; or a slice of it.
-
-        Args:
-            position: The position of a graph, counted from the end if negative, or a slice.
-
-        Returns:
-            A ``Data``, or the view of the graphs in the slice.
-        """
+        """One graph of this view as a PyG ``Data``, in the user's edge order; or a slice of it."""
         if isinstance(position, slice):
             return self.select(range(*position.indices(len(self))))
         return to_pyg(self, position)

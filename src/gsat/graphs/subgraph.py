@@ -15,13 +15,6 @@ def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
 
     All graphs stay, though some may be empty. Edges and nodes keep their order and their
     identifiers for random draws; the selection of nodes to predict (``targets``) is dropped.
-
-    Args:
-        batch: The batch.
-        keep: Which edges to keep, ``[E]`` bool.
-
-    Returns:
-        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
     touched = torch.zeros(batch.num_nodes, dtype=torch.bool, device=keep.device)
     touched[batch.src[keep]] = True
@@ -33,13 +26,6 @@ def node_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
     """Keep some nodes of a batch and the edges between them.
 
     What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
-
-    Args:
-        batch: The batch.
-        keep: Which nodes to keep, ``[N]`` bool.
-
-    Returns:
-        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
     return subgraph(batch, keep, keep[batch.src] & keep[batch.dst])
 
@@ -48,14 +34,6 @@ def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch,
     """Keep some nodes of a batch and some of the edges between them.
 
     What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
-
-    Args:
-        batch: The batch.
-        kept: Which nodes to keep, ``[N]`` bool; the ends of every kept edge must be among them.
-        keep: Which edges to keep, ``[E]`` bool.
-
-    Returns:
-        The subgraphs, of ``N'`` nodes and ``E'`` edges, and their nodes in the batch, ``[N']``.
     """
     edges, nodes = keep.nonzero()[:, 0], kept.nonzero()[:, 0]
     node_at, edge_at = kept.cumsum(0) - 1, keep.cumsum(0) - 1

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, escape_controls
-from gsat.io.limits import check_size
+from gsat.core.errors import DataError, escape_controls
+from gsat.core.limits import check_size
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -23,18 +23,7 @@ WORDS: Final = "words"  # the per-graph array with the words of the nodes
 
 
 def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Encode one text per graph.
-
-    Args:
-        texts: One text per graph, ``[G]``.
-
-    Returns:
-        UTF-8 bytes, ``[G, L]``, padded with zeros.
-
-    Example:
-        >>> encode_texts(["CO", "N"]).tolist()
-        [[67, 79], [78, 0]]
-    """
+    """Encode one text per graph."""
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError:
@@ -46,14 +35,7 @@ def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
-    """Decode what :func:`encode_texts` returned.
-
-    Args:
-        rows: UTF-8 bytes, ``[G, L]``, padded with zeros.
-
-    Returns:
-        One text per row.
-    """
+    """Decode what :func:`encode_texts` returned."""
     packed = np.ascontiguousarray(rows)
     if not packed.shape[1]:
         return [""] * len(packed)
@@ -69,28 +51,13 @@ def _decoded(text: bytes) -> str:
 
 
 def pad_texts(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
-    """Pad several encoded arrays to the width of the widest.
-
-    Args:
-        parts: Arrays of :func:`encode_texts`, ``[G_i, L_i]``.
-
-    Returns:
-        The arrays, ``[G_i, max(L)]``.
-    """
+    """Pad several encoded arrays to the width of the widest."""
     width = max(rows.shape[1] for rows in parts)
     return [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in parts]
 
 
 def encode_words(graphs: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
-    """Encode one word per node.
-
-    Args:
-        graphs: The words of each graph's nodes, in the order of the nodes.
-
-    Returns:
-        UTF-8 bytes, ``[G, W]``, one row per graph; every word ends with a zero byte. Stored as the
-        per-graph array ``graph.words``.
-    """
+    """Encode one word per node."""
     rows = ["".join(f"{word}\0" for word in words).encode() for words in graphs]
     width = max(map(len, rows), default=0)
     text = b"".join(row.ljust(width, b"\0") for row in rows)
@@ -98,32 +65,14 @@ def encode_words(graphs: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
 
 
 def node_words(store: GraphStore, position: int) -> list[str]:
-    """Read the words of one graph's nodes.
-
-    Args:
-        store: Graphs with words.
-        position: The graph's position in the store's view.
-
-    Returns:
-        One word per node, in the order of the nodes.
-
-    Raises:
-        DataError: If the graphs have no words.
-    """
+    """Read the words of one graph's nodes."""
     view = store.select([position])
     words = [_decoded(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
     return words[: int(view.node_counts[0])]
 
 
 def explanation_words(explanation: Explanation) -> list[str] | None:
-    """Read the words of the nodes of an explained graph, or of a subgraph of it.
-
-    Args:
-        explanation: An explanation.
-
-    Returns:
-        One word per node, or ``None`` if the graph has no words.
-    """
+    """Read the words of the nodes of an explained graph, or of a subgraph of it."""
     text = explanation.get(WORDS)
     if not isinstance(text, str):
         return None

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs.build import ranges
 from gsat.graphs.scan import GraphStatistics, scan_graphs
 from gsat.graphs.store import GraphStore
@@ -66,20 +66,7 @@ def find_issues(
     overlap: str = "",
     statistics: GraphStatistics | None = None,
 ) -> list[DataIssue]:
-    """Find everything that is wrong with a data set or worth knowing.
-
-    Args:
-        store: All graphs.
-        task: What is predicted.
-        splits: Positions of graphs in ``store`` or, at node level, rows of nodes, by split.
-        overlap: Why splits share graphs on purpose; sharing is an error if it is empty.
-            (default: empty)
-        statistics: What :func:`~gsat.graphs.scan.scan_graphs` returned for ``store``; without
-            digests, equal graphs in two splits are not reported. (default: computed here)
-
-    Returns:
-        Errors first, then notes.
-    """
+    """Find everything that is wrong with a data set or worth knowing."""
     seen = statistics or scan_graphs(store)
     found = [
         *_graphs(store, seen),
@@ -94,28 +81,13 @@ def find_issues(
 def validate_dataset(
     store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = ""
 ) -> None:
-    """Raise if a data set can't be trained on.
-
-    Args:
-        store: All graphs.
-        task: What is predicted.
-        splits: Positions of graphs in ``store`` or, at node level, rows of nodes, by split.
-        name: What the error calls the data set.
-        overlap: Why splits share graphs on purpose. (default: they must not)
-
-    Raises:
-        DataError: If there is an error among its :func:`find_issues`.
-    """
+    """Raise if a data set can't be trained on."""
     quick = scan_graphs(store, digests=False)
     _raise_errors(find_issues(store, task, splits, overlap=overlap, statistics=quick), name)
 
 
 def one_way(store: GraphStore) -> bool:
-    """Whether graphs have every edge in one direction alone.
-
-    Args:
-        store: The graphs; of many, the first with edges are looked at.
-    """
+    """Whether graphs have every edge in one direction alone."""
     looked_at = store.select(np.flatnonzero(store.edge_counts)[:LOOKED_AT])
     if not len(looked_at):
         return False
@@ -129,15 +101,7 @@ def one_way(store: GraphStore) -> bool:
 
 
 def validate_graphs(store: GraphStore, *, name: str) -> None:
-    """Raise if graphs can't be predicted; they need neither labels nor splits.
-
-    Args:
-        store: The graphs.
-        name: What the error calls them.
-
-    Raises:
-        DataError: If an array has invalid rows.
-    """
+    """Raise if graphs can't be predicted; they need neither labels nor splits."""
     _raise_errors(_values(scan_graphs(store, digests=False)), name)
 
 
@@ -275,16 +239,7 @@ def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue
 
 
 def labels_at(store: GraphStore, task: Task, positions: NDArray[np.int64]) -> NDArray[Any]:
-    """Read labels.
-
-    Args:
-        store: The graphs.
-        task: Its level decides what has labels.
-        positions: Positions of graphs in ``store`` or, at node level, rows of nodes, ``[M]``.
-
-    Returns:
-        Their labels, ``[M]`` or ``[M, T]``.
-    """
+    """Read labels."""
     if task.level == "node":
         return np.asarray(store.arrays["node_y"][positions])
     return np.asarray(store.arrays["y"][store.index[positions]])

@@ -39,16 +39,6 @@ class InterruptibleCalls:
     """Calls that SIGINT interrupts, in a process that it leaves alone between them.
 
     One that comes between two calls interrupts the next one. To be made in the main thread.
-
-    Example:
-        >>> before = signal.getsignal(signal.SIGINT)
-        >>> calls = InterruptibleCalls()
-        >>> calls.run(lambda: 1, otherwise=0)
-        1
-        >>> signal.raise_signal(signal.SIGINT)
-        >>> [calls.run(lambda: 1, otherwise=0) for _ in range(2)]
-        [0, 1]
-        >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     def __init__(self) -> None:
@@ -57,12 +47,7 @@ class InterruptibleCalls:
         signal.signal(signal.SIGINT, self._handle)
 
     def run(self, call: Callable[[], _T], otherwise: _T) -> _T:
-        """Make a call.
-
-        Args:
-            call: What to call.
-            otherwise: What to return if it is interrupted.
-        """
+        """Make a call."""
         try:
             try:
                 self._within = True
@@ -86,9 +71,6 @@ class StopRequest:
     """Take the first Ctrl-C within a ``with`` block as a request to stop; a second one interrupts.
 
     Signals reach the main thread alone; in any other thread nothing is changed.
-
-    Args:
-        on_request: Called when the request comes.
 
     Attributes:
         made: Whether Ctrl-C has come.

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
-from gsat.errors import BusyError, GSATError, Interrupted, StopAllError
+from gsat.core.errors import BusyError, GSATError, Interrupted, StopAllError
 
 # done: the function returned; failed: it raised; interrupted: it was asked to stop, and did;
 # busy: another process is at the same work; stop: no other job can succeed either;
@@ -105,15 +105,7 @@ def find_function(name: str) -> Any:
 
 
 def perform(function: str, payload: str) -> str:
-    """Make the call of a job and return its outcome; the worker's side of every back end.
-
-    Args:
-        function: Dotted name of the function.
-        payload: Its argument as JSON text.
-
-    Returns:
-        The :class:`Outcome` as JSON text.
-    """
+    """Make the call of a job and return its outcome; the worker's side of every back end."""
     try:
         outcome = Outcome("done", find_function(function)(json.loads(payload)))
     except (KeyboardInterrupt, Interrupted) as error:

@@ -22,11 +22,7 @@ from gsat.launch.jobs import Backend, Job, Outcome
 
 
 class LocalBackend(Backend):
-    """Worker processes of this machine, started when they are first needed.
-
-    Args:
-        workers: How many at most.
-    """
+    """Worker processes of this machine, started when they are first needed."""
 
     tries: ClassVar[int] = 2
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.launch.interrupts import hold_interrupts
 from gsat.launch.jobs import Backend, Job, Outcome
 from gsat.launch.local import LocalBackend
@@ -27,11 +27,7 @@ OnDone = Callable[[str, Outcome], None]
 
 
 def worker_count() -> int:
-    """How many workers to share work among: ``GSAT_JOBS``, or one for each core of this process.
-
-    Raises:
-        DataError: If ``GSAT_JOBS`` is not a number from 1 on.
-    """
+    """How many workers to share work among: ``GSAT_JOBS``, or one for each core of this process."""
     given = os.environ.get("GSAT_JOBS", "")
     if not given:
         usable = getattr(os, "sched_getaffinity", None)
@@ -62,26 +58,7 @@ class PoolResult:
 
 
 class WorkerPool:
-    """Worker processes that do jobs, several at a time.
-
-    Args:
-        workers: How many jobs at a time. (default: 1 on this machine; on Ray as many as the
-            cluster has CPUs)
-        backend: ``"local"``: processes on this machine. ``"ray"``: a Ray cluster.
-            (default: ``"local"``)
-        address: Of the Ray cluster, as for ``ray.init``; see :class:`~gsat.launch.ray.RayBackend`.
-
-    Raises:
-        MissingExtraError: Ray was asked for and is not installed.
-        RunError: Ray can't be reached or started.
-
-    Example:
-        >>> from gsat.launch.jobs import Job
-        >>> with WorkerPool(workers=2) as pool:
-        ...     result = pool.run({n: Job("math.factorial", int(n)) for n in ("3", "4", "-1")})
-        >>> dict(sorted(result.results.items())), result.failures
-        ({'3': 6, '4': 24}, {'-1': 'ValueError: factorial() not defined for negative values'})
-    """
+    """Worker processes that do jobs, several at a time."""
 
     def __init__(
         self,
@@ -111,18 +88,8 @@ class WorkerPool:
         """Do jobs, and wait for them.
 
         Ctrl-C asks every running job to stop and waits for it, as a deadline does; a second one
-        ends them at once. What ``on_done`` raises ends the call: a :class:`~gsat.errors.GSATError`
-        once the running jobs have stopped, any other error at once.
-
-        Args:
-            jobs: By name; begun in this order.
-            on_done: Called here with the name and the outcome of each job that is done, failed or
-                died for the last time. (default: None)
-            deadline: A time of ``time.monotonic()``; when it has come, running jobs are asked to
-                stop and no other is begun. (default: None)
-
-        Returns:
-            What came of all of them.
+        ends them at once. An error in ``on_done`` ends the call: a ``GSATError`` once the running
+        jobs have stopped, any other error at once.
         """
         work = _Work(self._backend, jobs, on_done)
         try:

@@ -11,12 +11,6 @@ class Progress:
 
     It is silent where standard error is not a terminal.
 
-    Args:
-        label: What stands before the bar. (default: ``"training"``)
-        quiet: Whether to show nothing at all. (default: False)
-        counted: Whether to show the number of steps; if not, steps are of unlike size, and their
-            share is shown. (default: True)
-
     Attributes:
         visible: Whether anything is shown.
     """
@@ -28,12 +22,7 @@ class Progress:
         self._task: Any = None
 
     def start(self, total: int, done: int = 0) -> None:
-        """Show the bar.
-
-        Args:
-            total: How many steps there are.
-            done: How many of them are done. (default: 0)
-        """
+        """Show the bar."""
         if not self.visible:
             return
         from rich.console import Console
@@ -61,22 +50,12 @@ class Progress:
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
 
     def advance(self, status: str = "", steps: int = 1) -> None:
-        """Count steps that have just been done.
-
-        Args:
-            status: Text to show after the bar.
-            steps: How many. (default: 1)
-        """
+        """Count steps that have just been done."""
         if self._bar:
             self._bar.update(self._task, advance=steps, status=status)
 
     def update(self, done: int, status: str | None = None) -> None:
-        """Set how many steps are done in all.
-
-        Args:
-            done: How many.
-            status: Text to show after the bar. (default: None, the text stays)
-        """
+        """Set how many steps are done in all."""
         if self._bar:
             shown = {} if status is None else {"status": status}
             self._bar.update(self._task, completed=done, **shown)

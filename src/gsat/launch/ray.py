@@ -16,7 +16,7 @@ import tempfile
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
-from gsat.errors import MissingExtraError, RunError
+from gsat.core.errors import MissingExtraError, RunError
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 
 _RETRIES = 3  # of a job whose worker or node died
@@ -24,18 +24,7 @@ _STORE = 100 * 2**20  # bytes; only short texts go through Ray's store of object
 
 
 class RayBackend(Backend):
-    """A Ray cluster.
-
-    Args:
-        workers: How many jobs at a time. (default: as many as there are CPUs)
-        address: Of a cluster, as ``ray.init`` takes it: ``auto``, ``host:port``, ``ray://…``.
-            (default: the Ray this process is connected to, or RAY_ADDRESS, or a Ray of its own on
-            this machine, which ends with the pool)
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-        RunError: The cluster can't be reached, or Ray can't be started.
-    """
+    """A Ray cluster."""
 
     grace: ClassVar[float | None] = 600.0  # a node may be gone
 

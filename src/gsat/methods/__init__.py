@@ -3,6 +3,7 @@
 The classes are imported when they are needed: ``METHODS["gsat"]``.
 """
 
+from gsat.core.registry import METHODS
 from gsat.methods.base import (
     Context,
     GradientSync,
@@ -12,7 +13,6 @@ from gsat.methods.base import (
     Phase,
     TrainingSettings,
 )
-from gsat.registry import METHODS
 
 __all__ = [
     "METHODS",

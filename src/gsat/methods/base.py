@@ -26,11 +26,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gsat.core.settings import Settings
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Adam, Draws
-from gsat.settings import Settings
 
 if TYPE_CHECKING:
     from gsat.methods.pretraining import Pretraining

@@ -7,10 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.erm import ERMMethod, PlainModel
 from gsat.models import InterpretableModel
-from gsat.registry import register_method
 
 
 class DegreeScores(PlainModel):
@@ -18,9 +18,6 @@ class DegreeScores(PlainModel):
 
     The score of an edge is d_u + d_v, divided by the largest such sum in its graph; the degree of
     a node counts the edges into it and out of it.
-
-    Args:
-        backbone: The network.
     """
 
     explains = True

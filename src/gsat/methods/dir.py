@@ -17,15 +17,15 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from gsat.attention import average_directions
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.registry import register_method
+from gsat.core.settings import validated
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.subgraph import edge_subgraph
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
 from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
 from gsat.ops import Draws, segment_topk_mask
-from gsat.registry import register_method
-from gsat.settings import validated
 
 Features = Literal["embeddings", "raw"]
 
@@ -94,17 +94,7 @@ class LEConvGenerator(LEConvNet):
 
 
 class DIR(InterpretableModel):
-    """Two networks of one kind: a generator that scores edges, and a predictor that reads parts.
-
-    Args:
-        backbone: The kind of both, and the generator itself.
-        ratio: The share of edges that are causal, at least one of each graph and not all.
-            (default: ``0.5``)
-        features: Node features of a part, the generator's ``embeddings`` or the ``raw`` ones.
-            (default: ``"embeddings"``)
-        predictor_hidden: Width of the predictor. (default: the backbone's)
-        seed: Decides the initial weights of all but the backbone. (default: ``0``)
-    """
+    """Two networks of one kind: a generator that scores edges, and a predictor that reads parts."""
 
     predicts_by_backbone = False  # it embeds parts of graphs; other heads read them
     method = "dir"
@@ -178,18 +168,7 @@ class DIR(InterpretableModel):
         weight: Tensor,
         draws: Draws | None = None,
     ) -> Tensor:
-        """Embed a part of each graph by the predictor.
-
-        Args:
-            batch: The graphs.
-            z: The generator's node embeddings, ``[N, h]``.
-            keep: The edges of the part, ``[E]`` bool.
-            weight: Weights of the edges' messages, ``[E]``.
-            draws: The source of dropout masks. (default: no dropout)
-
-        Returns:
-            ``[B, width]``; zeros where the part is empty.
-        """
+        """Embed a part of each graph by the predictor."""
         part, nodes = edge_subgraph(batch, keep)
         if self.features == "embeddings":
             part = replace(part, x=z.index_select(0, nodes))
@@ -202,14 +181,6 @@ class DIR(InterpretableModel):
 
         The score of an edge is sigmoid(s), with s averaged over both directions on undirected
         graphs.
-
-        Args:
-            batch: The graphs.
-            draws: The source of dropout masks. (default: no dropout)
-
-        Returns:
-            Logits ``[B, num_logits]`` and edge scores ``[E]``; attention and probability are
-            sigmoid(s) of each direction, ``[E]``.
         """
         z, s = self.score(batch)
         weight = torch.sigmoid(s)
@@ -276,12 +247,7 @@ class DIRMethod(Method):
         return parts
 
     def losses(self, batch: GraphBatch, context: Context) -> Losses:
-        """All losses of a batch.
-
-        Returns:
-            ``loss`` of the causal parts, ``risk`` and ``variance`` of the interventions,
-            ``complement``, the loss of the complements, and their ``total``.
-        """
+        """All losses of a batch."""
         assert batch.y is not None
         model, task = self.model, self.model.task
         z, s = model.score(batch)
@@ -312,8 +278,10 @@ class DIRMethod(Method):
 
     @contextmanager
     def _statistics(self) -> Iterator[None]:
-        """Restore the statistics of the predictor's batch norms afterwards, unless they are to be
-        those of both parts: in evaluation it reads causal parts alone."""
+        """Restore the predictor's batch-norm statistics, unless both parts contribute to them.
+
+        In evaluation the predictor sees causal parts only.
+        """
         kept = list(self.model.backbone.buffers()) if self.settings.statistics == "causal" else []
         before = [buffer.clone() for buffer in kept]
         yield

@@ -10,14 +10,14 @@ from pydantic import Field
 from torch import Tensor
 
 from gsat.attention import edge_weights
+from gsat.core.errors import RecipeError
+from gsat.core.registry import register_method
 from gsat.datasets.load import Dataset
-from gsat.errors import RecipeError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Losses, MethodSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import load_any
-from gsat.registry import register_method
 
 
 class DistilledSettings(GSATSettings):
@@ -44,15 +44,7 @@ class DistilledMethod(GSATMethod):
     first_edge: Tensor
 
     def prepare(self, data: Dataset) -> None:
-        """Let the teacher explain the training set.
-
-        Args:
-            data: The data set, with its splits.
-
-        Raises:
-            RecipeError: If there is no teacher, or it does not explain.
-            DataError: If it was trained on other graphs.
-        """
+        """Let the teacher explain the training set."""
         if not self.settings.teacher:
             raise RecipeError("distillation needs a teacher: name its run, teacher='runs/x'")
         teacher = load_any(self.settings.teacher)
@@ -74,16 +66,7 @@ class DistilledMethod(GSATMethod):
 
 
 def taught_scores(teacher: InterpretableModel, graphs: GraphStore, edges: int) -> Tensor:
-    """The scores that a model gives the edges of some graphs, at their places in the store.
-
-    Args:
-        teacher: The model.
-        graphs: A view of a store.
-        edges: How many edges the whole store has.
-
-    Returns:
-        ``[edges]``; 0 for edges that are not in the view.
-    """
+    """The scores that a model gives the edges of some graphs, at their places in the store."""
     teacher.check_fits(graphs)
     scores = torch.zeros(edges)
     first = torch.from_numpy(np.array(graphs.arrays["edge_ptr"]))
@@ -94,14 +77,6 @@ def taught_scores(teacher: InterpretableModel, graphs: GraphStore, edges: int) -
 
 
 def edge_places(batch: GraphBatch, first_edge: Tensor) -> Tensor:
-    """The places of a batch's edges among all edges of their store.
-
-    Args:
-        batch: The graphs.
-        first_edge: The place of each graph's first edge, ``[G + 1]``.
-
-    Returns:
-        ``[E]`` long.
-    """
+    """The places of a batch's edges among all edges of their store."""
     offset = torch.arange(batch.num_edges, device=batch.src.device)
     return first_edge[batch.graph_row][batch.edge_graph] + offset - batch.edge_ptr[batch.edge_graph]

@@ -1,5 +1,4 @@
-"""What IRM and V-REx share: training graphs of several environments, and a penalty on how their
-risks differ."""
+"""Base of IRM and V-REx: several environments, and a penalty on the differences of their risks."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Losses
 from gsat.methods.erm import ERMMethod, ERMSettings
@@ -75,15 +74,7 @@ class EnvironmentMethod(ERMMethod):
         return {"loss": loss, "penalty": penalty, "total": total}
 
     def groups(self, logits: Tensor, batch: GraphBatch) -> list[Group]:
-        """Split logits and labels by environment.
-
-        Args:
-            logits: ``[B, num_logits]``, or at node level ``[M, num_logits]``.
-            batch: The graphs.
-
-        Returns:
-            Logits and labels of each environment that has labels in the batch.
-        """
+        """Split logits and labels by environment."""
         assert batch.y is not None
         y = batch.y
         of = self.environment.to(y.device)[batch.graph_row]

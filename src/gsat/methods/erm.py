@@ -8,19 +8,15 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
-from gsat.registry import register_method
 
 
 class PlainModel(InterpretableModel):
-    """A backbone without attention; the score of every edge is 1.
-
-    Args:
-        backbone: The network.
-    """
+    """A backbone without attention; the score of every edge is 1."""
 
     explains = False
     answers = True
@@ -32,12 +28,7 @@ class PlainModel(InterpretableModel):
         self.backbone, self.task, self.on, self.r = backbone, backbone.task, "edge", None
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Logits and edge scores of a batch.
-
-        Args:
-            batch: The graphs.
-            draws: The source of dropout masks. (default: no dropout)
-        """
+        """Logits and edge scores of a batch."""
         logits = self.backbone(batch, draws=draws)
         scores = self.edge_scores(batch).to(logits)
         return ModelOutput(logits, scores, scores, scores)

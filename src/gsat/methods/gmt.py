@@ -18,14 +18,14 @@ from gsat.attention import (
     edge_weights,
     sample,
 )
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, MethodSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.models import GIN, Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
-from gsat.registry import register_method
 
 GMTVariant = Literal["sam", "lin"]
 _SAMPLES = 20  # where a recipe says nothing
@@ -40,27 +40,8 @@ class GMT(GSAT):
     the subgraphs are drawn from p, by a seed of their own: the same graph has the same answer.
     ``"lin"``: attention weights the messages of the first layer alone.
 
-    Args:
-        backbone: The network f_θ; a GIN for ``"lin"``.
-        attention: As for :class:`gsat.GSAT`. (default: ``"edge"``)
-        variant: ``"sam"`` or ``"lin"``. (default: ``"sam"``)
-        samples: T, subgraphs per prediction. (default: ``20``; ``"lin"`` has none)
-        extractor_dropout: As for :class:`gsat.GSAT`. (default: ``0.5``)
-        temperature: As for :class:`gsat.GSAT`. (default: ``1.0``)
-        sampling: As for :class:`gsat.GSAT`. (default: ``"concrete"``)
-        refine: As for :class:`gsat.GSAT`. (default: ``None``)
-        batch_norm: As for :class:`gsat.GSAT`. (default: ``None``)
-        extractor_norm: As for :class:`gsat.GSAT`. (default: ``None``)
-        readout: As for :class:`gsat.GSAT`; a node weighs as its strongest edge in a subgraph.
-            (default: ``None``)
-        context: As for :class:`gsat.GSAT`. (default: ``None``)
-        seed: Decides the extractor's initial weights. (default: ``0``)
-
     Attributes:
         step_samples: Subgraphs per prediction while training, if not ``samples``.
-
-    Raises:
-        GSATError: If ``"lin"`` is asked for on a backbone that is no GIN.
     """
 
     method = "gmt"
@@ -162,22 +143,7 @@ class GMT(GSAT):
 
 
 def hard_sample(chance: Tensor, row_id: Tensor, draws: Draws) -> Tensor:
-    """Keep each edge with its own probability, with the gradient of the probability.
-
-    Args:
-        chance: Probabilities, ``[E]``.
-        row_id: Names of the edges for the draws, ``[E]`` long.
-        draws: Source of the randomness.
-
-    Returns:
-        0 or 1 for each edge, ``[E]``.
-
-    Example:
-        >>> import torch
-        >>> from gsat.ops import Draws
-        >>> hard_sample(torch.tensor([0.0, 1.0]), torch.arange(2), Draws(0))
-        tensor([0., 1.])
-    """
+    """Keep each edge with its own probability, with the gradient of the probability."""
     kept = (draws.uniform(row_id).to(chance) < chance).to(chance.dtype)
     return kept + (chance - chance.detach())
 

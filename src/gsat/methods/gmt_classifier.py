@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gsat.attention import edge_weights
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.registry import METHODS, register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
@@ -19,20 +20,12 @@ from gsat.methods.trained import load_start
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.models.backbone import backbone_from
 from gsat.ops import Draws, segment_topk_mask
-from gsat.registry import METHODS, register_method
 
 Edges = Literal["all", "half"]
 
 
 class Reclassified(InterpretableModel):
-    """A frozen model that explains, and a classifier of the graph attended by it.
-
-    Args:
-        backbone: The classifier.
-        explainer: The model that explains; it is not trained.
-        edges: Whether the classifier sees ``"all"`` edges with their scores, or the ``"half"`` of
-            each graph with the highest. (default: ``"all"``)
-    """
+    """A frozen model that explains, and a classifier of the graph attended by it."""
 
     method = "gmt-classifier"
     answers = True
@@ -45,12 +38,7 @@ class Reclassified(InterpretableModel):
         self.task, self.on, self.r = backbone.task, explainer.on, explainer.r
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Explain by the one network, and predict by the other.
-
-        Args:
-            batch: The graphs.
-            draws: The source of dropout masks of the classifier. (default: no dropout)
-        """
+        """Explain by the one network, and predict by the other."""
         with torch.no_grad(), self.explainer.evaluating():
             explained = self.explainer(batch)
         weight = edge_weights(explained.probability, batch, self.explainer.extractor.on)
@@ -67,26 +55,14 @@ class Reclassified(InterpretableModel):
         return self.explainer.rescore(batch, attention)
 
     def attended(self, weight: Tensor, batch: GraphBatch) -> Tensor:
-        """Compute what the classifier sees of each edge.
-
-        Args:
-            weight: The scores of the edges, ``[E]``.
-            batch: The graphs.
-
-        Returns:
-            ``[E]``: the scores, of half of each graph's edges where the model is made so.
-        """
+        """Compute what the classifier sees of each edge."""
         if self.edges == "all":
             return weight
         half = (batch.edge_ptr.diff() + 1) // 2
         return weight * segment_topk_mask(weight, batch.edge_ptr, half)
 
     def refined(self, looks: int) -> Self:
-        """Return the same model whose explainer looks again; its classifier sees that, too.
-
-        Args:
-            looks: How many further looks; 0 for none.
-        """
+        """Return the same model whose explainer looks again; its classifier sees that, too."""
         view = copy.copy(self)
         view._modules = {**self._modules, "explainer": self.explainer.refined(looks)}
         return view
@@ -103,11 +79,7 @@ class Reclassified(InterpretableModel):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make the model that :attr:`config` describes, with fresh weights.
-
-        Args:
-            config: Plain values, as :attr:`config` holds them.
-        """
+        """Make the model that :attr:`config` describes, with fresh weights."""
         inside = dict(config["explainer"])
         kind = METHODS[inside.pop("method")].Model
         if not issubclass(kind, GSAT) or config["edges"] not in ("all", "half"):

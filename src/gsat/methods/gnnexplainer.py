@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from gsat.attention import average_directions
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, MethodSettings
 from gsat.methods.post_hoc import (
@@ -30,7 +31,6 @@ from gsat.methods.post_hoc import (
 )
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
-from gsat.registry import register_method
 
 
 class GNNExplainerSettings(PostHocSettings):
@@ -69,17 +69,7 @@ class Search:
 
 
 class GNNExplainer(PostHocModel):
-    """A network and, for each graph, the mask under which it still gives the same answer.
-
-    Args:
-        backbone: The network; it is not changed.
-        iterations: Iterations of Adam. (default: ``100``)
-        lr: Its learning rate. (default: ``1.0``)
-        size: Weight of the ℓ1 norm. (default: ``1.0``)
-        entropy: Weight of the mean entropy. (default: ``1.0``)
-        target: The answer that is explained. (default: ``"prediction"``)
-        seed: Decides where masks start. (default: ``0``)
-    """
+    """A network and, for each graph, the mask under which it still gives the same answer."""
 
     method = "gnnexplainer"
 

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
 from gsat.attention import average_directions
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, MethodSettings, TrainingSettings
 from gsat.methods.post_hoc import (
@@ -38,7 +39,6 @@ from gsat.methods.post_hoc import (
 )
 from gsat.models import Backbone, GatedBackbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import Draws, concrete
-from gsat.registry import register_method
 
 Across = Literal["mean", "max"]
 Sees = Literal["layer", "network"]
@@ -77,12 +77,7 @@ DEFAULTS = GraphMaskSettings.model_validate({})
 
 
 class LayerGate(nn.Module):
-    """The gate of a layer: a logit per edge, and the baseline.
-
-    Args:
-        hidden: Width of the nodes, h.
-        message_size: Width of the messages, d.
-    """
+    """The gate of a layer: a logit per edge, and the baseline."""
 
     def __init__(self, hidden: int, message_size: int) -> None:
         super().__init__()
@@ -104,16 +99,7 @@ class LayerGate(nn.Module):
 
 
 class GraphMask(PostHocModel):
-    """A network and, for each of its layers, a gate on the messages.
-
-    Args:
-        backbone: GIN, PNA or LEConv; it is not changed.
-        loc: Added to the gates' logits, so that they start open. (default: ``3.0``)
-        sees: What a gate reads, see :class:`GraphMaskSettings`. (default: ``"network"``)
-        across: How scores are joined over layers. (default: ``"mean"``)
-        target: The answer that is explained. (default: ``"prediction"``)
-        seed: Decides the gates' initial weights. (default: ``0``)
-    """
+    """A network and, for each of its layers, a gate on the messages."""
 
     method = "graphmask"
     backbone: GatedBackbone
@@ -155,16 +141,7 @@ class GraphMask(PostHocModel):
         return ModelOutput(logits, average_directions(score, batch), score, score)
 
     def gate_logits(self, batch: GraphBatch, first: int = 0) -> tuple[Tensor, Tensor]:
-        """Run the network and its gates.
-
-        Args:
-            batch: The graphs.
-            first: The first gated layer. (default: ``0``)
-
-        Returns:
-            The network's own logits ``[B, num_logits]``, and ω + loc of the layers from ``first``
-            on, ``[L − first, E]``.
-        """
+        """Run the network and its gates."""
         seen: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             embeddings = self.backbone.embed(batch, gate=lambda _, *at: seen.append(at))
@@ -176,16 +153,7 @@ class GraphMask(PostHocModel):
         return logits, torch.stack(omega)
 
     def gated(self, batch: GraphBatch, keep: Tensor, first: int = 0) -> Tensor:
-        """Run the network with gated messages.
-
-        Args:
-            batch: The graphs.
-            keep: The share of each message that passes, ``[L − first, E]``.
-            first: The first gated layer. (default: ``0``)
-
-        Returns:
-            Logits, ``[B, num_logits]``.
-        """
+        """Run the network with gated messages."""
 
         def gate(layer: int, *_: Tensor) -> tuple[Tensor, Tensor] | None:
             if layer < first:
@@ -227,12 +195,6 @@ class GraphMaskMethod(PostHocMethod):
         """The first layer that is gated in an epoch.
 
         At the start only the last layer is gated, then one more before it at a time.
-
-        Args:
-            epoch: The epoch within the phase.
-
-        Returns:
-            The number of the layer, from 0.
         """
         return len(self.model.gates) - 1 - epoch // self.settings.epochs_per_layer
 

@@ -10,11 +10,11 @@ from pydantic import Field, PositiveInt
 
 from gsat.attention import AttentionSettings
 from gsat.bottleneck import Schedule, information, sparsity
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import InterpretableModel, ModelOutput
-from gsat.registry import register_method
 
 # The published code selects no epoch before the twelfth, however early r reaches its final value.
 _FIRST_SELECTABLE = 11
@@ -109,9 +109,5 @@ class GSATMethod(Method):
         return self.schedule.r(context.epoch)
 
     def coefficient(self, context: Context) -> float:
-        """The weight of the regulariser in a step.
-
-        Args:
-            context: Where the step happens.
-        """
+        """The weight of the regulariser in a step."""
         return self.settings.info_coef

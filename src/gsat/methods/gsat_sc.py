@@ -11,13 +11,13 @@ from pydantic import Field
 from torch import nn
 
 from gsat.attention import edge_weights
-from gsat.errors import RecipeError
+from gsat.core.errors import RecipeError
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, MethodSettings, Phase, TrainingSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.methods.trained import load_start
 from gsat.models import Backbone
-from gsat.registry import register_method
 
 
 class SelfConsistentSettings(GSATSettings):

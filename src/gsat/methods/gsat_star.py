@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
+from gsat.core.registry import register_method
 from gsat.gsat import GSAT
 from gsat.methods.base import MethodSettings, TrainingSettings
 from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.methods.pretraining import PretrainedMethod, Pretraining
-from gsat.registry import register_method
 
 
 class GSATStarSettings(GSATSettings):

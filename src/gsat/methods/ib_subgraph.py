@@ -18,7 +18,8 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from gsat.attention import lift
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
 from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
@@ -29,7 +30,6 @@ from gsat.ops import (
     pool,
     train_statistics_network,
 )
-from gsat.registry import register_method
 
 _LARGEST = 100.0  # of a channel of a subgraph's embedding, as published
 
@@ -49,12 +49,7 @@ class Assigned(NamedTuple):
 
 
 class IBSubgraph(InterpretableModel):
-    """A backbone that reads out the nodes assigned to the subgraph.
-
-    Args:
-        backbone: The network.
-        seed: Decides the initial weights of the assignment. (default: ``0``)
-    """
+    """A backbone that reads out the nodes assigned to the subgraph."""
 
     method = "ib-subgraph"
 
@@ -70,12 +65,7 @@ class IBSubgraph(InterpretableModel):
             self.assignment = nn.Sequential(nn.Linear(h, h), nn.Tanh(), nn.Linear(h, 2))
 
     def assign(self, batch: GraphBatch, draws: Draws | None = None) -> Assigned:
-        """Assign the nodes of a batch.
-
-        Args:
-            batch: The graphs.
-            draws: The source of dropout masks. (default: no dropout)
-        """
+        """Assign the nodes of a batch."""
         x = self.backbone.embed(batch, draws=draws)
         assignment = self.assignment(x).softmax(dim=1)
         subgraph = pool(x * assignment[:, :1], batch.node_ptr)
@@ -104,13 +94,6 @@ def connectivity(assignment: Tensor, batch: GraphBatch) -> Tensor:
 
     SᵀAS, each row divided by its sum, has ones on its diagonal if no edge crosses; the loss is the
     mean square of what is missing there.
-
-    Args:
-        assignment: S, ``[N, 2]``.
-        batch: The graphs.
-
-    Returns:
-        The mean over graphs, a scalar.
     """
     pooled = pooled_adjacency(assignment, batch)
     inside = F.normalize(pooled, p=1.0, dim=2).diagonal(dim1=1, dim2=2)

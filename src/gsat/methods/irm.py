@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.core.registry import register_method
 from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
-from gsat.registry import register_method
 
 
 class IRMSettings(EnvironmentSettings):
@@ -32,12 +32,6 @@ class IRMMethod(EnvironmentMethod):
         """The mean over environments of the squared gradient of the risk.
 
         The gradient is taken with respect to a factor of the logits, at 1.
-
-        Args:
-            groups: Logits and labels of each environment.
-
-        Returns:
-            A scalar.
         """
         slopes = []
         for logits, y in groups:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from gsat.attention import average_directions
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses, MethodSettings
 from gsat.methods.post_hoc import (
@@ -30,7 +31,6 @@ from gsat.methods.post_hoc import (
 )
 from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import concrete
-from gsat.registry import register_method
 
 _HIDDEN = 64
 
@@ -54,13 +54,7 @@ DEFAULTS = PGExplainerSettings.model_validate({})
 
 
 class PGExplainer(PostHocModel):
-    """A network and an MLP that scores the edges it used.
-
-    Args:
-        backbone: The network; it is not changed.
-        target: The answer that is explained. (default: ``"prediction"``)
-        seed: Decides the MLP's initial weights. (default: ``0``)
-    """
+    """A network and an MLP that scores the edges it used."""
 
     method = "pgexplainer"
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
 from gsat.methods.pretraining import PretrainedMethod, Pretraining
@@ -39,11 +39,6 @@ class PostHocModel(InterpretableModel):
     """A frozen network and an explainer of it.
 
     The network is never in training mode, has no dropout and is in no optimiser.
-
-    Args:
-        backbone: The network.
-        target: The answer that is explained, its own ``prediction`` or the ``label``.
-        settings: The other arguments of the subclass, for :attr:`settings`.
 
     Attributes:
         frozen: False lets :meth:`train` reach the network, to train it before it is explained.
@@ -80,15 +75,7 @@ class PostHocModel(InterpretableModel):
         return self.backbone(batch)
 
     def explained_label(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """The prediction or the label that is explained, in the shape of labels.
-
-        Args:
-            logits: The network's own logits, ``[B, num_logits]``.
-            batch: The graphs.
-
-        Returns:
-            ``[B]`` or ``[B, T]``.
-        """
+        """The prediction or the label that is explained, in the shape of labels."""
         if self.task.kind == "multiclass":
             own = logits.argmax(dim=-1)
         elif self.task.kind == "regression":
@@ -192,11 +179,6 @@ class PostHocMethod(PretrainedMethod, ExplainerMethod):
         """Run the second phase alone, on a network that is trained already.
 
         All flags of its modules are as before afterwards.
-
-        Args:
-            store: The graphs to learn from.
-            seed: Decides all that is random.
-            batch_size: Graphs per step.
         """
         self.begin(EXPLAIN)
         device = next(self.model.parameters()).device

@@ -26,12 +26,6 @@ class Pretraining:
     Methods that train the same backbone in the same way train the same network, whichever epoch of
     it they keep: :attr:`identity` identifies the network.
 
-    Args:
-        backbone: What is trained.
-        training: The settings all methods share.
-        keep: The ``last`` epoch, or the one with the ``best`` validation metric.
-        settings: Settings of ERM. (default: its defaults)
-
     Attributes:
         best: The backbone with the weights of the best epoch so far, while it is trained.
         epochs: The last epoch so far and the best, with their metrics.
@@ -110,12 +104,7 @@ class Pretraining:
     def take(
         self, weights: dict[Epoch, dict[str, Tensor]], epochs: dict[Epoch, dict[str, Any]]
     ) -> None:
-        """Use what another method has trained, instead of the whole phase.
-
-        Args:
-            weights: State dicts of the backbone, of the last and of the best epoch.
-            epochs: The two epochs, with their metrics.
-        """
+        """Use what another method has trained, instead of the whole phase."""
         self.backbone.load_state_dict(weights[self.keep])
         self.epochs = epochs
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.methods.erm import ERMMethod, PlainModel
 from gsat.models import Backbone, InterpretableModel
 from gsat.ops import Draws
-from gsat.registry import register_method
 
 
 class RandomScores(PlainModel):
@@ -19,10 +19,6 @@ class RandomScores(PlainModel):
 
     The score of an edge depends on the seed, the graph and the edge alone; the two directions of
     an undirected edge share one.
-
-    Args:
-        backbone: The network.
-        seed: Decides the scores. (default: ``0``)
     """
 
     explains = True

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from gsat.errors import RecipeError
+from gsat.core.errors import RecipeError
 from gsat.gsat import GSAT
 from gsat.models import Backbone
 from gsat.models.saved import load_model
 
 
 def load_start(path: str, backbone: Backbone, method: str) -> GSAT:
-    """Load the model that a method begins with.
-
-    Args:
-        path: Its run directory, or the folder of a saved model.
-        backbone: The network of the new run; it has to be made in the same way.
-        method: The title of the method, for messages.
-
-    Returns:
-        The model, without snapshots.
-
-    Raises:
-        RecipeError: If none is given, or it is not a GSAT of such a network.
-        RunError: If there is no model.
-    """
+    """Load the model that a method begins with."""
     if not path:
         raise RecipeError(
             f"{method} begins with a trained model: name its run, as in start='runs/x'"

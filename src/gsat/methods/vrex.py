@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from gsat.core.registry import register_method
 from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
-from gsat.registry import register_method
 
 
 class VRExSettings(EnvironmentSettings):

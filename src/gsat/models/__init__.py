@@ -1,5 +1,6 @@
 """Backbones, and what every interpretable model can do: predict and explain."""
 
+from gsat.core.registry import BACKBONES
 from gsat.models.backbone import Backbone, BackboneSettings, GatedBackbone, backbone_from
 from gsat.models.dmpnn import DMPNN
 from gsat.models.gin import GIN
@@ -8,7 +9,6 @@ from gsat.models.leconv import LEConvNet
 from gsat.models.output import ModelOutput, Predictions
 from gsat.models.pna import PNA
 from gsat.models.weights import load_weights, seeded
-from gsat.registry import BACKBONES
 
 __all__ = [
     "BACKBONES",

@@ -24,15 +24,15 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor, nn
 
+from gsat.core.errors import DataError
+from gsat.core.registry import BACKBONES
+from gsat.core.settings import Settings, argument_lines, signature, validated
 from gsat.datasets.load import Dataset, check_dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.models.encoder import CategoryEncoder, Encoder
 from gsat.models.weights import seeded
 from gsat.ops import Draws, pool
-from gsat.registry import BACKBONES
-from gsat.settings import Settings, argument_lines, signature, validated
 from gsat.tasks import Task
 
 # Maps a layer's number, its input [N, h] and its messages [E, d] to the share of each message that
@@ -366,15 +366,6 @@ class GatedBackbone(Backbone):
 
 
 def withheld(keep: Tensor, weight: Tensor | None, batch: GraphBatch) -> Tensor:
-    """What gates hold back at each node, Σ_{u→v} w_uv · (1 − z_uv).
-
-    Args:
-        keep: z, the share of each message that passes, ``[E]``.
-        weight: w, the weight of each message, ``[E]``; None for all ones.
-        batch: The graphs.
-
-    Returns:
-        ``[N, 1]``.
-    """
+    """What gates hold back at each node, Σ_{u→v} w_uv · (1 − z_uv)."""
     lost = 1 - keep if weight is None else weight * (1 - keep)
     return lost.new_zeros(batch.num_nodes).index_add(0, batch.dst, lost)[:, None]

@@ -17,12 +17,12 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
+from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import Backbone, BackboneSettings
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, relu_dropout
-from gsat.registry import register_backbone
 
 
 class DMPNNSettings(BackboneSettings):

@@ -9,17 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 
 class CategoryEncoder(nn.Module):
     """The sum of one embedding per column of categories, as OGB encodes atoms.
 
     All columns share one table, so that a node's embeddings are summed in one pass.
-
-    Args:
-        categories: Number of categories of each column.
-        hidden: Width of the embeddings.
     """
 
     first: Tensor
@@ -36,14 +32,7 @@ class CategoryEncoder(nn.Module):
         self.register_buffer("first", first, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Embed categories.
-
-        Args:
-            x: Categories ``[N, C]``, long, each counted from 0 in its column.
-
-        Returns:
-            ``[N, hidden]``.
-        """
+        """Embed categories."""
         return F.embedding_bag(x + self.first, self.weight, mode="sum")
 
 
@@ -51,16 +40,7 @@ Encoder = nn.Linear | CategoryEncoder
 
 
 def node_encoder(in_features: int, hidden: int, categories: Sequence[int] | None) -> Encoder:
-    """Make a linear layer, or embeddings where features are categories.
-
-    Args:
-        in_features: Number of columns of features.
-        hidden: Width of the embeddings.
-        categories: Number of categories of each column; None where features are numbers.
-
-    Raises:
-        GSATError: If there are not as many numbers of categories as columns.
-    """
+    """Make a linear layer, or embeddings where features are categories."""
     if categories is None:
         return nn.Linear(in_features, hidden)
     if len(categories) != in_features:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from gsat.errors import GSATError, RunError
+from gsat.core.errors import GSATError, RunError
+from gsat.core.files import check_no_links, is_regular
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.io.files import check_no_links, is_regular
 from gsat.models.backbone import Backbone
 from gsat.models.interpretable import InterpretableModel
 from gsat.models.output import ModelOutput, Predictions
@@ -184,15 +184,7 @@ class Ensemble(InterpretableModel):
 
 
 def load_any(path: str | Path) -> InterpretableModel:
-    """Load the model of a run, or the models of an ensemble's run as one.
-
-    Args:
-        path: A run directory, or the folder of a saved model.
-
-    Raises:
-        RunError: If there is no model.
-        CheckpointError: If a file is damaged.
-    """
+    """Load the model of a run, or the models of an ensemble's run as one."""
     members = Path(path) / MEMBERS
     if not members.is_dir():
         return load_model(path)
@@ -205,22 +197,7 @@ def load_any(path: str | Path) -> InterpretableModel:
 
 
 def mean_logits(task: Task, logits: Tensor) -> Tensor:
-    """The logits of the mean probabilities of several models; of a regression, mean numbers.
-
-    Args:
-        task: What the models predict.
-        logits: Of each model, ``[M, G, num_logits]``.
-
-    Returns:
-        ``[G, num_logits]``.
-
-    Example:
-        >>> import torch
-        >>> from gsat import Task
-        >>> both = torch.tensor([[[0.0]], [[200.0]]])  # probabilities 0.5 and 1
-        >>> round(mean_logits(Task("binary"), both).sigmoid().item(), 4)
-        0.75
-    """
+    """The logits of the mean probabilities of several models; of a regression, mean numbers."""
     if task.kind == "regression":
         return logits.mean(dim=0)
     # Sums of logarithms, so that probabilities close to 0 and 1 keep their digits.
@@ -230,15 +207,7 @@ def mean_logits(task: Task, logits: Tensor) -> Tensor:
 
 
 def spread_of_answers(task: Task, logits: Tensor) -> Tensor:
-    """The standard deviation of the answers of several models.
-
-    Args:
-        task: What the models predict.
-        logits: Of each model, ``[M, G, num_logits]``.
-
-    Returns:
-        Of the probabilities, ``[G, C]``; of a regression, of the numbers in their units.
-    """
+    """The standard deviation of the answers of several models."""
     if task.kind == "regression":
         answers = torch.stack([task.in_units(part) for part in logits])
     else:

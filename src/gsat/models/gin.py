@@ -9,7 +9,8 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
+from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
@@ -21,17 +22,12 @@ from gsat.ops import (
     gin_layers,
     scalar_term,
 )
-from gsat.registry import register_backbone
 
 
 class GINLayer(nn.Module):
     """x'_v = MLP(x_v + Σ_{u→v} w_uv · m_uv), with m = x_u, or ReLU(x_u + W_e e_uv).
 
     The MLP is ``inner`` linear, batch norm, ReLU, ``outer`` linear.
-
-    Args:
-        hidden: Width of input and output.
-        edge_features: Whether messages have an edge term.
     """
 
     def __init__(self, hidden: int, edge_features: bool) -> None:
@@ -55,19 +51,7 @@ class GINLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """Run the layer without dropout, with gated messages.
-
-        Args:
-            x: Node embeddings, ``[N, hidden]``.
-            batch: The graphs.
-            weight: Weights of the messages, ``[E]``; None for all ones.
-            term: What the edge attributes add to each message; None for nothing.
-            keep: The share of each message that passes, ``[E]``.
-            baseline: What stands for the rest, ``[hidden]``.
-
-        Returns:
-            ``[N, hidden]``.
-        """
+        """Run the layer without dropout, with gated messages."""
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
         return gin_layer(x, batch, passing, term, *self.mlp, extra=more)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import torch
 from torch import Tensor, nn
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.conversions import as_store, to_data_list
 from gsat.graphs.pyg_data import each_pyg

@@ -14,21 +14,16 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
+from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone, withheld
 from gsat.models.encoder import node_encoder
 from gsat.ops import Draws, aggregate, relu_dropout
-from gsat.registry import register_backbone
 
 
 class LEConvLayer(nn.Module):
-    """One layer, as defined above; ``source``, ``centre`` and ``own`` are W₁, W₂, W₃.
-
-    Args:
-        in_features: Width of the input.
-        hidden: Width of the output.
-    """
+    """One layer, as defined above; ``source``, ``centre`` and ``own`` are W₁, W₂, W₃."""
 
     def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
@@ -50,19 +45,7 @@ class LEConvLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """Run the layer.
-
-        Args:
-            x: Node embeddings, ``[N, in_features]``.
-            batch: The graphs.
-            weight: Weights of the messages, ``[E]``; None for all ones.
-            total: The sum of the weights at each node, ``[N, 1]``.
-            dropout: Share of channels that is dropped. (default: ``0.0``)
-            draws: The source of dropout masks. (default: no dropout)
-
-        Returns:
-            ``[N, hidden]``.
-        """
+        """Run the layer."""
         z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
@@ -75,19 +58,7 @@ class LEConvLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """Run the layer without dropout, with gated messages.
-
-        Args:
-            x: As for :meth:`forward`.
-            batch: As for :meth:`forward`.
-            weight: As for :meth:`forward`.
-            total: As for :meth:`forward`.
-            keep: The share of each message that passes, ``[E]``.
-            baseline: What stands for the rest, ``[hidden]``.
-
-        Returns:
-            ``[N, hidden]``.
-        """
+        """Run the layer without dropout, with gated messages."""
         lost = withheld(keep, weight, batch)
         passing = keep if weight is None else weight * keep
         arrived = aggregate(self.source(x), batch, passing)

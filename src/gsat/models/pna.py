@@ -15,13 +15,13 @@ import torch
 from pydantic import Field, PositiveInt, field_validator
 from torch import Tensor, nn
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_backbone
 from gsat.datasets.load import Dataset
-from gsat.errors import DataError
 from gsat.graphs import GraphBatch
 from gsat.models.backbone import BackboneSettings, Gate, GatedBackbone
 from gsat.models.encoder import node_encoder
 from gsat.ops import AGGREGATORS, Aggregator, Draws, pna_layer, pna_layers
-from gsat.registry import register_backbone
 from gsat.tasks import Task
 
 Scaler = Literal["identity", "amplification", "attenuation"]
@@ -32,12 +32,6 @@ class PNALayer(nn.Module):
 
     The columns of ``linear`` are ordered by scaler, part of the message (source, centre, edge),
     aggregator and channel.
-
-    Args:
-        hidden: Width of input and output, h.
-        parts: Number of parts of a message, 2 or, with edge attributes, 3.
-        aggregators: Number of aggregations, A.
-        scalers: Number of scalers, S; 1 without any.
     """
 
     def __init__(self, hidden: int, parts: int, aggregators: int, scalers: int) -> None:
@@ -89,15 +83,7 @@ class PNA(GatedBackbone):
     def __init__(
         self, in_features: int, task: Task, *, mean_log_degree: float = 1.0, **settings: Any
     ) -> None:
-        """Make the network.
-
-        Args:
-            in_features: Number of node features, the columns of ``x``.
-            task: What the logits are for.
-            mean_log_degree: Mean of log(degree + 1) over the training nodes; only scalers use it.
-                (default: ``1.0``)
-            **settings: The other arguments of :class:`Backbone`, and the settings by name.
-        """
+        """Make the network."""
         super().__init__(in_features, task, **settings)
         if self.scalers:
             # Saved with the weights, not in the config: the model keeps it on any data.

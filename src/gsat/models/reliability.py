@@ -46,16 +46,6 @@ def assess(model: InterpretableModel, batch: GraphBatch, output: ModelOutput) ->
     (of its nodes, where the model attends to nodes). To take edges away is to give them the
     attention 0: two further forward passes answer with the explanation at 0, and with the rest
     at 0.
-
-    Args:
-        model: The model, in evaluation mode.
-        batch: The graphs.
-        output: Its output for them.
-
-    Returns:
-        One entry per graph. Only ``stability`` is defined at node level, where many predictions
-        share one explanation, for models that do not predict under given attention, and where the
-        scores of a graph are nearly equal.
     """
     units, graph = _units(model, batch)
     nothing: list[None] = [None] * batch.num_graphs
@@ -80,17 +70,7 @@ def assess(model: InterpretableModel, batch: GraphBatch, output: ModelOutput) ->
 
 
 def hard_explanation(model: InterpretableModel, batch: GraphBatch, output: ModelOutput) -> Tensor:
-    """Mark what a model's explanation consists of, by the scores alone.
-
-    Args:
-        model: The model.
-        batch: The graphs.
-        output: Its output for them.
-
-    Returns:
-        ``[E]`` or, where the model attends to nodes, ``[N]``. Both directions of an undirected edge
-        go together.
-    """
+    """Mark what a model's explanation consists of, by the scores alone."""
     units, graph = _units(model, batch)
     scores = _scores(model, output)[units].numpy(force=True)
     upper = upper_group_within(scores, graph, batch.num_graphs)
@@ -100,16 +80,7 @@ def hard_explanation(model: InterpretableModel, batch: GraphBatch, output: Model
 
 
 def same_prediction(task: Task, before: Tensor, after: Tensor) -> Tensor:
-    """Whether predictions are the same: the class, all labels, or all numbers.
-
-    Args:
-        task: What is predicted.
-        before: Logits, ``[B, num_logits]``.
-        after: Logits, the same shape.
-
-    Returns:
-        ``[B]`` bool. Numbers are the same within half a standard deviation of the training labels.
-    """
+    """Whether predictions are the same: the class, all labels, or all numbers."""
     if task.kind == "regression":
         return ((after - before).abs() <= SAME_NUMBER).all(dim=1)
     same = task.decide(after) == task.decide(before)

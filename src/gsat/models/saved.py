@@ -13,17 +13,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from gsat.errors import CheckpointError, GSATError, RunError, shown
-from gsat.io import atomic, system
-from gsat.io.files import bare_name, is_regular, read_file
-from gsat.io.hashes import checksum, sha256
-from gsat.io.json_files import read_json
-from gsat.io.limits import memory_limit
-from gsat.io.tensors import read_header
+from gsat.core import atomic, system
+from gsat.core.errors import CheckpointError, GSATError, RunError, shown
+from gsat.core.files import bare_name, is_regular, read_file
+from gsat.core.hashes import checksum, sha256
+from gsat.core.json_files import read_json
+from gsat.core.limits import memory_limit
+from gsat.core.parsing import ParseError
+from gsat.core.registry import METHODS
+from gsat.core.schemas import FileModel
+from gsat.core.tensors import read_header
 from gsat.models.weights import check_fit, outline
-from gsat.parsing import ParseError
-from gsat.registry import METHODS
-from gsat.schemas import FileModel
 
 if TYPE_CHECKING:
     from gsat.models.interpretable import InterpretableModel
@@ -79,11 +79,7 @@ class Description(FileModel):
 
 
 def model_folder(path: str | Path) -> Path:
-    """Find the folder of a model: the path itself, or ``best`` in the directory of a run.
-
-    Raises:
-        RunError: If there is no model.
-    """
+    """Find the folder of a model: the path itself, or ``best`` in the directory of a run."""
     path = Path(path)
     if is_regular(path / DESCRIPTION):
         return path
@@ -108,13 +104,6 @@ def write_model(
 
     The weights are written first, then the description: at any time the folder holds one whole
     model.
-
-    Args:
-        folder: Made if it is not there.
-        weights: A state dict.
-        description: ``{"method": …, "model": …}``, as plain values: the method whose model it is,
-            and the model's ``config``; ``"input"`` where it reads molecules.
-        epoch: The epoch the weights are of. (default: unknown)
     """
     folder = Path(folder)
     system.make_folders(folder)
@@ -134,11 +123,7 @@ def write_model(
 
 
 def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Write tensors, wherever they are, as the content of a safetensors file.
-
-    Args:
-        tensors: Tensors by name.
-    """
+    """Write tensors, wherever they are, as the content of a safetensors file."""
     # A copy each: safetensors refuses two names for one tensor, which tied weights have.
     copies = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -148,17 +133,7 @@ def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def read_model(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`write_model` wrote.
-
-    Args:
-        folder: The folder; see :func:`model_folder`.
-
-    Returns:
-        The weights and the description.
-
-    Raises:
-        CheckpointError: If a file is missing or damaged.
-    """
+    """Read what :func:`write_model` wrote."""
     folder = Path(folder)
     described = read_json(folder / DESCRIPTION, Description, error=CheckpointError)
     if described.pop("check") != checksum(described):
@@ -176,15 +151,7 @@ def read_model(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def from_safetensors(content: bytes, path: str | Path) -> dict[str, Tensor]:
-    """Read the tensors in the content of a safetensors file.
-
-    Args:
-        content: All bytes of the file.
-        path: Where they are from, for messages.
-
-    Raises:
-        CheckpointError: If they are not those of such a file.
-    """
+    """Read the tensors in the content of a safetensors file."""
     try:
         read_header(io.BytesIO(content), len(content))
         return load(content)
@@ -193,25 +160,14 @@ def from_safetensors(content: bytes, path: str | Path) -> dict[str, Tensor]:
 
 
 def load_model(path: str | Path) -> InterpretableModel:
-    """Load the model of a run, or one that was saved by :meth:`InterpretableModel.save`.
-
-    Args:
-        path: The directory of a run, or the folder of a model.
-
-    Returns:
-        The model, in evaluation mode.
-
-    Raises:
-        RunError: If there is no model, or its method is unknown here.
-        CheckpointError: If a file is damaged.
-    """
+    """Load the model of a run, or one that was saved by :meth:`InterpretableModel.save`."""
     weights, description = read_model(model_folder(path))
     method = description["method"]
     if method not in METHODS:
         raise RunError(
             f"{path} was trained by the method '{shown(method, 60)}', which is unknown here; if it "
             "is declared in a file of your own, load that first: "
-            "gsat.registry.load_file('file.py:Class')"
+            "gsat.core.registry.load_file('file.py:Class')"
         )
     kind = METHODS[method].Model
     try:
@@ -236,16 +192,7 @@ def load_model(path: str | Path) -> InterpretableModel:
 def fill(
     model: InterpretableModel, weights: Mapping[str, Tensor], path: str | Path
 ) -> InterpretableModel:
-    """Put saved weights into a model, and the model in evaluation mode.
-
-    Args:
-        model: The model.
-        weights: A state dict.
-        path: Where the weights come from, for messages.
-
-    Raises:
-        CheckpointError: If the weights do not fit.
-    """
+    """Put saved weights into a model, and the model in evaluation mode."""
     _check_fit(model, weights, path)
     model.load_state_dict(dict(weights))
     return model.eval()

@@ -14,8 +14,8 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from gsat.errors import GSATError, shown
-from gsat.io.limits import check_size
+from gsat.core.errors import GSATError, shown
+from gsat.core.limits import check_size
 from gsat.ops import Draws
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -42,19 +42,7 @@ class _TooManyPartsError(GSATError):
 
 
 def outline(build: Callable[[], Network], parameters: int | None = None) -> Network | None:
-    """Build a network without memory for its weights, to see whether it is of a sane size.
-
-    Args:
-        build: Makes the network.
-        parameters: How many tensors its weights have; a network with many more is given up.
-            (default: any number up to a limit)
-
-    Returns:
-        The network on torch's ``meta`` device; ``None`` if it can't be built there.
-
-    Raises:
-        GSATError: If it has too many parts, or its weights more bytes than the limit allows.
-    """
+    """Build a network without memory for its weights, to see whether it is of a sane size."""
     most = MOST_PARTS if parameters is None else min(MOST_PARTS, 10 * parameters + 100)
     left, thread = [most], threading.get_ident()
 
@@ -98,15 +86,7 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def check_fit(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Raise unless the names and shapes of weights are exactly a network's.
-
-    Args:
-        network: What the weights are for.
-        weights: A state dict.
-
-    Raises:
-        GSATError: If a name is missing or unknown, or a shape or the kind of numbers differs.
-    """
+    """Raise unless the names and shapes of weights are exactly a network's."""
     own = network.state_dict()
     problems = [
         f"'{name}' is [{', '.join(map(str, weights[name].shape))}] and has to be "

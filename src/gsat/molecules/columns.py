@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from gsat.errors import DataError, shown
+from gsat.core.errors import DataError, shown
 from gsat.molecules.label_values import is_missing, to_number
 from gsat.molecules.smiles import import_rdkit
 from gsat.molecules.table import Table
@@ -55,21 +55,7 @@ def find_columns(
     *,
     labelled: bool = True,
 ) -> Columns:
-    """Find the columns of a table.
-
-    Args:
-        table: The table.
-        smiles: Name of the column of SMILES. (default: found by name and content)
-        label: Names of the columns of labels. (default: found by name and content)
-        id: Name of the column of identifiers. (default: found by name)
-        labelled: Whether labels are needed. (default: ``True``)
-
-    Returns:
-        The columns.
-
-    Raises:
-        DataError: If there is no such column, or more than one could be meant.
-    """
+    """Find the columns of a table."""
     at = 0 if table.blocks is not None else _find_smiles(table, smiles)
     if table.blocks is None and not smiles and _is_molecule(table.columns[at]):
         raise DataError(
@@ -91,15 +77,7 @@ def find_columns(
 
 
 def column_named(table: Table, name: str) -> int:
-    """Return the number of a column.
-
-    Args:
-        table: The table.
-        name: Its name, as in the header.
-
-    Raises:
-        DataError: If there is no such column, or more than one.
-    """
+    """Return the number of a column."""
     found = [n for n, column in enumerate(table.columns) if column == name]
     found = found or [n for n, c in enumerate(table.columns) if _plain(c) == _plain(name)]
     if not found:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.molecules.smiles import SMILES, import_rdkit, short
 
 if TYPE_CHECKING:
@@ -129,21 +129,7 @@ def read_all(
     canonical: bool = False,
     scaffold: bool = False,
 ) -> Molecules:
-    """Read molecules one by one; what can't be used is noted with its reason.
-
-    Args:
-        texts: SMILES, or MOL blocks.
-        kind: ``"smiles"`` or ``"mol"``. (default: ``"smiles"``)
-        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
-        canonical: Whether canonical SMILES are written. (default: ``False``)
-        scaffold: Whether scaffolds are found. (default: ``False``)
-
-    Returns:
-        The molecules.
-
-    Raises:
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Read molecules one by one; what can't be used is noted with its reason."""
     chem = import_rdkit("reading molecules")
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds import MurckoScaffold
@@ -195,13 +181,7 @@ def to_arrays(found: Molecules) -> Arrays:
 def to_store(
     parts: Sequence[Arrays], fields: dict[str, Any], y: NDArray[Any] | None = None
 ) -> GraphStore:
-    """Make a store of the arrays of :func:`to_arrays`.
-
-    Args:
-        parts: Arrays of some molecules each.
-        fields: Further per-graph arrays by name, ``smiles`` among them.
-        y: Labels, ``[G, T]``. (default: none)
-    """
+    """Make a store of the arrays of :func:`to_arrays`."""
     # Here, since workers that only read molecules need not wait for torch.
     from gsat.graphs import GraphStore
     from gsat.graphs.build import offsets

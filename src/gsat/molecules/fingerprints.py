@@ -28,19 +28,7 @@ class Neighbour(NamedTuple):
 
 
 class NearestMolecules:
-    """Molecules to search for those that are nearest to a new one.
-
-    Args:
-        smiles: SMILES of the molecules. Those that RDKit can't read are never found.
-
-    Raises:
-        MissingExtraError: If RDKit is not installed.
-
-    Example:
-        >>> near = NearestMolecules(["CCO", "c1ccccc1", "CCCO"])
-        >>> near.nearest("CCCCO", 1)
-        [Neighbour(position=2, smiles='CCCO', similarity=0.5833333333333334)]
-    """
+    """Molecules to search for those that are nearest to a new one."""
 
     def __init__(self, smiles: Sequence[str]) -> None:
         self._chem = import_rdkit("the similarity of molecules")
@@ -58,15 +46,7 @@ class NearestMolecules:
         return len(self._fingerprints)
 
     def nearest(self, smiles: str, count: int = 3) -> list[Neighbour]:
-        """Find the most similar molecules.
-
-        Args:
-            smiles: SMILES of a molecule.
-            count: How many to find. (default: ``3``)
-
-        Returns:
-            The molecules, the most similar first; none if the SMILES can't be read.
-        """
+        """Find the most similar molecules."""
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
         molecule = self._read(smiles)

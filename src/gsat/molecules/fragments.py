@@ -41,23 +41,7 @@ class Fragment:
 
 
 def fragments(molecule: Any) -> list[Fragment]:
-    """Split a molecule into chemically whole pieces.
-
-    Args:
-        molecule: An RDKit ``Mol``. Its hydrogens may be atoms: they follow their neighbour.
-
-    Returns:
-        Functional groups, then ring systems, then chains, each by its first atom.
-
-    Example:
-        >>> from rdkit import Chem
-        >>> for piece in fragments(Chem.MolFromSmiles("Nc1ccc(C(=O)N2CCCCC2)cc1")):
-        ...     print(piece.name, piece.smiles, piece.atoms)
-        primary aromatic amine *N (0,)
-        amide *C(=O)N(*)* (5, 6, 7)
-        benzene c1ccccc1 (1, 2, 3, 4, 13, 14)
-        piperidine C1CCNCC1 (7, 8, 9, 10, 11, 12)
-    """
+    """Split a molecule into chemically whole pieces."""
     rings = _ring_systems(molecule)
     groups = _groups(molecule, rings)
     found: list[tuple[frozenset[int], str, Kind]] = [

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, shown
+from gsat.core.errors import DataError, shown
 
 MOST_CLASSES: Final = 100
 _MISSING: Final = frozenset(
@@ -51,19 +51,7 @@ def is_missing(text: str) -> bool:
 
 
 def to_number(text: str, decimal_comma: bool = False) -> float | None:
-    """Read a number.
-
-    Args:
-        text: A cell.
-        decimal_comma: Whether a comma may stand for the decimal point. (default: ``False``)
-
-    Returns:
-        The number; None if it is not a finite one.
-
-    Example:
-        >>> to_number("-1.5e3"), to_number("1,5", decimal_comma=True), to_number(">10")
-        (-1500.0, 1.5, None)
-    """
+    """Read a number."""
     text = text.strip().replace("−", "-")
     if decimal_comma and text.count(",") == 1:
         text = text.replace(",", ".")
@@ -80,22 +68,7 @@ def read_labels(
     decimal_comma: bool = False,
     classes: Sequence[str] = (),
 ) -> Labels:
-    """Read the labels of a table.
-
-    Args:
-        columns: The cells of each column of labels, ``T`` of them.
-        names: The names of these columns, for messages.
-        task: The kind of task, or ``"auto"``. (default: ``"auto"``)
-        decimal_comma: Whether numbers may have a comma. (default: ``False``)
-        classes: Names of the classes in the order to use. (default: alphabetical, negative words
-            such as "inactive" first)
-
-    Returns:
-        The labels.
-
-    Raises:
-        DataError: If they fit no task, or not the one that was asked for.
-    """
+    """Read the labels of a table."""
     if len(columns) == 1 and task != "multilabel":
         return _one(columns[0], names[0], task, decimal_comma, classes)
     if task in ("binary", "multiclass"):
@@ -178,12 +151,7 @@ def _one(
 
 
 def in_order(words: Iterable[str]) -> list[str]:
-    """Order classes: numbers by size, words by the alphabet, and of two the negative one first.
-
-    Example:
-        >>> in_order(["active", "inactive"]), in_order(["10", "2"])
-        (['inactive', 'active'], ['2', '10'])
-    """
+    """Order classes: numbers by size, words by the alphabet, and of two the negative one first."""
 
     def place(word: str) -> tuple[bool, float, str]:
         number = to_number(word)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
@@ -23,20 +23,7 @@ _TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "pieces", "problems"
 def read_many(
     texts: Sequence[str], *, quiet: bool = False, **options: Any
 ) -> tuple[Molecules, list[Arrays]]:
-    """Read molecules, in as many processes as there are cores (``GSAT_JOBS``).
-
-    Args:
-        texts: SMILES, or MOL blocks.
-        quiet: Whether to show no progress. (default: ``False``)
-        **options: As of :func:`~gsat.molecules.featuriser.read_all`.
-
-    Returns:
-        The molecules without their features, and the arrays of their features, in order.
-
-    Raises:
-        DataError: If a worker dies.
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Read molecules, in as many processes as there are cores (``GSAT_JOBS``)."""
     chunks = [texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK)]
     workers = min(worker_count(), len(chunks)) if len(texts) > _FEW else 1
     bar = Progress("molecules", quiet, counted=True)
@@ -63,14 +50,7 @@ def read_many(
 
 
 def read_chunk(job: dict[str, Any]) -> dict[str, Any]:
-    """Read a chunk in a worker, which writes the arrays to a file.
-
-    Args:
-        job: ``texts``, ``options`` and ``out``, the file.
-
-    Returns:
-        The texts of the molecules, as plain values.
-    """
+    """Read a chunk in a worker, which writes the arrays to a file."""
     found, arrays = _read(job["texts"], job["options"])
     with Path(job["out"]).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)

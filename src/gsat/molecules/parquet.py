@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from gsat.errors import DataError, MissingExtraError, shown
-from gsat.io.files import read_file
-from gsat.io.limits import check_size, memory_limit
+from gsat.core.errors import DataError, MissingExtraError, shown
+from gsat.core.files import read_file
+from gsat.core.limits import check_size, memory_limit
 from gsat.launch.jobs import Job
 from gsat.launch.pool import WorkerPool
 
@@ -22,18 +22,7 @@ CELL_BYTES: Final = 70  # memory of a short text in a list
 
 
 def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a Parquet file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The names of its columns, and its rows as texts; a missing value is empty.
-
-    Raises:
-        DataError: If it can't be read, or is too large.
-        MissingExtraError: If polars is not installed.
-    """
+    """Read a Parquet file."""
     if importlib.util.find_spec("polars") is None:
         raise MissingExtraError("polars", "parquet", "a Parquet file")
     read_file(path, error=DataError, limit=memory_limit(), links=True)
@@ -49,17 +38,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def read_here(name: str) -> dict[str, Any]:
-    """Read a Parquet file in this process, which may not survive it; see :func:`read_parquet`.
-
-    Args:
-        name: The file.
-
-    Returns:
-        ``columns`` and ``rows``.
-
-    Raises:
-        DataError: If it can't be read, or is too large.
-    """
+    """Read a Parquet file in this process, which may not survive it; see :func:`read_parquet`."""
     import polars
 
     path = Path(name)
@@ -81,15 +60,7 @@ def read_here(name: str) -> dict[str, Any]:
 
 
 def check_shape(rows: int, columns: int) -> None:
-    """Refuse a table that would be far larger than its file, or has no end of columns.
-
-    Args:
-        rows: How many rows it has.
-        columns: How many columns.
-
-    Raises:
-        DataError: If these are too many.
-    """
+    """Refuse a table that would be far larger than its file, or has no end of columns."""
     if columns > MOST_COLUMNS:
         raise DataError(f"the table has {columns} columns; at most {MOST_COLUMNS} are read")
     check_size(8 * rows * columns, f"a table of {rows} rows and {columns} columns", DataError)

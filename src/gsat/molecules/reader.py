@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, shown
+from gsat.core.errors import DataError, shown
 from gsat.graphs import GraphStore
 from gsat.molecules.columns import Columns, column_named, find_columns
 from gsat.molecules.featuriser import Arrays, Molecules, to_store
@@ -74,23 +74,7 @@ class _Rows:
 
 
 def read_table(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphStore:
-    """Read a table of molecules.
-
-    Args:
-        path: A .csv, .tsv, .smi, .sdf (also .gz) or .parquet file.
-        settings: How it is read.
-        quiet: Whether to show no progress. (default: ``False``)
-
-    Returns:
-        One graph per molecule, in the order of the rows: ``smiles``, ``id``, ``line`` ``[G]`` and
-        ``y`` ``[G, T]`` (numbers, or numbers of classes; NaN where missing), ``scaffold`` and
-        ``split`` where asked for. ``meta`` holds ``table`` (the names of the columns and what they
-        suggest), ``classes``, ``notes`` and ``rejected``.
-
-    Raises:
-        DataError: If the table can't be read, a column is not found, or no row is left.
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Read a table of molecules."""
     try:
         table = open_table(path)
         columns = _columns(table, settings)

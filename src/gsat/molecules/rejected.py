@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gsat.errors import shown
+from gsat.core.errors import shown
 from gsat.molecules.label_values import to_number
 
 _LONGEST = 200
@@ -41,13 +41,7 @@ class RejectedRows(tuple[RejectedRow, ...]):
     __slots__ = ()
 
     def summary(self) -> str:
-        """Say in one line how many there are, and why.
-
-        Example:
-            >>> rows = RejectedRows([RejectedRow(3, "", "C1", "no label")] * 2)
-            >>> rows.summary()
-            '2 rows not used: no label (2)'
-        """
+        """Say in one line how many there are, and why."""
         if not self:
             return ""
         # Without what differs from row to row.
@@ -62,22 +56,7 @@ class RejectedRows(tuple[RejectedRow, ...]):
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]], delimiter: str = ",") -> str:
-    """Write a table that a spreadsheet takes for texts and numbers, never for formulas.
-
-    Args:
-        header: Names of the columns.
-        rows: The cells of each row.
-        delimiter: What stands between cells. (default: ``","``)
-
-    Returns:
-        The text of the file; a text that begins with ``=``, ``+``, ``-`` or ``@`` and is not a
-        number has an apostrophe before it.
-
-    Example:
-        >>> print(write_csv(["id", "value"], [["=1+1", "-2.5"]]), end="")
-        id,value
-        '=1+1,-2.5
-    """
+    """Write a table that a spreadsheet takes for texts and numbers, never for formulas."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow([_harmless(name) for name in header])

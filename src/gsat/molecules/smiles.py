@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gsat.errors import DataError, MissingExtraError
+from gsat.core.errors import DataError, MissingExtraError
 
 SMILES: Final = "smiles"  # the per-graph array
 
@@ -29,17 +29,7 @@ _BONDS: Final = {1: "", 2: "=", 3: "#"}
 
 
 def import_rdkit(what: str) -> Any:
-    """Import RDKit's ``Chem``.
-
-    Args:
-        what: What needs it, the subject of the message.
-
-    Returns:
-        The module.
-
-    Raises:
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Import RDKit's ``Chem``."""
     try:
         from rdkit import Chem
     except ImportError:
@@ -91,20 +81,6 @@ def write_smiles(symbols: Sequence[str], bonds: Iterable[tuple[int, int, int]]) 
 
     Bonds are written as ring closures between atoms that are apart, which SMILES allows:
     ``[C]1.[O]1``. Charges follow from the bonds: nitrogen with four is positive.
-
-    Args:
-        symbols: Element of each node; every hydrogen is a node.
-        bonds: Two nodes and the order of the bond (1, 2 or 3), each bond once.
-
-    Returns:
-        The SMILES.
-
-    Raises:
-        DataError: If a bond has another order.
-
-    Example:
-        >>> write_smiles(["O", "H", "H"], [(0, 1, 1), (0, 2, 1)])
-        '[O]12.[H]1.[H]2'
     """
     ends: list[list[tuple[int, int, int]]] = [[] for _ in symbols]
     for a, b, order in bonds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gsat.errors import DataError, shown
+from gsat.core.errors import DataError, shown
 from gsat.molecules.smiles import import_rdkit, short
 
 MOST_SMARTS: Final = 20
@@ -14,14 +14,7 @@ MOST_MATCHES: Final = 10_000  # in one molecule, symmetric ones counted separate
 
 
 def check_smarts(smarts: Sequence[str]) -> None:
-    """Check the number and the length of SMARTS; nothing is parsed.
-
-    Args:
-        smarts: The SMARTS.
-
-    Raises:
-        DataError: If there is none, or there are too many, or one is too long.
-    """
+    """Check the number and the length of SMARTS; nothing is parsed."""
     if not 1 <= len(smarts) <= MOST_SMARTS:
         raise DataError(
             f"data option 'smarts' must list 1 to {MOST_SMARTS} SMARTS, not {len(smarts)}; "
@@ -36,18 +29,7 @@ def check_smarts(smarts: Sequence[str]) -> None:
 
 
 def read_smarts(smarts: Sequence[str]) -> list[Any]:
-    """Parse SMARTS.
-
-    Args:
-        smarts: The SMARTS.
-
-    Returns:
-        An RDKit query for each.
-
-    Raises:
-        DataError: If one is not a SMARTS, or a bound of :func:`check_smarts` is exceeded.
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Parse SMARTS."""
     check_smarts(smarts)
     chem = import_rdkit("a search for substructures")
     from rdkit import rdBase
@@ -68,19 +50,7 @@ def read_smarts(smarts: Sequence[str]) -> list[Any]:
 
 
 def find_matches(molecule: Any, query: Any, smarts: str) -> list[frozenset[int]]:
-    """Find the substructures that a query matches.
-
-    Args:
-        molecule: An RDKit ``Mol``.
-        query: An RDKit query.
-        smarts: The SMARTS of the query, for messages.
-
-    Returns:
-        The atoms of each match; matches with the same atoms count once.
-
-    Raises:
-        DataError: If there are more than ``MOST_MATCHES``.
-    """
+    """Find the substructures that a query matches."""
     found = molecule.GetSubstructMatches(query, uniquify=False, maxMatches=MOST_MATCHES + 1)
     if len(found) > MOST_MATCHES:
         raise DataError(

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gsat.errors import DataError, DataNotFoundError
-from gsat.io.files import read_file
-from gsat.io.limits import check_size, memory_limit
+from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import read_file
+from gsat.core.limits import check_size, memory_limit
 from gsat.molecules.parquet import CELL_BYTES, check_shape, read_parquet
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
@@ -56,29 +56,12 @@ class Table:
 
 
 def is_table(name: str) -> bool:
-    """Whether a path has the name of a table of molecules.
-
-    Example:
-        >>> is_table("mols.csv"), is_table("mols.sdf.gz"), is_table("graphs.jsonl")
-        (True, True, False)
-    """
+    """Whether a path has the name of a table of molecules."""
     return name.lower().endswith(SUFFIXES)
 
 
 def open_table(path: Path) -> Table:
-    """Read a table.
-
-    Args:
-        path: A .csv, .tsv, .smi or .sdf file, gzipped if its name ends in .gz, or a .parquet file.
-
-    Returns:
-        The table.
-
-    Raises:
-        DataNotFoundError: If there is no such file.
-        DataError: If it can't be read, or has no rows.
-        MissingExtraError: If a Parquet file needs a package that is not installed.
-    """
+    """Read a table."""
     if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
     name = path.name.lower().removesuffix(".gz")
@@ -239,14 +222,7 @@ class SDFRecord(NamedTuple):
 
 
 def sdf_records(text: str) -> Iterator[SDFRecord]:
-    """Read the molecules of an SDF file, as texts.
-
-    Args:
-        text: The content of the file.
-
-    Yields:
-        One molecule after the other.
-    """
+    """Read the molecules of an SDF file, as texts."""
     lines: list[str] = []
     begun = 1
     for number, line in enumerate([*text.splitlines(), "$$$$"], start=1):

@@ -11,7 +11,7 @@ import os
 import torch
 from torch import Tensor
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.ops.numba import matmul
 
 

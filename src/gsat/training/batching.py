@@ -17,15 +17,6 @@ def cut_into_batches(
 
     A batch norm needs two nodes: a batch with fewer in any of its parts (a last graph of one atom,
     say) is joined to one beside it.
-
-    Args:
-        order: The graphs of the epoch, ``[G]``.
-        batch_size: Graphs per batch.
-        node_counts: Nodes of each graph, ``[G]``.
-        parts: The parts of a batch, one per process.
-
-    Returns:
-        The graphs of each batch.
     """
 
     def is_small(rows: Rows) -> bool:

@@ -20,17 +20,17 @@ from pydantic import Field
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gsat.errors import CheckpointError, shown
-from gsat.io import system
-from gsat.io.atomic import sync_folder, write_bytes, write_text
-from gsat.io.files import is_regular, read_file
-from gsat.io.hashes import checksum, sha256
-from gsat.io.json_files import read_json
-from gsat.io.limits import memory_limit
+from gsat.core import system
+from gsat.core.atomic import sync_folder, write_bytes, write_text
+from gsat.core.errors import CheckpointError, shown
+from gsat.core.files import is_regular, read_file
+from gsat.core.hashes import checksum, sha256
+from gsat.core.json_files import read_json
+from gsat.core.limits import memory_limit
+from gsat.core.schemas import FileModel
 from gsat.methods import Method
 from gsat.models.saved import from_safetensors, to_safetensors
 from gsat.models.weights import check_fit
-from gsat.schemas import FileModel
 
 Tensors = dict[str, Tensor]
 _STATE: Final = "state.safetensors"
@@ -66,14 +66,7 @@ class State:
 
 
 def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
-    """Collect the state of a method.
-
-    Args:
-        method: The method, in any phase.
-
-    Returns:
-        Its tensors by name, and its plain values.
-    """
+    """Collect the state of a method."""
     tensors: Tensors = {}
     for name, network in method.networks().items():
         tensors.update(_prefixed(f"network/{name}", network.state_dict()))
@@ -87,13 +80,7 @@ def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
 
 
 def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None:
-    """Load what :func:`capture` collected.
-
-    Args:
-        method: A method in the same phase.
-        tensors: Tensors by name.
-        values: Plain values.
-    """
+    """Load what :func:`capture` collected."""
     for name, network in method.networks().items():
         weights = _below(tensors, f"network/{name}")
         check_fit(network, weights)
@@ -104,12 +91,7 @@ def restore(method: Method, tensors: Tensors, values: Mapping[str, Any]) -> None
 
 
 def write(folder: Path, state: State) -> None:
-    """Write a checkpoint and make it the last one.
-
-    Args:
-        folder: The folder of all checkpoints (``ckpt``).
-        state: What to write; its epoch names the checkpoint.
-    """
+    """Write a checkpoint and make it the last one."""
     target = folder / f"epoch-{state.epoch}"
     system.remove_tree(target)
     for made in (folder, target):
@@ -137,17 +119,7 @@ def write(folder: Path, state: State) -> None:
 
 
 def read(folder: Path) -> tuple[State, list[str]]:
-    """Read the newest intact checkpoint.
-
-    Args:
-        folder: The folder of all checkpoints (``ckpt``).
-
-    Returns:
-        What it holds, and what was wrong with newer ones.
-
-    Raises:
-        CheckpointError: If there is no intact checkpoint.
-    """
+    """Read the newest intact checkpoint."""
     last, names = _last_name(folder), _names(folder)
     problems: list[str] = []
     # A folder newer than LAST was being written when the run was killed.
@@ -165,12 +137,7 @@ def read(folder: Path) -> tuple[State, list[str]]:
 
 
 def discard_newer(folder: Path, epoch: int) -> None:
-    """Remove checkpoints newer than one, which are damaged or unfinished, and make it the last.
-
-    Args:
-        folder: The folder of all checkpoints (``ckpt``).
-        epoch: The epoch of the one to keep.
-    """
+    """Remove checkpoints newer than one, which are damaged or unfinished, and make it the last."""
     name = f"epoch-{epoch}"
     if _last_name(folder) != name:
         write_text(folder / "LAST", f"{name}\n")

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from gsat.core.errors import DataError, GSATError, RecipeError, RunError
 from gsat.datasets.load import Dataset, check_dataset
-from gsat.errors import DataError, GSATError, RecipeError, RunError
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
 from gsat.training.process_group import ProcessGroup, resume_command
@@ -87,14 +87,7 @@ def describe(model: GSAT) -> dict[str, Any]:
 
 
 def check_setting(recipe: Recipe, key: str, value: Any, where: str) -> None:
-    """Raise unless a setting of the recipe has a value.
-
-    Args:
-        recipe: The recipe.
-        key: Dotted name of the setting.
-        value: The value it must have.
-        where: Where that value comes from, for the message.
-    """
+    """Raise unless a setting of the recipe has a value."""
     table: Any = recipe.tables()
     for part in key.split("."):
         table = table.get(part)

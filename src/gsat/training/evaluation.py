@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat import metrics
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
@@ -96,28 +96,14 @@ def evaluate(
 
 
 def mean_at_nodes(edge_scores: Tensor, batch: GraphBatch) -> Tensor:
-    """The mean score of the edges at each node, ``[E]`` to ``[N]``; 0 without any.
-
-    Args:
-        edge_scores: A score for each edge, ``[E]``.
-        batch: The graphs.
-    """
+    """The mean score of the edges at each node, ``[E]`` to ``[N]``; 0 without any."""
     ends = torch.cat([batch.src, batch.dst])
     sums = edge_scores.new_zeros(batch.num_nodes).index_add(0, ends, edge_scores.repeat(2))
     return sums / torch.bincount(ends, minlength=batch.num_nodes).clamp(min=1)
 
 
 def atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
-    """Measure how well node scores find the nodes that contribute, by iBenchmark's measures.
-
-    Args:
-        store: The graphs, with ``node_sign``; of both signs, since the scores have none.
-        scores: Scores of the nodes, graph after graph, ``[N]``.
-
-    Returns:
-        ``atom_auc``, the mean AUC over the graphs that have true and other nodes, and
-        ``atom_top_n``, the share of true nodes among as many best-scored ones.
-    """
+    """Measure how well node scores find the nodes that contribute, by iBenchmark's measures."""
     kept, sign, ptr = _annotated_atoms(store, scores)
     truth = (sign != 0).astype(np.float64)
     measured = metrics.mean_graph_auc(kept, truth, ptr), metrics.top_n(kept, truth, ptr)
@@ -125,18 +111,7 @@ def atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | N
 
 
 def signed_atom_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, float | None]:
-    """Measure how well signed contributions find the nodes that raise the answer or lower it.
-
-    Args:
-        store: The graphs, with ``node_sign``.
-        scores: Contributions of the nodes, graph after graph, ``[N]``: above 0 where a node raises
-            the answer.
-
-    Returns:
-        ``positive_auc`` and ``positive_top_n``, how the highest scores find the nodes of sign 1;
-        ``negative_auc`` and ``negative_top_n``, how the lowest find those of sign −1; None where
-        there are none.
-    """
+    """Measure how well signed contributions find the nodes that raise the answer or lower it."""
     kept, sign, ptr = _annotated_atoms(store, scores)
     found: dict[str, float | None] = {}
     for name, factor in (("positive", 1), ("negative", -1)):
@@ -167,14 +142,6 @@ def node_explanation_metrics(
     The protocol of GNNExplainer and PGExplainer: every node of a motif (``node_truth``) that is
     among the targets is explained within its own computation graph; the edges of all these graphs
     are pooled, so an edge counts once for each node that sees it.
-
-    Args:
-        store: The graphs.
-        scores: Edge scores in stored order, ``[E]``.
-        hops: Radius of a computation graph.
-
-    Returns:
-        The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth") or not store.has("node_truth"):
         return dict.fromkeys(EXPLANATION_METRICS)
@@ -199,13 +166,6 @@ def explanation_metrics(store: GraphStore, scores: NDArray[Any]) -> dict[str, fl
     """Measure how well edge scores find the true edges of a split.
 
     Where the store marks graphs as ``annotated`` or not, only the annotated ones count.
-
-    Args:
-        store: The graphs.
-        scores: Edge scores in stored order, ``[E]``.
-
-    Returns:
-        The explanation metrics by name; None without truth.
     """
     if not store.has("edge_truth"):
         return dict.fromkeys(EXPLANATION_METRICS)
@@ -233,19 +193,7 @@ def _explanation(
 def evaluate_model(
     model: InterpretableModel, store: GraphStore, batch_size: int = 256
 ) -> dict[str, Any]:
-    """Compute the metrics of a trained model on a split.
-
-    Args:
-        model: The model.
-        store: The graphs.
-        batch_size: Graphs per batch. (default: 256)
-
-    Returns:
-        Metrics as fractions by name, None where one is undefined, and the prediction ``loss``.
-
-    Raises:
-        DataError: The graphs do not fit the model, or a prediction is not a finite number.
-    """
+    """Compute the metrics of a trained model on a split."""
 
     def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
         output = model(batch)

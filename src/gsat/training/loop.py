@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gsat.core.disk import disk_errors
+from gsat.core.errors import CheckpointError, DataError, Interrupted, RunError, shown
+from gsat.core.schemas import check_model
 from gsat.datasets.load import Dataset
-from gsat.errors import CheckpointError, DataError, Interrupted, RunError, shown
 from gsat.graphs import GraphBatch
-from gsat.io.disk import disk_errors
 from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
 from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
-from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
@@ -42,23 +42,6 @@ CHECKPOINT_SECONDS = 30.0
 
 class Loop:
     """Train a method on a data set, in a run directory or in memory.
-
-    Args:
-        method: What is trained.
-        data: The data set, with its split.
-        batch_size: Graphs per step, of all processes together.
-        seed: Of all random draws.
-        run: The run directory; only the first process writes to it. (default: None, nothing is
-            written)
-        device: Where batches are moved. (default: ``"cpu"``)
-        progress: The progress bar. (default: None, a silent one)
-        checkpoint_seconds: A checkpoint is written at the end of an epoch once this much time has
-            passed since the last one, and always at the end. (default: 30)
-        pretrained: Where the first phase is taken from or, when it has been trained, kept.
-            (default: None)
-
-    Raises:
-        DataError: A split is empty, or its labels do not fit the task.
 
     Attributes:
         done: How many epochs are done, over all phases.
@@ -106,14 +89,7 @@ class Loop:
     # -- the run --------------------------------------------------------------------------------
 
     def resume(self) -> list[str]:
-        """Restore the last checkpoint of the run directory; :meth:`clean` has to follow.
-
-        Returns:
-            What was wrong with newer checkpoints, if an older one had to be taken.
-
-        Raises:
-            CheckpointError: No checkpoint can be read, or it does not fit the model.
-        """
+        """Restore the last checkpoint of the run directory; :meth:`clean` has to follow."""
         assert self.source is not None
         if not checkpoint.exists(self.source.checkpoints):
             return []
@@ -158,14 +134,6 @@ class Loop:
 
         The first Ctrl-C finishes the epoch, saves it and stops; a second one stops at once, and
         the run can be resumed from its last checkpoint.
-
-        Returns:
-            The result: metrics of the reported epoch, its number, and the seconds spent.
-
-        Raises:
-            Interrupted: Ctrl-C was pressed; the epoch is finished and saved.
-            RunError: A loss or a prediction is not a finite number.
-            DiskError: The run directory can't be written to.
         """
         keep_freed_memory()
         started = last_saved = time.monotonic()
@@ -333,8 +301,7 @@ class Loop:
             self.run.write_best(self.best_weights, self._config(), best.epoch)
 
     def _complete_model(self) -> dict[str, Any]:
-        """Give the model of the reported epoch what is made after training; returns its metrics
-        on the validation set."""
+        """Finish the model of the reported epoch; return its metrics on the validation set."""
         assert self.best is not None
         assert self.best_weights is not None
 
@@ -350,15 +317,7 @@ class Loop:
         return self._evaluate("valid", self._context(self.best.epoch))
 
     def _finish(self, line: dict[str, Any], started: float) -> dict[str, Any]:
-        """Load the weights of the reported epoch and measure them on the test set, once.
-
-        Args:
-            line: The log of the last epoch; empty if a resumed run had none left.
-            started: When training began or was resumed, by the monotonic clock.
-
-        Returns:
-            The result.
-        """
+        """Load the weights of the reported epoch and measure them on the test set, once."""
         selected = "best"
         if self.best is None:
             # No epoch could be chosen (too few for r to reach its final value), or the last is to

@@ -15,15 +15,15 @@ from typing import Any, Literal
 
 import torch
 
+from gsat.core.disk import check_writable
+from gsat.core.errors import DiskError, Interrupted, RunError, RunExistsError, StopAllError
+from gsat.core.hashes import checksum
+from gsat.core.registry import METHODS, load_file, loaded_files
 from gsat.datasets.registry import is_own_data
-from gsat.errors import DiskError, Interrupted, RunError, RunExistsError, StopAllError
-from gsat.io.disk import check_writable
-from gsat.io.hashes import checksum
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.methods.pretraining import PretrainedMethod
 from gsat.ops.numba.compile import compile_quietly
-from gsat.registry import METHODS, load_file, loaded_files
 from gsat.training.members import (
     TrainMembers,
     member_recipes,
@@ -55,21 +55,6 @@ def train_seeds(
     """Train recipes that differ by seed, each in its own run directory ``folder/seed-N``.
 
     Ctrl-C lets every running epoch finish and be saved; the same call then continues.
-
-    Args:
-        recipes: One for each seed.
-        folder: Where the run directories are made.
-        jobs: How many worker processes. (default: 1)
-        record: File to which each finished run is appended, once. (default: None)
-        done: Called with the name of each run as it ends and its result or, if it failed, why.
-
-    Returns:
-        The results in the order of the recipes.
-
-    Raises:
-        RunError: Runs failed, or a folder holds a run with another recipe.
-        Interrupted: Runs were stopped, or another process is training them.
-        DiskError: Nothing can be written.
     """
     runs = {f"seed-{recipe.seed}": recipe for recipe in recipes}
     ended = train_each(runs, folder, jobs=jobs, record=record, done=done)
@@ -85,15 +70,7 @@ def train_seeds(
 
 
 def train_members(jobs: int, done: OnDone | None = None) -> TrainMembers:
-    """Make what trains the members of an ensemble in worker processes.
-
-    Args:
-        jobs: How many at the same time.
-        done: As for :func:`train_each`. (default: None)
-
-    Returns:
-        What :func:`~gsat.training.members.train_ensemble` takes.
-    """
+    """Make what trains the members of an ensemble in worker processes."""
 
     def train_in(recipes: Mapping[str, Recipe], folder: Path) -> None:
         train_seeds(list(recipes.values()), folder, jobs=jobs, done=done)
@@ -117,29 +94,6 @@ def train_each(
 
     A run that breaks is not tried again, one whose worker dies is. Ctrl-C lets every running epoch
     finish and be saved; a second one ends them at once.
-
-    Args:
-        runs: Recipes by name.
-        folder: Where the run directories are made; on Ray, the same path on every node.
-        backend: ``"local"``: worker processes of this machine. ``"ray"``: a Ray cluster, whose
-            nodes read GSAT_DATA, GSAT_CACHE and GSAT_OPS from their own environments.
-            (default: ``"local"``)
-        jobs: How many runs at a time. (default: 1 on this machine; on Ray as many as there are
-            CPUs)
-        address: Of the Ray cluster; see :class:`~gsat.launch.ray.RayBackend`.
-        record: File here to which each finished run is appended, once. (default: None)
-        done: Called with the name of each run as it ends and its result or, if it failed, why.
-        deadline: A time of ``time.monotonic()``; when it has come, every running epoch is finished
-            and saved, and the rest is left unfinished. (default: None)
-        pretrained_cache: As for :func:`gsat.train`; on Ray, the same path on every node.
-
-    Returns:
-        The results, the failures and what is unfinished, by name.
-
-    Raises:
-        RunError: A folder holds a run with another recipe.
-        Interrupted: Ctrl-C was pressed.
-        DiskError: Nothing can be written: the disk is full, for example.
     """
     cache = None if pretrained_cache is None else str(Path(pretrained_cache).absolute())
     tasks = {}
@@ -181,16 +135,7 @@ def train_each(
 
 
 def train_job(payload: dict[str, Any]) -> dict[str, Any]:
-    """Train one run in a worker; it may be the second one to try.
-
-    Args:
-        payload: ``recipe`` (its tables), ``out``, ``pretrained_cache`` (or None), ``patience``
-            (seconds to wait for another process to leave the run directory) and ``plug_ins``
-            (files with methods or backbones that the caller has loaded).
-
-    Returns:
-        The ``result`` of the run, and the ``record`` of it.
-    """
+    """Train one run in a worker; it may be the second one to try."""
     torch.set_num_threads(1)
     for file in payload.get("plug_ins", ()):  # what the user's own command has loaded
         load_file(file)
@@ -211,12 +156,6 @@ def pretrained_backbone(recipe: Recipe) -> str:
 
     Not by all that its weights depend on: runs that only look alike wait in vain, and train their
     own.
-
-    Args:
-        recipe: The recipe of the run.
-
-    Returns:
-        A name that runs with the same backbone share; empty if the run does not pre-train.
     """
     if not issubclass(METHODS[recipe.method], PretrainedMethod):
         return ""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import RunError
-from gsat.io import atomic, system
-from gsat.io.files import is_regular, read_file
-from gsat.io.limits import memory_limit
+from gsat.core import atomic, system
+from gsat.core.errors import RunError
+from gsat.core.files import is_regular, read_file
+from gsat.core.limits import memory_limit
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import MEMBERS, Ensemble
 from gsat.models.saved import load_model
@@ -36,20 +36,7 @@ TrainMembers = Callable[[Mapping[str, Recipe], Path], Any]
 
 
 def member_recipes(recipe: Recipe) -> dict[str, Recipe]:
-    """The recipes of the members of an ensemble.
-
-    Args:
-        recipe: That of the ensemble.
-
-    Returns:
-        Recipes by name, ``seed-K``.
-
-    Example:
-        >>> from gsat import make_recipe
-        >>> made = member_recipes(make_recipe("ba2motifs", seed=1, settings={"members": 2}))
-        >>> [(name, member.seed, member.split_seed) for name, member in made.items()]
-        [('seed-2', 2, 1), ('seed-3', 3, 1)]
-    """
+    """The recipes of the members of an ensemble."""
     count = recipe.members or 1
     single = recipe.model_copy(update={"members": None})
     found = {}
@@ -68,22 +55,7 @@ def train_ensemble(
     known: Sequence[Path] = (),
     **how: Any,
 ) -> TrainingResult:
-    """Train an ensemble.
-
-    Args:
-        recipe: With ``members``.
-        out: Run directory to create; None to write nothing.
-        train_members: Trains the members in a folder. (default: one after another, here)
-        known: Run directories that may hold members already: finished runs of the same recipe on
-            the same data are copied. (default: none)
-        **how: As for :func:`gsat.train`.
-
-    Returns:
-        The finished ensemble.
-
-    Raises:
-        RunError: If ``out`` can't be used, or training broke down.
-    """
+    """Train an ensemble."""
     recipe = complete_recipe(recipe, load_data(recipe))
     if out is None:
         results = {k: train(member, **how) for k, member in member_recipes(recipe).items()}
@@ -100,17 +72,7 @@ def resume_ensemble(
     known: Sequence[Path] = (),
     **how: Any,
 ) -> TrainingResult:
-    """Resume an ensemble: members that are finished are left, others are resumed or begun.
-
-    Args:
-        path: Its run directory.
-        train_members: As for :func:`train_ensemble`. (default: one after another, here)
-        known: As for :func:`train_ensemble`. (default: none)
-        **how: As for :func:`gsat.resume`.
-
-    Returns:
-        The finished ensemble.
-    """
+    """Resume an ensemble: members that are finished are left, others are resumed or begun."""
     run = RunDirectory.open(path)
     if is_regular(run.result_path):
         return TrainingResult(load_ensemble(path), run.recipe, run.result, run.path)
@@ -119,15 +81,7 @@ def resume_ensemble(
 
 
 def load_ensemble(path: str | Path) -> Ensemble:
-    """Load the models of an ensemble.
-
-    Args:
-        path: Its run directory.
-
-    Raises:
-        RunError: If there is no ensemble, or it is not finished.
-        CheckpointError: If a file is damaged.
-    """
+    """Load the models of an ensemble."""
     folder = RunDirectory(check_run(path))
     if not is_regular(folder.result_path):
         raise RunError(f"{path} is not finished; resume it with: gsat resume {path}")
@@ -171,14 +125,7 @@ def _train_in(
 def copy_members(
     known: Sequence[Path], recipes: Mapping[str, Recipe], folder: Path, data_hash: str
 ) -> None:
-    """Copy finished runs that are members of an ensemble into its folder.
-
-    Args:
-        known: Run directories; those with other recipes or other data are left.
-        recipes: The recipes of the members, by name.
-        folder: Where the runs of members belong.
-        data_hash: Of the ensemble's data.
-    """
+    """Copy finished runs that are members of an ensemble into its folder."""
     for path in known:
         source = RunDirectory.open(path)
         names = [name for name, recipe in recipes.items() if recipe == source.recipe]
@@ -195,16 +142,7 @@ def copy_members(
 
 
 def train_or_resume(recipe: Recipe, out: Path, how: Mapping[str, Any]) -> TrainingResult:
-    """Begin a run, or resume the one that its folder holds.
-
-    Args:
-        recipe: Of the run.
-        out: Its run directory.
-        how: As for :func:`gsat.train`.
-
-    Raises:
-        RunError: If the folder holds a run with another recipe.
-    """
+    """Begin a run, or resume the one that its folder holds."""
     if not RunDirectory(out).is_run():
         return train(recipe, out, **how)
     if RunDirectory(out).recipe != recipe:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.tasks import Task
 
 
 def status(task: Task, valid: Mapping[str, Any]) -> str:
-    """The metrics of an epoch, for the progress bar.
-
-    Args:
-        task: What the model predicts.
-        valid: Its validation metrics.
-    """
+    """The metrics of an epoch, for the progress bar."""
     shown = []
     for name in (task.metric, "explanation_auc"):
         value = valid.get(name)
@@ -25,12 +20,7 @@ def status(task: Task, valid: Mapping[str, Any]) -> str:
 
 
 def breakdown(epoch: int, what: str) -> RunError:
-    """The error of a loss or prediction that is not a finite number.
-
-    Args:
-        epoch: When it was met.
-        what: What it is.
-    """
+    """The error of a loss or prediction that is not a finite number."""
     return RunError(
         f"training broke down in epoch {epoch}: {what}; lower the learning rate (training.lr) or "
         f"check the features for NaN"

@@ -30,24 +30,7 @@ def open_loop(
     save_start: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Iterator[Loop]:
-    """Make a loop that is ready to train; its run directory is locked within the ``with`` block.
-
-    Args:
-        method: What is trained.
-        data: On what.
-        recipe: How.
-        run: The run directory, if there is one.
-        device: Where batches are moved.
-        progress: Whether the first process shows a progress bar.
-        checkpoint_seconds: Seconds between checkpoints.
-        pretrained: Where the first phase is taken from or kept. (default: None)
-        resuming: Whether to restore the run's last checkpoint. (default: False)
-        save_start: Whether to save the model as it is given. (default: False)
-        warn: Called with a line for each damaged checkpoint that was skipped. (default: None)
-
-    Yields:
-        The loop.
-    """
+    """Make a loop that is ready to train; its run directory is locked within the ``with`` block."""
     group, problems = ProcessGroup(), []
     with ExitStack() as locks:
         with group.share_errors():

@@ -110,16 +110,7 @@ class PredictionTable:
 
 
 def spread_names(names: Sequence[str], count: int) -> list[str]:
-    """Name the columns of standard deviations over the members of an ensemble.
-
-    Args:
-        names: Of the classes or labels; none in a regression.
-        count: How many numbers a regression has.
-
-    Example:
-        >>> spread_names(["no", "yes"], 1), spread_names([], 1), spread_names([], 2)
-        (['sd(no)', 'sd(yes)'], ['sd'], ['sd_0', 'sd_1'])
-    """
+    """Name the columns of standard deviations over the members of an ensemble."""
     if names:
         return [f"sd({name})" for name in names]
     return ["sd"] if count == 1 else [f"sd_{number}" for number in range(count)]

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import CheckpointError
-from gsat.io.disk import disk_errors
-from gsat.io.hashes import checksum
-from gsat.io.locks import locked
+from gsat.core.disk import disk_errors
+from gsat.core.errors import CheckpointError
+from gsat.core.hashes import checksum
+from gsat.core.locks import locked
+from gsat.core.parsing import ParseError
+from gsat.core.schemas import check_model
 from gsat.methods import Method
-from gsat.parsing import ParseError
-from gsat.schemas import check_model
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State
 from gsat.training.recipe import Recipe
@@ -27,11 +27,7 @@ from gsat.training.run_schemas import PretrainedValues
 
 
 class PretrainedCache:
-    """A folder of pretrained backbones.
-
-    Args:
-        folder: The folder; it is created when the first backbone is stored.
-    """
+    """A folder of pretrained backbones."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -44,20 +40,7 @@ class PretrainedCache:
         data_hash: str,
         **dependencies: Any,
     ) -> PretrainedEntry | None:
-        """Find the entry for the backbone that a run begins with.
-
-        Args:
-            run: The run's directory.
-            recipe: The run's recipe.
-            method: The run's method.
-            data_hash: The hash of its data set.
-            **dependencies: What else the weights depend on, as plain values.
-
-        Returns:
-            The entry, which may be empty; ``None`` if the method has no pretraining, or if the run
-            was started in an environment with other :func:`numerics`: half of its weights would
-            be another machine's.
-        """
+        """Find the entry for the backbone that a run begins with."""
         here = numerics(environment())
         if method.first is None or numerics(run.environment) != here:
             return None
@@ -86,15 +69,7 @@ class PretrainedEntry:
     folder: Path
 
     def load_into(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
-        """Give a method the pretrained backbone in place of its first phase.
-
-        Args:
-            method: A method with the pretraining that the entry was found for.
-
-        Returns:
-            The log of the pretraining's epochs and the seconds they took; ``None`` if the entry is
-            empty or damaged.
-        """
+        """Give a method the pretrained backbone in place of its first phase."""
         state = self._read()
         if state is None:
             return None
@@ -104,16 +79,7 @@ class PretrainedEntry:
         return state.values["log"], state.values["seconds"]
 
     def store(self, method: Method, log: list[dict[str, Any]], seconds: float) -> None:
-        """Store the backbone whose pretraining has just ended, unless the entry has one.
-
-        Args:
-            method: The method that pretrained it.
-            log: One line per epoch of the pretraining.
-            seconds: How long it took.
-
-        Raises:
-            DiskError: If the folder can't be written to.
-        """
+        """Store the backbone whose pretraining has just ended, unless the entry has one."""
         assert method.first is not None
         weights = method.first.weights
         values = {"epochs": method.first.epochs, "log": log, "seconds": seconds}
@@ -137,9 +103,5 @@ class PretrainedEntry:
 
 
 def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an environment that weights depend on, to the last bit.
-
-    Args:
-        where: An :func:`~gsat.training.run_directory.environment`.
-    """
+    """The part of an environment that weights depend on, to the last bit."""
     return {key: where.get(key) for key in ("versions", "machine", "cpu", "threads", "ops")}

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from gsat.errors import GSATError, OtherProcessError, RunError
+from gsat.core.errors import GSATError, OtherProcessError, RunError
 from gsat.methods.base import GradientSync
 
 T = TypeVar("T")
@@ -49,11 +49,6 @@ class ProcessGroup(GradientSync):
     Attributes:
         rank: The number of this process, from 0.
         size: How many processes there are.
-
-    Example:
-        >>> group = ProcessGroup()
-        >>> group.rank, group.size, group.is_main
-        (0, 1, True)
     """
 
     def __init__(self) -> None:
@@ -70,14 +65,7 @@ class ProcessGroup(GradientSync):
     # -- a step ---------------------------------------------------------------------------------
 
     def part(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This process's part of a batch.
-
-        Args:
-            rows: The graphs of the batch, ``[B]``.
-
-        Returns:
-            Those of this process.
-        """
+        """This process's part of a batch."""
         return self.parts(rows)[self.rank]
 
     def parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -85,12 +73,6 @@ class ProcessGroup(GradientSync):
 
         A batch of fewer graphs than processes is taken whole by each: none may be idle, and the
         mean of equal gradients is the same gradient.
-
-        Args:
-            rows: The graphs of the batch, ``[B]``.
-
-        Returns:
-            One array per process.
         """
         return [rows] * self.size if len(rows) < self.size else np.array_split(rows, self.size)
 
@@ -104,15 +86,7 @@ class ProcessGroup(GradientSync):
         return self._wrapped
 
     def mean(self, value: Tensor, over: Tensor) -> Tensor:
-        """Weight a mean so that its mean over all processes is the mean over all entries.
-
-        Args:
-            value: Mean of this process over its entries that are not NaN.
-            over: The entries; NaN where a label is missing.
-
-        Returns:
-            The weighted value.
-        """
+        """Weight a mean so that its mean over all processes is the mean over all entries."""
         if self.size == 1:
             return value
         count = (~over.isnan()).sum().to(torch.float64)
@@ -142,18 +116,7 @@ class ProcessGroup(GradientSync):
         return here if self.size == 1 else any(self._gather(here))
 
     def on_main(self, make: Callable[[], T]) -> T:
-        """Call a function in the first process and return its value in all of them.
-
-        Args:
-            make: Returns plain values that JSON can hold.
-
-        Returns:
-            What it returned in the first process.
-
-        Raises:
-            GSATError: What it raised there.
-            OtherProcessError: In the other processes.
-        """
+        """Call a function in the first process and return its value in all of them."""
         if self.size == 1:
             return make()
         message: list[Any] = []  # the value, or the text and exit code of an error
@@ -181,15 +144,7 @@ class ProcessGroup(GradientSync):
         return error if self.is_main else OtherProcessError(str(error), error.exit_code)
 
     def check_same(self, what: str, value: Any) -> None:
-        """Raise in all processes unless they have the same value.
-
-        Args:
-            what: What it is, for the message.
-            value: Plain values that JSON can hold.
-
-        Raises:
-            RunError: The values differ.
-        """
+        """Raise in all processes unless they have the same value."""
         if self.size > 1 and any(found != value for found in self._gather(value)):
             raise self.common_error(
                 RunError(

@@ -20,13 +20,13 @@ from typing import Any
 import tomlkit
 from pydantic import SerializeAsAny
 
+from gsat.core.errors import RecipeError, shown
+from gsat.core.files import read_toml
+from gsat.core.registry import BACKBONES, METHODS
+from gsat.core.settings import parse_setting, validated
 from gsat.datasets.registry import default_backbone, full_name, make_options, recipe_family
-from gsat.errors import RecipeError, shown
-from gsat.io.files import read_toml
 from gsat.methods.base import TrainingSettings
 from gsat.models import BackboneSettings
-from gsat.registry import BACKBONES, METHODS
-from gsat.settings import parse_setting, validated
 from gsat.training.settings_reference import (
     DataSettings,
     RunSettings,
@@ -167,14 +167,7 @@ def make_recipe(
 
 
 def from_tables(tables: Tables) -> Recipe:
-    """Make a checked recipe from plain tables.
-
-    Args:
-        tables: Plain values in the shape of a recipe file.
-
-    Raises:
-        GSATError: If a name or a key is unknown, a type is wrong or a value is out of range.
-    """
+    """Make a checked recipe from plain tables."""
     tables = copy.deepcopy(tables)
     data, backbone = _table(tables, "data"), _table(tables, "backbone")
     training, chosen = _table(tables, "training"), _table(tables, "method")
@@ -207,12 +200,7 @@ def from_tables(tables: Tables) -> Recipe:
 
 
 def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """Change some settings of a recipe.
-
-    Args:
-        recipe: The recipe, which stays as it is.
-        settings: Values by key; keys as in :func:`make_recipe`.
-    """
+    """Change some settings of a recipe."""
     tables = recipe.tables()
     for key, value in settings.items():
         _place(tables, key, value)
@@ -220,14 +208,7 @@ def with_settings(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read the recipe of a run directory.
-
-    Args:
-        path: A TOML file.
-
-    Raises:
-        GSATError: If the file can't be read, or its method, backbone or data set is unknown here.
-    """
+    """Read the recipe of a run directory."""
     tables = _read(path)
     for registry in (METHODS, BACKBONES):
         name = _table(tables, registry.kind).get("name")
@@ -236,7 +217,7 @@ def read_recipe(path: Path) -> Recipe:
             raise RecipeError(
                 f"{path} needs the {registry.kind} '{shown(name, 80)}', which is unknown here; if "
                 "it is declared in a file of your own, load that first: "
-                "gsat.registry.load_file('file.py:Class')"
+                "gsat.core.registry.load_file('file.py:Class')"
             )
     return from_tables(tables)
 
@@ -275,8 +256,7 @@ def _shipped(dataset: str, backbone: str) -> Tables:
 
 
 def _for_method(tables: Tables, method: str) -> Tables:
-    """The tables with ``[training.NAME]`` of this method, or else of the one it is based on, over
-    ``[training]``; those of other methods are left out."""
+    """Merge ``[training.NAME]`` of this method, or of its base, into ``[training]``."""
     if "training" not in tables:
         return tables
     training = _table(tables, "training")
@@ -311,15 +291,7 @@ def _merge(into: Tables, over: Tables) -> None:
 
 
 def full_key(tables: Tables, key: str) -> str:
-    """Find the full key of a setting, which may be given by its last part.
-
-    Args:
-        tables: The tables of a recipe.
-        key: The key, or its last part.
-
-    Raises:
-        RecipeError: If no setting, or more than one, has that name.
-    """
+    """Find the full key of a setting, which may be given by its last part."""
     known = keys_of(*(str(tables[table]["name"]) for table in ("data", "backbone", "method")))
     full = [k for k in known if k == key] or [k for k in known if k.rsplit(".", 1)[-1] == key]
     if len(full) > 1:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from gsat.core.errors import GSATError, shown
 from gsat.datasets.registry import recipe_family
-from gsat.errors import GSATError, shown
 from gsat.training.recipe import Recipe, make_recipe
 
 MOST_NAMED: Final = 6  # settings that differ
@@ -18,18 +18,7 @@ _FAMILIES: Final = {
 
 
 def describe_origin(recipe: Recipe) -> str:
-    """Say which shipped recipe the settings of a run are those of, and what differs.
-
-    Args:
-        recipe: The recipe of the run.
-
-    Returns:
-        A phrase.
-
-    Example:
-        >>> describe_origin(make_recipe("mutag", backbone="gin", settings={"epochs": 5}))
-        'the recipe for mutag, with epochs=5'
-    """
+    """Say which shipped recipe the settings of a run are those of, and what differs."""
     try:
         family = recipe_family(recipe.data.name)
         shipped = make_recipe(

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gsat.errors import RunError
-from gsat.io.files import read_file
-from gsat.io.jsonl import append_line
-from gsat.io.limits import memory_limit
+from gsat.core.errors import RunError
+from gsat.core.files import read_file
+from gsat.core.jsonl import append_line
+from gsat.core.limits import memory_limit
+from gsat.core.parsing import ParseError, parse_json
 from gsat.models import BACKBONES
-from gsat.parsing import ParseError, parse_json
 
 # What identifies a run: the same four values mean the same numbers, if one process trains it. A run
 # of several processes has ``processes`` as well, and is another run.
@@ -20,36 +20,13 @@ IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 
 def results_version(backbone: str) -> int | None:
-    """Return the version of the numbers that a backbone's training gives.
-
-    Args:
-        backbone: The name of the backbone.
-
-    Returns:
-        :attr:`gsat.models.Backbone.results_version`, or None for a backbone that is not installed.
-
-    Example:
-        >>> from gsat import GIN
-        >>> results_version("gin") == GIN.results_version
-        True
-    """
+    """Return the version of the numbers that a backbone's training gives."""
     found = BACKBONES.get(backbone, None)
     return None if found is None else found.results_version
 
 
 def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict[str, Any]]:
-    """Read a file of results.
-
-    Args:
-        path: A file of JSON lines; a missing file holds no results.
-        needs: Keys that every line must have. (default: :data:`IDENTITY`)
-
-    Returns:
-        One dictionary per line.
-
-    Raises:
-        RunError: If the file can't be read, or a line is not JSON or lacks a key.
-    """
+    """Read a file of results."""
     file = Path(path)
     if not file.exists():
         return []
@@ -72,17 +49,7 @@ def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict
 
 
 def read_runs(path: str | Path) -> list[dict[str, Any]]:
-    """Read recorded runs, finished and failed ones.
-
-    Args:
-        path: A file of JSON lines; a missing file holds no runs.
-
-    Returns:
-        One dictionary per run.
-
-    Raises:
-        RunError: If the file can't be read, or a line is not that of a run.
-    """
+    """Read recorded runs, finished and failed ones."""
     return read_records(path, (*IDENTITY, "dataset", "method", "backbone", "recipe"))
 
 
@@ -90,16 +57,6 @@ def record_once(path: str | Path, record: dict[str, Any]) -> bool:
     """Append a run to a file of results unless the file has it already.
 
     A failed run has a line of its own: it is recorded once, and its later success once more.
-
-    Args:
-        path: A file of JSON lines, created if missing.
-        record: The run, with at least the keys of :data:`IDENTITY`.
-
-    Returns:
-        Whether it was appended.
-
-    Raises:
-        DiskError: If the file can't be written to.
     """
     identity = _identity(record)
 
@@ -110,20 +67,7 @@ def record_once(path: str | Path, record: dict[str, Any]) -> bool:
 
 
 def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
-    """Mean and population standard deviation, as in the paper's tables.
-
-    Args:
-        values: Numbers, ``None`` where undefined.
-
-    Returns:
-        Both; ``None`` if there are no values or any of them is undefined.
-
-    Example:
-        >>> summarise([1.0, 3.0])
-        (2.0, 1.0)
-        >>> summarise([1.0, None]) is None
-        True
-    """
+    """Mean and population standard deviation, as in the paper's tables."""
     known = list(values)
     if not known or any(value is None for value in known):
         return None

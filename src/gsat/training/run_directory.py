@@ -15,17 +15,17 @@ import torch
 from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.errors import RunError, RunExistsError
-from gsat.io import atomic, locks, system
-from gsat.io.disk import disk_errors
-from gsat.io.files import check_no_links, is_regular, read_file, read_toml
-from gsat.io.hashes import checksum
-from gsat.io.json_files import read_json
-from gsat.io.limits import check_size, json_bytes
+from gsat.core import atomic, locks, system
+from gsat.core.disk import disk_errors
+from gsat.core.errors import RunError, RunExistsError
+from gsat.core.files import check_no_links, is_regular, read_file, read_toml
+from gsat.core.hashes import checksum
+from gsat.core.json_files import read_json
+from gsat.core.limits import check_size, json_bytes
+from gsat.core.parsing import ParseError, parse_json, parse_toml
+from gsat.core.schemas import FileModel, check_model
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
-from gsat.parsing import ParseError, parse_json, parse_toml
-from gsat.schemas import FileModel, check_model
 from gsat.training.checkpoint import Tensors
 from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
@@ -40,9 +40,6 @@ LOG_BYTES = 64 << 20
 class RunDirectory:
     """The files of one run.
 
-    Args:
-        path: The directory; it need not exist.
-
     Attributes:
         path: The directory.
         checkpoints: ``ckpt`` in it, the folder of :mod:`gsat.training.checkpoint`.
@@ -55,19 +52,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
-        """Create the directory of a new run.
-
-        Args:
-            path: A folder that does not exist, is empty or holds what a run killed at its very
-                start leaves; missing parents are created.
-            recipe: Written to ``recipe.toml``.
-
-        Raises:
-            RunExistsError: If there is a run already.
-            RunError: If there is something else.
-            BusyError: If another process is creating a run there.
-            DiskError: If nothing can be written there.
-        """
+        """Create the directory of a new run."""
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
@@ -96,14 +81,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | Path) -> RunDirectory:
-        """Open an existing run.
-
-        Args:
-            path: The directory.
-
-        Raises:
-            RunError: If there is no run in it.
-        """
+        """Open an existing run."""
         return cls(check_run(path))
 
     def is_run(self) -> bool:
@@ -131,11 +109,7 @@ class RunDirectory:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of ``result.json``.
-
-        Raises:
-            RunError: If the run is not finished, or the file is damaged.
-        """
+        """The content of ``result.json``."""
         if not is_regular(self.result_path):
             raise RunError(f"{self.path} is not finished; resume it with: gsat resume {self.path}")
         return self._read_json("result.json", ResultFile)
@@ -147,11 +121,7 @@ class RunDirectory:
         return {key: value for key, value in found.items() if key != "recipe_check"}
 
     def check_recipe(self) -> None:
-        """Raise if the recipe is not the one that the run was started with.
-
-        Raises:
-            RunError: If ``recipe.toml`` was changed; its comments and layout do not count.
-        """
+        """Raise if the recipe is not the one that the run was started with."""
         # Runs of earlier versions have no such checksum.
         known = self._read_json("environment.json", EnvironmentFile).get("recipe_check")
         path = self.path / "recipe.toml"
@@ -171,13 +141,6 @@ class RunDirectory:
         """Keep other processes from training in this directory while the block runs.
 
         The lock ends with the process that holds it, even if it is killed.
-
-        Args:
-            wait: Seconds to wait while another process trains there. (default: 0)
-
-        Raises:
-            BusyError: If another process still trains there.
-            DiskError: If the block, or the lock itself, could not write.
         """
         busy = f"another process is training in {self.path} right now"
         with disk_errors(self.path), locks.locked(self.path / ".lock", wait, busy=busy):
@@ -190,9 +153,6 @@ class RunDirectory:
         """Raise if the directory that was locked is no longer at its path.
 
         What is written would be in another directory, or in none that is a run.
-
-        Raises:
-            RunError: If it was removed, moved or replaced.
         """
         if self._identity is None:
             return
@@ -212,12 +172,6 @@ class RunDirectory:
 
         The worker of a command that was killed, or of a node given up for dead, may take some time
         to end.
-
-        Args:
-            seconds: How long to wait at most.
-
-        Raises:
-            BusyError: If the other process still trains there.
         """
         with self.locked(wait=seconds):
             pass
@@ -225,11 +179,7 @@ class RunDirectory:
     # -- the log --------------------------------------------------------------------------------
 
     def log(self, line: dict[str, Any]) -> None:
-        """Append one epoch to ``metrics.jsonl``.
-
-        Args:
-            line: Plain values; NaN and infinity are refused.
-        """
+        """Append one epoch to ``metrics.jsonl``."""
         self.check_here()
         handle = system.open_to_append(self.path / LOG)
         try:
@@ -238,11 +188,7 @@ class RunDirectory:
             os.close(handle)
 
     def read_log(self) -> list[dict[str, Any]]:
-        """Read ``metrics.jsonl``: one entry per epoch.
-
-        Raises:
-            RunError: If the file is missing or damaged.
-        """
+        """Read ``metrics.jsonl``: one entry per epoch."""
         return [_log_line(line, self.path, n) for n, line in enumerate(self._log_lines(), start=1)]
 
     def _log_lines(self) -> list[bytes]:
@@ -262,14 +208,7 @@ class RunDirectory:
                 os.close(handle)
 
     def cut_log(self, epochs: int) -> None:
-        """Keep the first lines of the log; later epochs will be trained again.
-
-        Args:
-            epochs: How many lines to keep.
-
-        Raises:
-            RunError: If one of them is missing or damaged; they were on disk before the checkpoint.
-        """
+        """Keep the first lines of the log; later epochs will be trained again."""
         lines = self._log_lines() if is_regular(self.path / LOG) else []
         if len(lines) < epochs:
             raise RunError(
@@ -294,31 +233,18 @@ class RunDirectory:
     # -- time -----------------------------------------------------------------------------------
 
     def read_seconds(self) -> float:
-        """Seconds spent on the run so far, in all processes that worked on it.
-
-        Raises:
-            RunError: If ``timing.json`` is damaged.
-        """
+        """Seconds spent on the run so far, in all processes that worked on it."""
         if not (self.path / "timing.json").exists():  # nothing is saved yet
             return 0.0
         return float(self._read_json("timing.json", TimingFile)["seconds"])
 
     def write_seconds(self, seconds: float, epochs: int) -> None:
-        """Record the time spent, in a file of its own: it differs between equal runs.
-
-        Args:
-            seconds: So far.
-            epochs: Epochs done in that time.
-        """
+        """Record the time spent, in a file of its own: it differs between equal runs."""
         spent = {"seconds": round(seconds, 3), "epochs": epochs}
         atomic.write_json(self.path / "timing.json", spent)
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write ``result.json``, with which the run is finished.
-
-        Args:
-            result: Plain values; NaN and infinity are refused.
-        """
+        """Write ``result.json``, with which the run is finished."""
         self.check_here()
         atomic.write_json(self.result_path, result)
 
@@ -336,15 +262,7 @@ def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:
-    """The folder of a run, named after what identifies it.
-
-    Args:
-        recipe: The run's recipe, with its seed.
-        data_hash: The hash of its data set.
-
-    Returns:
-        A relative path, ``DATA-BACKBONE-METHOD-RECIPE-DATA-VERSION/seed-SEED``.
-    """
+    """The folder of a run, named after what identifies it."""
     version = results_version(recipe.backbone.name)
     return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gsat.errors import GSATError, RunError
-from gsat.io.files import check_no_links, is_regular, read_file, read_toml
-from gsat.io.locks import is_locked
+from gsat.core.errors import GSATError, RunError
+from gsat.core.files import check_no_links, is_regular, read_file, read_toml
+from gsat.core.locks import is_locked
+from gsat.core.parsing import ParseError, parse_json
 from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER, METRIC_TITLES
-from gsat.parsing import ParseError, parse_json
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
@@ -53,16 +53,7 @@ class RunSummary:
 
 
 def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float | None]:
-    """Choose the metrics that people read, by their titles.
-
-    Args:
-        metrics: As :meth:`Run.evaluate` returns them.
-        has_truth: Whether the ground truth of explanations is known; if not, explanation metrics
-            that are undefined are left out.
-
-    Returns:
-        Values by title.
-    """
+    """Choose the metrics that people read, by their titles."""
     return {
         title: metrics[name]
         for name, title in METRIC_TITLES.items()
@@ -72,17 +63,7 @@ def shown_metrics(metrics: dict[str, Any], has_truth: bool) -> dict[str, float |
 
 
 def check_run(path: str | Path) -> Path:
-    """Raise unless a folder holds a run.
-
-    Args:
-        path: The run directory.
-
-    Returns:
-        The path.
-
-    Raises:
-        RunError: If there is no run, or links in it.
-    """
+    """Raise unless a folder holds a run."""
     if not is_regular(Path(path) / "recipe.toml"):
         raise RunError(f"{path} is not a run: there is no recipe.toml in it")
     check_no_links(Path(path))
@@ -95,15 +76,7 @@ def run_label(recipe: Recipe) -> str:
 
 
 def new_run_folder(recipe: Recipe, folder: str | Path = "runs") -> Path:
-    """Choose a run directory that does not exist yet.
-
-    Args:
-        recipe: What is to be trained.
-        folder: The folder of all runs. (default: ``"runs"``)
-
-    Returns:
-        A path such as ``runs/ba2motifs-gin-gsat-seed-0``, with ``-2``, ``-3``, … if it is taken.
-    """
+    """Choose a run directory that does not exist yet."""
     return unused_path(Path(folder) / f"{run_label(recipe)}-seed-{recipe.seed}")
 
 
@@ -164,8 +137,8 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 def _summarise(path: Path) -> RunSummary | None:
     """Read one run; None if its files are damaged."""
     # Not at the top: `gsat --help` would wait for pydantic.
-    from gsat.io.json_files import read_json
-    from gsat.schemas import check_model
+    from gsat.core.json_files import read_json
+    from gsat.core.schemas import check_model
     from gsat.training.run_schemas import RecipeSummary, ResultFile, TimingFile
 
     try:
@@ -196,7 +169,7 @@ def _summarise(path: Path) -> RunSummary | None:
 
 def _progress(log: Path, recipe: RecipeSummary) -> str:
     """Say which epoch a run has reached; only the last phase has its length in the recipe."""
-    from gsat.schemas import check_model
+    from gsat.core.schemas import check_model
     from gsat.training.run_schemas import LogLine
 
     if recipe.members is not None:

@@ -48,11 +48,7 @@ class Settledness:
         self.value: float | None = None
 
     def see(self, scores: NDArray[Any]) -> None:
-        """Compare the scores of an epoch with the last ones.
-
-        Args:
-            scores: Of all edges of the validation set, ``[E]``.
-        """
+        """Compare the scores of an epoch with the last ones."""
         before, self._before = self._before, scores
         self.value = None if before is None else metrics.spearman(before, scores)
 
@@ -72,15 +68,6 @@ def settledness_best(
     """The better of two epochs: of those as accurate as any, the one with more settledness.
 
     An epoch is as accurate as any if its metric is within a standard error of the highest so far.
-
-    Args:
-        task: What the metric is of.
-        new: An epoch.
-        best: The best one before it, if there is one.
-        labels: The number of labels that the metric is measured on.
-
-    Returns:
-        The best one now, with the highest metric so far, and whether it is the new one.
     """
     merit = task.merit(new.valid)
     if merit is None:
@@ -104,16 +91,6 @@ def noise(task: Task, merit: float, labels: int) -> float:
 
     That of a share p of n is the square root of p (1 − p) / n, with two successes and two failures
     added (Agresti and Coull), so that a share of 1 has an error, too.
-
-    Args:
-        task: What the metric is of.
-        merit: Its value.
-        labels: n.
-
-    Example:
-        >>> from gsat import Task
-        >>> round(noise(Task("binary"), 1.0, 100), 4)
-        0.0135
     """
     if task.metric not in _SHARES:
         return 0.0
@@ -126,13 +103,7 @@ def _known(value: float | None) -> float:
 
 
 def is_finished(phases: Sequence[Phase], epochs_done: int, best: Best | None) -> bool:
-    """Whether training is over: all epochs are done, or the last phase is out of patience.
-
-    Args:
-        phases: Of the method.
-        epochs_done: Over all phases.
-        best: The best epoch so far, if there is one.
-    """
+    """Whether training is over: all epochs are done, or the last phase is out of patience."""
     left, patience = sum(phase.epochs for phase in phases) - epochs_done, phases[-1].patience
     if left <= 0 or patience is None or best is None:
         return left <= 0

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 
+from gsat.core.errors import RecipeError
+from gsat.core.registry import BACKBONES, METHODS
+from gsat.core.settings import SettingInfo, Settings, describe
 from gsat.datasets.registry import dataset_names, describe_options, is_path
-from gsat.errors import RecipeError
 from gsat.methods.base import TrainingSettings
-from gsat.registry import BACKBONES, METHODS
-from gsat.settings import SettingInfo, Settings, describe
 
 # Not settings: they choose what the settings are.
 _NAMES = (("data", "name"), ("backbone", "name"))
@@ -55,38 +55,14 @@ class DataSettings(Settings):
 
 
 def keys_of(dataset: str, backbone: str, method: str) -> list[str]:
-    """The keys of all settings of a recipe.
-
-    Args:
-        dataset: Name or path of the data set.
-        backbone: Name of the backbone.
-        method: Name of the method.
-
-    Raises:
-        GSATError: If one of them is unknown.
-    """
+    """The keys of all settings of a recipe."""
     infos = [*_common(), *_of_data(dataset), *_of_backbone(backbone), *_of_method(method)]
     first = ("seed", "members", "data")  # in the order of a recipe file
     return sorted((info.name for info in infos), key=lambda key: not key.startswith(first))
 
 
 def describe_settings(name: str | None = None) -> list[SettingInfo]:
-    """List settings with their types, defaults, ranges and meanings.
-
-    Args:
-        name: A method, a backbone, a data set, a table (``training``), a key
-            (``method.gsat.r_final``) or the last part of one (``r_final``). (default: all)
-
-    Returns:
-        The settings; ``name`` is the full key and ``owner`` the method, backbone or data set.
-
-    Raises:
-        RecipeError: If there is nothing of that name.
-
-    Example:
-        >>> [setting.name for setting in describe_settings("lr")]
-        ['training.lr']
-    """
+    """List settings with their types, defaults, ranges and meanings."""
     if name in METHODS:
         return _of_method(str(name))
     if name in BACKBONES:

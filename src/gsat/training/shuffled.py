@@ -12,15 +12,7 @@ from gsat.ops import Draws
 
 
 def shuffle_labels(data: Dataset, seed: int = 0) -> Dataset:
-    """Give every graph (or node) of a data set the label of another one.
-
-    Args:
-        data: The data set.
-        seed: Decides which. (default: ``0``)
-
-    Returns:
-        The same graphs and splits with other labels.
-    """
+    """Give every graph (or node) of a data set the label of another one."""
     name = "node_y" if data.task.level == "node" else "y"
     labels = np.asarray(data.store.arrays[name][:])
     other = labels[Draws(seed, "shuffled labels").permutation(len(labels))]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor
 
-from gsat.errors import RecipeError
+from gsat.core.errors import RecipeError
 from gsat.graphs import GraphBatch
 from gsat.methods import Method
 from gsat.models import InterpretableModel
@@ -18,15 +18,8 @@ Tensors = dict[str, Tensor]
 class Snapshots:
     """The weights of a model after several epochs, of which the oldest are given up.
 
-    Args:
-        method: The method; its settings ``training.snapshots`` and ``training.snapshot_epochs`` say
-            how many epochs are kept, and which.
-
     Attributes:
         weights: State dicts by the number of the epoch, the oldest first.
-
-    Raises:
-        RecipeError: If snapshots are asked for of a model that can't explain by them.
     """
 
     def __init__(self, method: Method) -> None:
@@ -45,27 +38,14 @@ class Snapshots:
             )
 
     def take(self, epoch: int, model: InterpretableModel) -> None:
-        """Keep the weights of an epoch, if any are kept.
-
-        Args:
-            epoch: Its number, over all phases.
-            model: The model as it is after it.
-        """
+        """Keep the weights of an epoch, if any are kept."""
         if self.most and (self._last - epoch) % self._every == 0:
             self.weights[epoch] = copy_weights(model)
             for old in sorted(self.weights)[: -self.most]:
                 del self.weights[old]
 
     def restore(self, weights: Mapping[int, Tensors], model: InterpretableModel) -> None:
-        """Take what a checkpoint holds.
-
-        Args:
-            weights: State dicts by the number of the epoch.
-            model: The model they have to fit.
-
-        Raises:
-            GSATError: If they do not fit the model, or are more than are kept.
-        """
+        """Take what a checkpoint holds."""
         if len(weights) > self.most:
             raise RecipeError(f"{len(weights)} snapshots, and the recipe keeps {self.most}")
         for state in weights.values():
@@ -78,16 +58,7 @@ class Snapshots:
         best: Mapping[str, Tensor],
         batches: Callable[[], Iterator[GraphBatch]],
     ) -> bool:
-        """Give a model its weights of the best epoch, and what is made after training.
-
-        Args:
-            method: The method, whose model is completed.
-            best: The weights of the best epoch.
-            batches: Iterates over the training set.
-
-        Returns:
-            Whether the model is more than its weights of the best epoch.
-        """
+        """Give a model its weights of the best epoch, and what is made after training."""
         model, ready, calibrated = method.model, [], False
         for weights in (*self.weights.values(), best):  # the best last: it stays
             model.load_state_dict(dict(weights))

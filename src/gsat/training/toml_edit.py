@@ -10,22 +10,13 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Comment, InlineTable, Table, Whitespace
 
-from gsat.errors import RecipeError
-from gsat.io.atomic import write_text
-from gsat.io.disk import disk_errors
+from gsat.core.atomic import write_text
+from gsat.core.disk import disk_errors
+from gsat.core.errors import RecipeError
 
 
 def change_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write settings into a TOML file, which is created if it does not exist.
-
-    Args:
-        path: The recipe file; missing folders are created.
-        settings: Values by full key, such as ``method.gsat.r_final``.
-
-    Raises:
-        RecipeError: If the file is not TOML, or a key leads through something that is no table.
-        DiskError: If the file can't be read or written.
-    """
+    """Write settings into a TOML file, which is created if it does not exist."""
     with disk_errors(path):
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     try:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gsat.core.atomic import write_text
+from gsat.core.errors import RecipeError
+from gsat.core.files import is_regular
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.molecule_tables import input_of
-from gsat.errors import RecipeError
 from gsat.gsat import GSAT
-from gsat.io.atomic import write_text
-from gsat.io.files import is_regular
 from gsat.methods import METHODS, Method
 from gsat.methods.gsat import GSATMethod
 from gsat.models import BACKBONES, Backbone, InterpretableModel
@@ -61,13 +61,7 @@ class TrainingResult:
 
 
 def make_record(recipe: Recipe, result: dict[str, Any], path: Path | None) -> dict[str, Any]:
-    """Make one line for ``results/runs.jsonl``: the result, the recipe and the environment.
-
-    Args:
-        recipe: How the run was trained.
-        result: What ``result.json`` holds.
-        path: The run directory, if there is one.
-    """
+    """Make one line for ``results/runs.jsonl``: the result, the recipe and the environment."""
     started = RunDirectory(path).environment if path else environment()
     return {**result, "recipe": recipe.tables(), **started}
 
@@ -235,11 +229,7 @@ def _run(
     pretrained_cache: str | Path | None = None,
     **how: Any,
 ) -> TrainingResult:
-    """Train in the run directory, if there is one, and write the result there.
-
-    Args:
-        **how: As for :func:`~gsat.training.open_loop.open_loop`.
-    """
+    """Train in the run directory, if there is one, and write the result there."""
     pretrained, version = None, method.model.backbone.results_version
     method.model.input = input_of(data.store)
     if run and not how.get("resuming") and data.rejected and ProcessGroup().is_main:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gsat.attention import Extractor
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
@@ -49,18 +49,7 @@ _DRAWS = Draws(0, "warm-up")
 
 
 def warm_up(jobs: int | None = None, progress: bool = True) -> int:
-    """Compile all kernels for this machine; those that are on disk already are only read.
-
-    Args:
-        jobs: How many processes compile at the same time. (default: ``GSAT_JOBS``, or one per core)
-        progress: Whether a bar is shown on a terminal. (default: ``True``)
-
-    Returns:
-        How many kernels there are.
-
-    Raises:
-        RunError: If a kernel can't be compiled.
-    """
+    """Compile all kernels for this machine; those that are on disk already are only read."""
     bar = Progress("compiling kernels", quiet=not progress)
     kernels: set[str] = set()
 
@@ -81,14 +70,7 @@ def warm_up(jobs: int | None = None, progress: bool = True) -> int:
 
 
 def compile_part(name: str) -> list[str]:
-    """Compile the kernels of a part.
-
-    Args:
-        name: One of :data:`PARTS`.
-
-    Returns:
-        The kernels that this process has compiled so far.
-    """
+    """Compile the kernels of a part."""
     compile_quietly()
     for value in PARTS[name](_batch()):
         if value.requires_grad:

@@ -6,10 +6,10 @@ import json
 import math
 from typing import Any
 
+from gsat.core.errors import GSATError
 from gsat.draw.caption import answer
-from gsat.errors import GSATError
 from gsat.explanation import Explanation
-from gsat.runs.molecule_reports import PatternReport
+from gsat.training.molecule_reports import PatternReport
 from gsat.training.run_files import RunSummary
 from gsat.web.library import Entry
 from gsat.web.loaded import LoadedRun
@@ -17,11 +17,7 @@ from gsat.web.scored import ScoredSplit
 
 
 def json_bytes(values: Any) -> bytes:
-    """Write plain values as JSON; NaN becomes null.
-
-    Args:
-        values: The values.
-    """
+    """Write plain values as JSON; NaN becomes null."""
     try:
         return json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -29,11 +25,7 @@ def json_bytes(values: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON does not have, by None.
-
-    Args:
-        value: Plain values.
-    """
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -66,16 +58,7 @@ def model_values(loaded: LoadedRun) -> dict[str, Any]:
 def explanation_values(
     explanation: Explanation, top: int | str | None = None, name: str | None = None
 ) -> dict[str, Any]:
-    """One explanation.
-
-    Args:
-        explanation: The explanation.
-        top: Mark the edges within this budget as ``chosen``. (default: ``None``)
-        name: The identifier of the graph. (default: its own ``id``)
-
-    Raises:
-        GSATError: If the budget is no budget.
-    """
+    """One explanation."""
     values = explanation.as_dict()
     if top is not None:
         chosen = explanation.in_top(top).tolist()
@@ -106,13 +89,7 @@ def error_values(error: GSATError) -> dict[str, Any]:
 
 
 def row_values(scored: ScoredSplit, row: int, outputs: list[str]) -> dict[str, Any]:
-    """A graph (or node) of a split and the model's answer.
-
-    Args:
-        scored: The split.
-        row: The row.
-        outputs: Names of the classes, labels or numbers.
-    """
+    """A graph (or node) of a split and the model's answer."""
     graph = int(scored.graph[row])
     decided = scored.decided[row]
     values: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.web.answers import (
     error_values,
     explanation_values,
@@ -108,21 +108,12 @@ _BODY: Final = {
 
 
 def answered(values: Any, status: int = 200) -> Response:
-    """Answer with JSON.
-
-    Args:
-        values: Plain values.
-        status: The HTTP status. (default: ``200``)
-    """
+    """Answer with JSON."""
     return Response(json_bytes(values), status, media_type="application/json")
 
 
 def make_api(service: Service) -> APIRouter:
-    """Make the routes of the API.
-
-    Args:
-        service: What they share.
-    """
+    """Make the routes of the API."""
     router = APIRouter(responses=_PROBLEMS)
     library = service.library
 
@@ -269,11 +260,7 @@ _Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many to retur
 
 
 def add_question(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the form of a question to the description of the API.
-
-    Args:
-        schema: What FastAPI made of the routes.
-    """
+    """Add the form of a question to the description of the API."""
     made = Question.model_json_schema(ref_template="#/components/schemas/{model}")
     parts = schema.setdefault("components", {}).setdefault("schemas", {})
     parts.update(made.pop("$defs", {}))

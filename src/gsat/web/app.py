@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from gsat.errors import DataNotFoundError, GSATError, RunError, shown
+from gsat.core.errors import DataNotFoundError, GSATError, RunError, shown
 from gsat.web.api import add_question, make_api
 from gsat.web.errors import RequestError
 from gsat.web.guard import Guard, error_body
@@ -25,15 +25,7 @@ ABOUT: Final = (
 
 
 def make_app(service: Service, *, page: bool = True) -> Guard:
-    """Make the application.
-
-    Args:
-        service: Its runs, limits and policy.
-        page: Whether there is the page beside the API. (default: ``True``)
-
-    Returns:
-        An ASGI application.
-    """
+    """Make the application."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

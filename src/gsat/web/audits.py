@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from gsat.errors import GSATError, RunError
-from gsat.io.files import is_regular
-from gsat.io.json_files import read_json
-from gsat.schemas import FileModel
+from gsat.core.errors import GSATError, RunError
+from gsat.core.files import is_regular
+from gsat.core.json_files import read_json
+from gsat.core.schemas import FileModel
 
 FILE: Final = "audit.json"
 
@@ -40,28 +40,14 @@ class AuditFile(FileModel):
 
 
 def read_audit(run: Path) -> dict[str, Any] | None:
-    """Read the audit of a run.
-
-    Args:
-        run: The run directory.
-
-    Returns:
-        What the file holds; None if there is no audit.
-
-    Raises:
-        RunError: If the file is damaged.
-    """
+    """Read the audit of a run."""
     if not is_regular(run / FILE):
         return None
     return read_json(run / FILE, AuditFile, error=RunError)
 
 
 def audit_summary(run: Path) -> AuditFile | None:
-    """Read what the page shows of an audit; None if there is none that can be read.
-
-    Args:
-        run: The run directory.
-    """
+    """Read what the page shows of an audit; None if there is none that can be read."""
     try:
         values = read_audit(run)
     except GSATError:

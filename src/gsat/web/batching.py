@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.web.errors import BadInputError, RequestError
@@ -34,11 +34,6 @@ class Batcher:
 
     A question that comes alone is answered at once. While the model computes one batch, the next
     one gathers; those who were answered together get a moment to ask again.
-
-    Args:
-        limits: How many may wait, and how many graphs are computed at once.
-        metrics: Counts batches.
-        together: Whether questions are answered together at all. (default: ``True``)
     """
 
     def __init__(self, limits: Limits, metrics: Metrics, together: bool = True) -> None:
@@ -61,18 +56,7 @@ class Batcher:
         self._thread.shutdown(wait=True)
 
     async def answer(self, loaded: LoadedRun, asked: Asked) -> list[Answer]:
-        """Ask for explanations.
-
-        Args:
-            loaded: The run whose model is asked.
-            asked: The graphs or molecules.
-
-        Returns:
-            One explanation for each, or the error it caused.
-
-        Raises:
-            RequestError: If too many are waiting, or the time is up.
-        """
+        """Ask for explanations."""
         if len(self._queue) >= self.limits.waiting:
             raise RequestError(
                 503, f"{len(self._queue)} requests are waiting already; try again in a moment"

@@ -19,16 +19,7 @@ Place = Callable[[float], float]
 def line_chart(
     title: str, lines: Mapping[str, Sequence[float | None]], *, selected: int | None = None
 ) -> str:
-    """Draw curves over epochs.
-
-    Args:
-        title: What is drawn, for a screen reader.
-        lines: A value per epoch by name; None leaves a gap.
-        selected: The epoch that was chosen. (default: ``None``)
-
-    Returns:
-        An ``<svg>`` element; the class of a line is ``line-NAME``.
-    """
+    """Draw curves over epochs."""
     count = max((len(values) for values in lines.values()), default=0)
     known = [v for values in lines.values() for v in values if v is not None and math.isfinite(v)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
@@ -68,15 +59,7 @@ def line_chart(
 
 
 def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
-    """Draw predicted against true numbers, with the diagonal.
-
-    Args:
-        true: ``[M]``; NaN where unknown.
-        predicted: ``[M]``.
-
-    Returns:
-        An ``<svg>`` element.
-    """
+    """Draw predicted against true numbers, with the diagonal."""
     known = np.isfinite(true) & np.isfinite(predicted)
     true, predicted = true[known], predicted[known]
     step = max(1, len(true) // _MOST_POINTS)
@@ -112,17 +95,7 @@ def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
 
 
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Choose round numbers that cover a range.
-
-    Args:
-        low: Its lower end.
-        high: Its upper end.
-        count: About how many steps. (default: ``4``)
-
-    Example:
-        >>> nice_ticks(0.13, 0.88)
-        [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
+    """Choose round numbers that cover a range."""
     span = (high - low) or abs(high) or 1.0
     rough = span / count
     power = 10.0 ** math.floor(math.log10(rough))

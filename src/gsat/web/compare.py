@@ -48,18 +48,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[LoadedRun], split: str) -> Comparison:
-    """Compare the explanations of runs.
-
-    Args:
-        runs: Runs on the same data, at least two.
-        split: Which graphs; those that are in this split of all runs are compared.
-
-    Returns:
-        The comparison.
-
-    Raises:
-        BadInputError: If the runs are fewer than two, or have no graphs in common.
-    """
+    """Compare the explanations of runs."""
     if len(runs) < 2:
         raise BadInputError("a comparison needs at least two runs")
     if any(run.task.level == "node" for run in runs):

@@ -17,14 +17,7 @@ class TakingTurns:
         self._next, self._busy = threading.Lock(), threading.Lock()
 
     def acquire(self, timeout: float = -1) -> bool:
-        """Wait for the lock and take it.
-
-        Args:
-            timeout: How many seconds to wait in line, and as many again when next; -1 for ever.
-
-        Returns:
-            Whether it was taken.
-        """
+        """Wait for the lock and take it."""
         if not self._next.acquire(timeout=timeout):
             return False
         try:  # held while waiting, so that nobody overtakes

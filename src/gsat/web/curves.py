@@ -6,25 +6,17 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from gsat.errors import RunError
+from gsat.core.errors import RunError
 from gsat.metric_names import METRIC_TITLES
-from gsat.runs.run import Run
 from gsat.training.members import member_folders
+from gsat.training.run import Run
 from gsat.training.run_directory import RunDirectory
 
 Curves = list[tuple[str, dict[str, list[float | None]]]]
 
 
 def curve_values(log: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Gather the values of each metric over the epochs.
-
-    Args:
-        log: One entry per epoch, as in ``metrics.jsonl``.
-
-    Returns:
-        ``epochs``, ``phases`` (one name per epoch) and ``curves``: for ``train`` and ``valid`` a
-        list per metric, None where it was not measured.
-    """
+    """Gather the values of each metric over the epochs."""
     curves: dict[str, dict[str, list[float | None]]] = {"train": {}, "valid": {}}
     for part, found in curves.items():
         names = dict.fromkeys(name for line in log for name in line[part])
@@ -39,14 +31,7 @@ def curve_values(log: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def shown_curves(log: Sequence[dict[str, Any]]) -> Curves:
-    """Choose the curves that people look at: the losses, then each metric.
-
-    Args:
-        log: One entry per epoch.
-
-    Returns:
-        Titles, and the values by part of the data.
-    """
+    """Choose the curves that people look at: the losses, then each metric."""
     made = curve_values(log)["curves"]
     total = "total" if "total" in made["train"] else "loss"
     charts = [
@@ -67,11 +52,7 @@ def shown_curves(log: Sequence[dict[str, Any]]) -> Curves:
 
 
 def member_logs(run: Run) -> list[list[dict[str, Any]]]:
-    """Read the logs of the members of an ensemble that have begun; none of any other run.
-
-    Args:
-        run: The run.
-    """
+    """Read the logs of the members of an ensemble that have begun; none of any other run."""
     if run.path is None or run.recipe.members is None:
         return []
     logs = []
@@ -84,14 +65,7 @@ def member_logs(run: Run) -> list[list[dict[str, Any]]]:
 
 
 def mean_curves(logs: Sequence[Sequence[dict[str, Any]]]) -> Curves:
-    """Average the curves of several runs, epoch by epoch over those that have come as far.
-
-    Args:
-        logs: One entry per epoch of each.
-
-    Returns:
-        As :func:`shown_curves`.
-    """
+    """Average the curves of several runs, epoch by epoch over those that have come as far."""
     made: dict[str, dict[str, list[list[float | None]]]] = {}
     for log in logs:
         for title, lines in shown_curves(log):

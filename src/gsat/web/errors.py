@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 
 
 class RequestError(GSATError):
-    """A request can't be answered.
-
-    Args:
-        status: The HTTP status.
-        message: One line.
-    """
+    """A request can't be answered."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -19,22 +14,14 @@ class RequestError(GSATError):
 
 
 class NotFoundError(RequestError):
-    """There is no such run, graph or page.
-
-    Args:
-        message: One line.
-    """
+    """There is no such run, graph or page."""
 
     def __init__(self, message: str) -> None:
         super().__init__(404, message)
 
 
 class BadInputError(RequestError):
-    """What was sent can't be used.
-
-    Args:
-        message: One line.
-    """
+    """What was sent can't be used."""
 
     def __init__(self, message: str) -> None:
         super().__init__(422, message)

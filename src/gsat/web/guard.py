@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from gsat.errors import GSATError, shown
+from gsat.core.errors import GSATError, shown
 from gsat.web.errors import RequestError
 from gsat.web.limits import Limits
 from gsat.web.metrics import Metrics
@@ -61,9 +61,6 @@ class Policy:
         """Whether a Host header names this service.
 
         A web page elsewhere can make its own name point to this machine, but not an IP address.
-
-        Args:
-            host: The header, with or without a port.
         """
         name = _without_port(host).lower()
         if name in {"localhost", self.host.lower(), *self.names}:
@@ -76,11 +73,7 @@ class Policy:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone.
-
-    Args:
-        host: A name or an IP address.
-    """
+    """Whether an address is reached from this machine alone."""
     if host.lower() == "localhost":
         return True
     try:
@@ -90,26 +83,13 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Middleware that refuses what should not come in, and marks what goes out.
-
-    Args:
-        app: The application behind it.
-        policy: Who may ask.
-        limits: How much.
-        metrics: Counts requests.
-    """
+    """Middleware that refuses what should not come in, and marks what goes out."""
 
     def __init__(self, app: App, policy: Policy, limits: Limits, metrics: Metrics) -> None:
         self.app, self.policy, self.limits, self.metrics = app, policy, limits, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it.
-
-        Args:
-            scope: What is asked.
-            receive: Where the body comes from.
-            send: Where the answer goes.
-        """
+        """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -231,12 +211,7 @@ class _Sent:
 
 
 def error_body(status: int, message: str) -> bytes:
-    """Write an error as JSON.
-
-    Args:
-        status: The HTTP status.
-        message: What was needed and what came, in one line.
-    """
+    """Write an error as JSON."""
     return json.dumps({"status": status, "error": message}, ensure_ascii=False).encode()
 
 
@@ -304,18 +279,7 @@ def _cookie(header: str) -> str:
 
 
 def check_token(host: str, token: str | None) -> str | None:
-    """Check that a service which others can reach has a token.
-
-    Args:
-        host: The address that the service is bound to.
-        token: The token, if there is one.
-
-    Returns:
-        The token.
-
-    Raises:
-        GSATError: If it is missing, or too short to be secret.
-    """
+    """Check that a service which others can reach has a token."""
     if token is None and not is_loopback(host):
         raise GSATError(
             f"{host} can be reached by others: a token is needed, which every request has to bring"

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from gsat.core.errors import DataError, GSATError, shown
+from gsat.core.parsing import ParseError, parse_json
 from gsat.datasets.formats.jsonl import from_objects
-from gsat.errors import DataError, GSATError, shown
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
-from gsat.parsing import ParseError, parse_json
-from gsat.runs.molecules import read_smiles
+from gsat.training.run_molecules import read_smiles
 from gsat.web.errors import BadInputError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.loaded import LoadedRun
@@ -75,18 +75,7 @@ class Asked:
 
 
 def parse_question(body: bytes, limits: Limits) -> Asked:
-    """Parse the body of a request.
-
-    Args:
-        body: JSON; see :class:`Question`.
-        limits: What it may ask for.
-
-    Returns:
-        The question.
-
-    Raises:
-        RequestError: If it is malformed, or asks for too much.
-    """
+    """Parse the body of a request."""
     try:
         found = parse_json(body)
     except ParseError as error:
@@ -117,19 +106,7 @@ def parse_question(body: bytes, limits: Limits) -> Asked:
 
 
 def to_store(loaded: LoadedRun, asked: Asked) -> GraphStore:
-    """Make graphs of a question.
-
-    Args:
-        loaded: The run whose model is asked.
-        asked: The question.
-
-    Returns:
-        The graphs.
-
-    Raises:
-        DataError: If one of them can't be used; the message says which.
-        RunError: If SMILES came for a model that reads none.
-    """
+    """Make graphs of a question."""
     if asked.molecules:
         return read_smiles(loaded.model, asked.items)
     store = from_objects(asked.items)
@@ -151,12 +128,7 @@ def _with_categories(store: GraphStore) -> GraphStore:
 
 
 def each_store(loaded: LoadedRun, asked: Asked) -> list[GraphStore | GSATError]:
-    """Make a store of each item by itself, or the error that it causes.
-
-    Args:
-        loaded: The run whose model is asked.
-        asked: The question.
-    """
+    """Make a store of each item by itself, or the error that it causes."""
     out: list[GraphStore | GSATError] = []
     for item in asked.items:
         try:

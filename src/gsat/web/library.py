@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gsat.errors import RunError, shown
-from gsat.io.files import is_regular
-from gsat.runs import open_run
+from gsat.core.errors import RunError, shown
+from gsat.core.files import is_regular
+from gsat.training.opening import open_run
 from gsat.training.run_files import RunSummary, list_runs
 from gsat.web.errors import NotFoundError
 from gsat.web.limits import Limits
@@ -43,15 +43,8 @@ class Entry:
 class RunLibrary:
     """Runs at given paths; no request can name another path.
 
-    Args:
-        paths: Run directories, or folders of them, which are searched again while they are shown.
-        limits: What is kept in memory. (default: the usual limits)
-
     Attributes:
         stopping: To be set when the service stops.
-
-    Raises:
-        RunError: If there is no run at a path.
     """
 
     def __init__(self, paths: Iterable[str | Path], limits: Limits | None = None) -> None:
@@ -78,14 +71,7 @@ class RunLibrary:
         return list(self._entries().values())
 
     def entry(self, name: str) -> Entry:
-        """Return a run by its name.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            NotFoundError: If there is none of that name.
-        """
+        """Return a run by its name."""
         found = self._entries()
         if name not in found:
             listed = ", ".join(list(found)[:10]) + (", …" if len(found) > 10 else "")
@@ -93,14 +79,7 @@ class RunLibrary:
         return found[name]
 
     def open(self, name: str) -> LoadedRun:
-        """Open a run; it stays open until others need its place.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            NotFoundError: If there is none of that name.
-        """
+        """Open a run; it stays open until others need its place."""
         # A run that is known is not searched again: questions come by the hundreds a second.
         known_entries = self._listed[1] if self._listed is not None else {}
         entry = known_entries.get(name) or self.entry(name)

@@ -12,21 +12,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.explain.molecules import ExplainedMolecule, output_names
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
-from gsat.runs.molecule_reports import (
+from gsat.tasks import Task
+from gsat.training.molecule_reports import (
     MoleculeReport,
     PatternReport,
     molecule_report,
     pattern_report,
     spoken_names,
 )
-from gsat.runs.run import Run
-from gsat.tasks import Task
+from gsat.training.run import Run
 from gsat.web.computing import COMPUTING
 from gsat.web.errors import NotFoundError, RequestError
 from gsat.web.limits import Limits
@@ -41,15 +41,7 @@ PIECE: Final = 256
 
 
 class LoadedRun:
-    """A run with what has been computed of it.
-
-    Args:
-        name: What addresses call it.
-        run: The run.
-        limits: What is kept in memory.
-        stopping: Set when the service stops: no more pieces of a split are scored then.
-            (default: never set)
-    """
+    """A run with what has been computed of it."""
 
     def __init__(
         self, name: str, run: Run, limits: Limits, stopping: threading.Event | None = None
@@ -90,13 +82,7 @@ class LoadedRun:
         return spoken_names(output_names(self.task, names), self.model)
 
     def kept(self, key: tuple[Any, ...], make: Callable[[], Made], size: int) -> Made:
-        """Return what was made under a key, or make it; the oldest goes when memory is full.
-
-        Args:
-            key: What it is.
-            make: Makes it.
-            size: About its bytes; 0 to ask its ``nbytes``.
-        """
+        """Return what was made under a key, or make it; the oldest goes when memory is full."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -114,29 +100,13 @@ class LoadedRun:
     # -- splits ---------------------------------------------------------------------------------
 
     def graphs(self, name: str) -> GraphStore:
-        """Return the graphs of a split.
-
-        Args:
-            name: ``"test"``, ``"valid"``, ``"train"`` or ``"all"``.
-
-        Raises:
-            NotFoundError: If there is no such split.
-            GSATError: If the data is not here.
-        """
+        """Return the graphs of a split."""
         if name not in SPLITS:
             raise NotFoundError(f"there is no split '{name[:40]}': there are {', '.join(SPLITS)}")
         return self.kept(("graphs", name), lambda: self.run.graphs(split=name), 1024)
 
     def split(self, name: str) -> ScoredSplit:
-        """Return a split with the model's answers.
-
-        Args:
-            name: As for :meth:`graphs`.
-
-        Raises:
-            NotFoundError: If there is no such split.
-            GSATError: If the data is not here, or the run has no model yet.
-        """
+        """Return a split with the model's answers."""
         store = self.graphs(name)
 
         def make() -> ScoredSplit:
@@ -150,20 +120,7 @@ class LoadedRun:
         return self.kept(("split", name), make, 0)
 
     def first_rows(self, name: str, count: int) -> tuple[ScoredSplit, int]:
-        """Return the first rows of a split with the model's answers, without waiting for the rest.
-
-        Args:
-            name: As for :meth:`graphs`.
-            count: How many rows.
-
-        Returns:
-            The rows (all of them where they are known already, and at node level), and the number
-            of all.
-
-        Raises:
-            NotFoundError: If there is no such split.
-            GSATError: If the data is not here, or the run has no model yet.
-        """
+        """Return the first rows of a split with predictions, without waiting for the rest."""
         store = self.graphs(name)
         if self.task.level == "node" or len(store) <= count or ("split", name) in self._kept:
             scored = self.split(name)
@@ -171,8 +128,7 @@ class LoadedRun:
         return self._scored(name, store, range(count)), len(store)
 
     def _scored(self, name: str, whole: GraphStore, rows: range | None = None) -> ScoredSplit:
-        """Score graphs of a split (by default all), while others who need the model for a moment
-        can have it."""
+        """Score graphs of a split (by default all); other requests may use the model in between."""
         store = whole if rows is None else whole.select(rows)
         logits = torch.empty(store.count(self.task.level), self.task.num_logits)
         scores = torch.empty(store.num_edges)
@@ -191,18 +147,7 @@ class LoadedRun:
         return ScoredSplit(name, store, self.task, logits, scores.numpy(), explains, numbers)
 
     def row(self, split: str, row: int) -> tuple[ScoredSplit, int]:
-        """Return a row of a split with the model's answer, without waiting for the others.
-
-        Args:
-            split: The split.
-            row: The number of the row.
-
-        Returns:
-            Scored rows, and the place of the row among them.
-
-        Raises:
-            NotFoundError: If there is no such row.
-        """
+        """Return a row of a split with the model's answer, without waiting for the others."""
         if self.task.level == "node" or ("split", split) in self._kept:
             scored = self.split(split)
             _check_row(split, row, len(scored), self.task.level)
@@ -215,25 +160,13 @@ class LoadedRun:
         return alone, 0
 
     def count(self, split: str) -> int:
-        """How many rows a split has.
-
-        Args:
-            split: The split.
-        """
+        """How many rows a split has."""
         return len(self.split(split) if self.task.level == "node" else self.graphs(split))
 
     # -- explanations ---------------------------------------------------------------------------
 
     def explanation(self, split: str, row: int) -> Explanation:
-        """Explain a row of a split.
-
-        Args:
-            split: The split.
-            row: The row.
-
-        Raises:
-            NotFoundError: If there is no such row.
-        """
+        """Explain a row of a split."""
         store = self.graphs(split)
         graph, node = self._place(split, row, len(store))
 
@@ -255,14 +188,7 @@ class LoadedRun:
         return int(scored.graph[place]), int(scored.node[place])
 
     def explain_store(self, store: GraphStore) -> list[Explanation]:
-        """Explain graphs that belong to no split.
-
-        Args:
-            store: The graphs.
-
-        Raises:
-            DataError: If they do not fit the model.
-        """
+        """Explain graphs that belong to no split."""
         with COMPUTING:
             self.model.check_fits(store)
             found = self.run.explain(store)
@@ -271,12 +197,7 @@ class LoadedRun:
         return found
 
     def molecule(self, split: str, row: int) -> ExplainedMolecule | None:
-        """Explain a row by pieces of its molecule; None if it is no molecule.
-
-        Args:
-            split: The split.
-            row: The row.
-        """
+        """Explain a row by pieces of its molecule; None if it is no molecule."""
         scored, place = self.row(split, row)
         if not scored.smiles or scored.node is not None or not scored.smiles[place]:
             return None
@@ -290,20 +211,12 @@ class LoadedRun:
         return self.kept(("molecule", split, row), make, 60_000)
 
     def molecules(self, store: GraphStore) -> MoleculeReport:
-        """Explain molecules by their pieces.
-
-        Args:
-            store: The molecules.
-        """
+        """Explain molecules by their pieces."""
         with COMPUTING:
             return molecule_report(self.run, store)
 
     def patterns(self, split: str) -> PatternReport:
-        """Find the pieces that recur in the explanations of a split.
-
-        Args:
-            split: The split.
-        """
+        """Find the pieces that recur in the explanations of a split."""
         self.graphs(split)  # is there such a split?
         with COMPUTING:
             return self.kept(
@@ -317,13 +230,6 @@ class LoadedRun:
 
         Molecules are compared by Tanimoto similarity of Morgan fingerprints; other graphs by the
         cosine of the network's embeddings, averaged over the nodes.
-
-        Args:
-            split: The split.
-            row: The row.
-
-        Returns:
-            Rows and similarities, the most similar first.
         """
         scored = self.split(split)
         _check_row(split, row, len(scored), self.task.level)

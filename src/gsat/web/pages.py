@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gsat.errors import GSATError
-from gsat.runs.molecules import PredictedTable
+from gsat.core.errors import GSATError
 from gsat.training.run_files import shown_metrics
+from gsat.training.run_molecules import PredictedTable
 from gsat.web import views
 from gsat.web.api import InSplit, Name, Number, Split
 from gsat.web.audits import audit_summary
@@ -45,11 +45,7 @@ MOST_COMPARED: Final = 4
 
 
 def make_pages(service: Service) -> APIRouter:
-    """Make the routes of the page.
-
-    Args:
-        service: What they share.
-    """
+    """Make the routes of the page."""
     router = APIRouter()
     library = service.library
 
@@ -296,12 +292,7 @@ def make_pages(service: Service) -> APIRouter:
 
 
 def error_page(status: int, message: str) -> Response:
-    """Show an error as a page.
-
-    Args:
-        status: The HTTP status.
-        message: What was needed and what came, in one line.
-    """
+    """Show an error as a page."""
     return render(
         "error.html", status, code=status, message=message, run=None, here="", entries=[],
         several=True, has_patterns=False, has_audit=False, version=_version(),

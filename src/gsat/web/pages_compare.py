@@ -18,15 +18,7 @@ LISTED: Final = 24
 
 
 def compare_values(found: Comparison, split: str, row: int | None, page: int) -> dict[str, Any]:
-    """Gather what the page of a comparison shows.
-
-    Args:
-        found: The comparison.
-        split: The split.
-        row: The graph that is shown, as a row of the first run's split; None for the one on which
-            the runs disagree most.
-        page: The page of the list.
-    """
+    """Gather what the page of a comparison shows."""
     order = found.most_different()
     pages = max(1, -(-len(order) // LISTED))
     page = min(page, pages)

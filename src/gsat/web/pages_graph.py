@@ -16,15 +16,7 @@ LISTED_EDGES = 500
 
 
 def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool) -> dict[str, Any]:
-    """Gather what the page of a graph shows.
-
-    Args:
-        loaded: The run.
-        split: The split.
-        row: The row of the graph, or node, in it.
-        top: How many edges are emphasised; 0 for none.
-        truth: Whether the ground truth is shown.
-    """
+    """Gather what the page of a graph shows."""
     scored, place = loaded.row(split, row)
     explanation = loaded.explanation(split, row)
     molecule = loaded.molecule(split, row)
@@ -69,15 +61,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
 def picture_values(
     loaded: LoadedRun, split: str, row: int, top: int, truth: bool
 ) -> dict[str, Any]:
-    """Gather what the picture of a graph needs, with its legend.
-
-    Args:
-        loaded: The run.
-        split: The split.
-        row: The row.
-        top: How many edges are emphasised; 0 for none.
-        truth: Whether the ground truth is shown.
-    """
+    """Gather what the picture of a graph needs, with its legend."""
     explanation = loaded.explanation(split, row)
     count = explanation.num_units
     top = min(top, count)

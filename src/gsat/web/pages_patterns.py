@@ -17,12 +17,7 @@ EXAMPLE: Final = (180, 130)
 
 
 def pattern_values(loaded: LoadedRun, split: str) -> dict[str, Any]:
-    """Gather what the page of patterns shows.
-
-    Args:
-        loaded: The run.
-        split: The split.
-    """
+    """Gather what the page of patterns shows."""
     report = loaded.patterns(split)
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in report.groups]
     used = sorted({i for patterns in shown for pattern in patterns for i in pattern.examples})

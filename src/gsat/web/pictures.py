@@ -56,16 +56,7 @@ def draw_picture(
     truth: bool = True,
     small: bool = False,
 ) -> Picture:
-    """Draw an explanation for the page.
-
-    Args:
-        loaded: The run, which keeps layouts.
-        key: What names the graph within the run.
-        explanation: The explanation.
-        top: Emphasise this many edges. (default: ``None``)
-        truth: Whether the ground truth is shown. (default: ``True``)
-        small: Whether it is one of many: no numbers, nothing to point at. (default: ``False``)
-    """
+    """Draw an explanation for the page."""
     budget = None if top is None or top <= 0 else top
     large = int(explanation.num_nodes or 0) > LARGE
     options = DrawingOptions(top=budget, truth=truth, crop=large)
@@ -118,11 +109,7 @@ _STYLE: Final = re.compile(r""" style=(?:'([^']*)'|"([^"]*)")""")
 
 
 def without_styles(svg: str) -> str:
-    """Write the styles of an SVG as attributes, which the page allows.
-
-    Args:
-        svg: An ``<svg>`` element.
-    """
+    """Write the styles of an SVG as attributes, which the page allows."""
     return _STYLE.sub(lambda style: _attributes(style[1] or style[2]), svg)
 
 
@@ -136,11 +123,7 @@ def _attributes(style: str) -> str:
 
 
 def node_names(explanation: Explanation) -> list[str]:
-    """Name the nodes: atoms by element and number, words by number and word.
-
-    Args:
-        explanation: The explanation.
-    """
+    """Name the nodes: atoms by element and number, words by number and word."""
     names, drawn = explanation.node_names(), formula(explanation)
     if drawn is None:
         return names
@@ -152,11 +135,7 @@ def node_names(explanation: Explanation) -> list[str]:
 
 
 def edge_numbers(explanation: Explanation) -> list[int]:
-    """The number of the first edge of each unit, in the graph that was explained.
-
-    Args:
-        explanation: The explanation, or a part of one.
-    """
+    """The number of the first edge of each unit, in the graph that was explained."""
     unit, score = explanation.units()
     edge_id = explanation.get("edge_id")
     numbers = range(len(unit)) if edge_id is None else edge_id.tolist()
@@ -167,11 +146,7 @@ def edge_numbers(explanation: Explanation) -> list[int]:
 
 
 def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
-    """List the edges from the highest score down, with their numbers and the names of their ends.
-
-    Args:
-        explanation: The explanation.
-    """
+    """List the edges by descending score, with their numbers and the names of their ends."""
     names, numbers = node_names(explanation), edge_numbers(explanation)
     return [
         (edge, numbers[edge.unit], names[edge.source], names[edge.target])
@@ -180,14 +155,7 @@ def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
 
 
 def unit_spreads(explanation: Explanation) -> list[float] | None:
-    """How uncertain the score of each unit is; None for a single model.
-
-    Args:
-        explanation: The explanation.
-
-    Returns:
-        The largest spread of the edges of each unit.
-    """
+    """How uncertain the score of each unit is; None for a single model."""
     spread = explanation.get("edge_spread")
     if spread is None:
         return None

@@ -27,20 +27,7 @@ def rows(
     sort: Annotated[Sort, Query(description="What to sort by.")] = "number",
     descending: Annotated[bool, Query(description="The highest first.")] = False,
 ) -> Filter:
-    """Read which rows are wanted from an address.
-
-    Args:
-        predicted: The number of the predicted class. (default: all)
-        true: The number of the true class. (default: all)
-        right: ``"yes"``, ``"no"`` or all. (default: all)
-        min_confidence: The lowest confidence. (default: ``0.0``)
-        max_confidence: The highest confidence. (default: ``1.0``)
-        min_auc: The lowest explanation AUC. (default: ``0.0``)
-        max_auc: The highest explanation AUC. (default: ``1.0``)
-        search: A number, a part of an identifier, or a SMILES. (default: all)
-        sort: What to sort by. (default: ``"number"``)
-        descending: Whether the highest come first. (default: ``False``)
-    """
+    """Read which rows are wanted from an address."""
     return Filter(
         predicted=int(predicted) if predicted else None,
         true=int(true) if true else None,

@@ -13,16 +13,7 @@ SHARE: Final = 0.2  # of a graph's edges, for the overlap of two explanations
 
 
 def graph_aucs(scores: NDArray[Any], truth: NDArray[np.bool_], ptr: NDArray[np.int64]) -> Floats:
-    """The explanation AUC of each graph.
-
-    Args:
-        scores: One per edge, ``[E]``.
-        truth: Whether an edge is true, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        ``[G]``; NaN for a graph without true edges, or without others.
-    """
+    """The explanation AUC of each graph."""
     graph, count = _graphs(ptr)
     return areas_within(scores, truth, graph, count)
 
@@ -30,17 +21,7 @@ def graph_aucs(scores: NDArray[Any], truth: NDArray[np.bool_], ptr: NDArray[np.i
 def agreements(
     first: NDArray[Any], second: NDArray[Any], ptr: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """How far two models agree on each graph.
-
-    Args:
-        first: Scores of the edges by one, ``[E]``.
-        second: By the other, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        Spearman's rank correlation of the scores, ``[G]``, NaN where one of them is constant; and
-        the overlap (intersection over union) of the fifth of the edges that each scores highest.
-    """
+    """How far two models agree on each graph."""
     graph, count = _graphs(ptr)
     a, b = (ranks_within(scores, graph, count) for scores in (first, second))
     correlation = correlations_within(a, b, graph, count)

@@ -130,11 +130,7 @@ class ScoredSplit:
         return bool(np.isfinite(self.auc).any())
 
     def title(self, row: int) -> str:
-        """Name a row: its identifier, or its number.
-
-        Args:
-            row: The row.
-        """
+        """Name a row: its identifier, or its number."""
         if self.node is not None:
             return f"node {self.node[row]}" + (
                 f" of graph {self.graph[row]}" if len(self.store) > 1 else ""
@@ -142,33 +138,15 @@ class ScoredSplit:
         return (self.ids[row] if self.ids else "") or f"graph {self.number(row)}"
 
     def number(self, row: int) -> int:
-        """The number of a row in the whole split.
-
-        Args:
-            row: The row.
-        """
+        """The number of a row in the whole split."""
         return row if self.numbers is None else int(self.numbers[row])
 
     def edge_scores(self, graph: int) -> NDArray[np.float32]:
-        """The scores of a graph's edges, in the caller's order, ``[E]``.
-
-        Args:
-            graph: The graph.
-        """
+        """The scores of a graph's edges, in the caller's order, ``[E]``."""
         return self.scores[self.edge_ptr[graph] : self.edge_ptr[graph + 1]]
 
     def rows(self, wanted: Filter) -> Ints:
-        """Choose and sort rows.
-
-        Args:
-            wanted: Which, and in which order.
-
-        Returns:
-            Numbers of rows.
-
-        Raises:
-            BadInputError: If the search is no SMILES although it looks like one.
-        """
+        """Choose and sort rows."""
         keep = np.ones(len(self), dtype=bool)
         if self.decided.ndim == 1 and wanted.predicted is not None:
             keep &= self.decided == wanted.predicted
@@ -187,17 +165,7 @@ class ScoredSplit:
         return rows[order]
 
     def matching(self, text: str) -> NDArray[np.bool_]:
-        """Find rows by a number, a part of an identifier, or a SMILES that they contain.
-
-        Args:
-            text: What is searched.
-
-        Returns:
-            A boolean per row, ``[M]``.
-
-        Raises:
-            BadInputError: If it is too long, or neither a number, an identifier nor a SMILES.
-        """
+        """Find rows by a number, a part of an identifier, or a SMILES that they contain."""
         if len(text) > LONGEST_SEARCH:
             raise BadInputError(f"a search has at most {LONGEST_SEARCH} characters")
         numbers = self.graph if self.node is None else self.node

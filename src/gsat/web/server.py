@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.web.guard import Guard
 from gsat.web.limits import Limits
 
@@ -20,18 +20,7 @@ STOP_SECONDS = 20  # for requests that are being answered
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket.
-
-    Args:
-        host: A name or an IP address.
-        port: The port; 0 for any that is free.
-
-    Returns:
-        The socket; its port is that of :meth:`socket.socket.getsockname`.
-
-    Raises:
-        GSATError: If it can't be bound.
-    """
+    """Bind a socket."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
@@ -52,25 +41,12 @@ def run_server(
     ready: Callable[[], None] = lambda: None,
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until the process is asked to stop; requests that are being answered are finished.
-
-    Args:
-        app: The application.
-        opened: A bound socket.
-        limits: How long to wait for the head of a request.
-        ready: Called once requests can come. (default: nothing)
-        stopping: Called when no more requests are taken. (default: nothing)
-    """
+    """Serve until the process is asked to stop; requests that are being answered are finished."""
     _Server(make_config(app, limits), ready, stopping).run(sockets=[opened])
 
 
 def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
-    """Configure the server.
-
-    Args:
-        app: The application.
-        limits: How long to wait for the head of a request.
-    """
+    """Configure the server."""
 
     class Protocol(_PatientProtocol):
         header_seconds = limits.header_seconds

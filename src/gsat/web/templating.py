@@ -25,31 +25,14 @@ def _environment() -> Environment:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Write a number for people; a dash where there is none.
-
-    Args:
-        value: The number.
-        digits: Digits after the point. (default: ``3``)
-
-    Example:
-        >>> number(0.98765), number(None), number(12345.6)
-        ('0.988', '–', '12346')
-    """
+    """Write a number for people; a dash where there is none."""
     if value is None or not math.isfinite(value):
         return "–"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
 
 
 def duration(seconds: float) -> str:
-    """Write a time for people.
-
-    Args:
-        seconds: The time.
-
-    Example:
-        >>> duration(42.3), duration(3725)
-        ('42 s', '1 h 02 min')
-    """
+    """Write a time for people."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -58,12 +41,6 @@ def duration(seconds: float) -> str:
 
 
 def render(name: str, status: int = 200, **values: Any) -> Response:
-    """Answer with a page, or a part of one.
-
-    Args:
-        name: The template.
-        status: The HTTP status. (default: ``200``)
-        values: What it needs.
-    """
+    """Answer with a page, or a part of one."""
     text = _environment().get_template(name).render(**values)
     return Response(text, status, media_type="text/html")

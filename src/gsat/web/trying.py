@@ -10,12 +10,17 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from gsat.core.errors import DataError
+from gsat.core.parsing import ParseError, parse_json
 from gsat.draw.caption import answer, reliability
-from gsat.errors import DataError
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
-from gsat.parsing import ParseError, parse_json
-from gsat.runs.molecules import PredictedTable, predict_table, read_like_training, read_smiles
+from gsat.training.run_molecules import (
+    PredictedTable,
+    predict_table,
+    read_like_training,
+    read_smiles,
+)
 from gsat.web.computing import COMPUTING
 from gsat.web.errors import BadInputError, RequestError
 from gsat.web.inputs import Asked, parse_question, to_store
@@ -66,16 +71,7 @@ class Tried:
 
 
 def try_smiles(loaded: LoadedRun, text: str, limits: Limits) -> list[Tried]:
-    """Explain molecules that were typed, one per line or separated by spaces.
-
-    Args:
-        loaded: The run.
-        text: One SMILES or several.
-        limits: How many, and how long.
-
-    Raises:
-        BadInputError: If there is none, or one can't be read.
-    """
+    """Explain molecules that were typed, one per line or separated by spaces."""
     smiles = text.split()
     if not smiles:
         raise BadInputError("type a SMILES, such as CCO")
@@ -87,16 +83,7 @@ def try_smiles(loaded: LoadedRun, text: str, limits: Limits) -> list[Tried]:
 
 
 def try_json(loaded: LoadedRun, body: bytes, limits: Limits) -> list[Tried]:
-    """Explain graphs that were pasted: one object, a list of them, or a whole question.
-
-    Args:
-        loaded: The run.
-        body: JSON, or one object per line.
-        limits: How many, and how large.
-
-    Raises:
-        RequestError: If it can't be used.
-    """
+    """Explain graphs that were pasted: one object, a list of them, or a whole question."""
     asked = parse_question(_as_question(body), limits)
     if len(asked.items) > CARDS:
         raise RequestError(413, f"{len(asked.items)} graphs came; at most {CARDS} are drawn here")
@@ -133,16 +120,7 @@ class TriedTable:
 
 
 def try_table(loaded: LoadedRun, name: str, body: bytes) -> TriedTable:
-    """Predict the molecules of a table, and explain the first of them.
-
-    Args:
-        loaded: The run.
-        name: The name of the file, whose ending says how it is read.
-        body: Its content.
-
-    Raises:
-        RequestError: If it is not a table that can be read.
-    """
+    """Predict the molecules of a table, and explain the first of them."""
     suffix = Path(name).suffix.lower()
     if suffix not in TABLES:
         raise BadInputError(f"a table is a {', '.join(TABLES)} file, not '{name[:60]}'")
@@ -162,15 +140,7 @@ def try_table(loaded: LoadedRun, name: str, body: bytes) -> TriedTable:
 
 
 def kept_table(loaded: LoadedRun, key: str) -> PredictedTable:
-    """Return a table that was tried before.
-
-    Args:
-        loaded: The run.
-        key: Its key.
-
-    Raises:
-        RequestError: If it is not kept any more.
-    """
+    """Return a table that was tried before."""
 
     def gone() -> TriedTable:
         raise RequestError(404, "this table is not kept any more; drop it once more")

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 from markupsafe import Markup
 
+from gsat.core.errors import GSATError
 from gsat.draw.caption import answer
-from gsat.errors import GSATError
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
-from gsat.runs.trust import weaknesses
 from gsat.training.members import member_recipes
 from gsat.training.recipe_origin import describe_origin
 from gsat.training.run_files import shown_metrics
+from gsat.training.run_trust import weaknesses
 from gsat.web.charts import line_chart, scatter
 from gsat.web.curves import mean_curves, member_logs, shown_curves
 from gsat.web.loaded import LoadedRun
@@ -55,14 +55,7 @@ class Card:
 
 
 def card(scored: ScoredSplit, row: int, outputs: Sequence[str], near: float | None = None) -> Card:
-    """Describe a row of a split.
-
-    Args:
-        scored: The split.
-        row: The row.
-        outputs: Names of the classes, labels or numbers.
-        near: Similarity to another graph. (default: ``None``)
-    """
+    """Describe a row of a split."""
     return Card(
         row=scored.number(row),
         title=scored.title(row),
@@ -76,13 +69,7 @@ def card(scored: ScoredSplit, row: int, outputs: Sequence[str], near: float | No
 
 
 def in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
-    """Write a class, labels or numbers in words; empty where they are not known.
-
-    Args:
-        scored: The split, which knows the task.
-        value: A class, labels or numbers.
-        outputs: Their names.
-    """
+    """Write a class, labels or numbers in words; empty where they are not known."""
     values = np.asarray(value, dtype=np.float64).reshape(-1)
     known = ~np.isnan(values)
     if not known.any():
@@ -116,11 +103,7 @@ class Score:
 
 
 def score_table(loaded: LoadedRun) -> list[Score]:
-    """Metrics of a finished run.
-
-    Args:
-        loaded: The run.
-    """
+    """Metrics of a finished run."""
     run = loaded.run
     if not run.finished:
         return []
@@ -139,11 +122,7 @@ def _mean_of(values: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
-    """What was trained on what.
-
-    Args:
-        loaded: The run.
-    """
+    """What was trained on what."""
     run, recipe = loaded.run, loaded.run.recipe
     out = [
         ("data", recipe.data.label),
@@ -174,11 +153,7 @@ def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
 
 
 def notes(loaded: LoadedRun) -> list[str]:
-    """Where the model is weak.
-
-    Args:
-        loaded: The run.
-    """
+    """Where the model is weak."""
     try:
         return weaknesses(loaded.run)
     except (GSATError, OSError):
@@ -186,11 +161,7 @@ def notes(loaded: LoadedRun) -> list[str]:
 
 
 def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
-    """Learning curves; of an ensemble, the mean of those of its members.
-
-    Args:
-        loaded: The run.
-    """
+    """Learning curves; of an ensemble, the mean of those of its members."""
     logs = member_logs(loaded.run)
     log = loaded.run.log
     single = loaded.run.finished and not logs
@@ -210,12 +181,7 @@ def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
 
 
 def confusion(scored: ScoredSplit, outputs: Sequence[str]) -> dict[str, Any] | None:
-    """Count predicted and true classes; None if these are no classes, or are not known.
-
-    Args:
-        scored: The split.
-        outputs: Names of the classes.
-    """
+    """Count predicted and true classes; None if these are no classes, or are not known."""
     one_each = scored.decided.ndim == 1 and scored.task.kind in ("binary", "multiclass")
     if not one_each or scored.labels is None or len(outputs) > MOST_CLASSES:
         return None
@@ -242,11 +208,7 @@ def confusion(scored: ScoredSplit, outputs: Sequence[str]) -> dict[str, Any] | N
 
 
 def predicted_against_true(scored: ScoredSplit) -> Markup | None:
-    """Draw the numbers of a regression; None if it is none, or the truth is not known.
-
-    Args:
-        scored: The split.
-    """
+    """Draw the numbers of a regression; None if it is none, or the truth is not known."""
     if scored.task.kind != "regression" or scored.labels is None:
         return None
     true = scored.labels.reshape(len(scored), -1)[:, 0].astype(np.float64)
@@ -255,24 +217,14 @@ def predicted_against_true(scored: ScoredSplit) -> Markup | None:
 
 
 def bars(scored: ScoredSplit, row: int, outputs: Sequence[str]) -> list[tuple[str, float]]:
-    """Probabilities of a row by name, the highest first.
-
-    Args:
-        scored: The split.
-        row: The row.
-        outputs: Names of the classes or labels.
-    """
+    """Probabilities of a row by name, the highest first."""
     probabilities = scored.probabilities[row]
     order = np.argsort(-probabilities, kind="stable")[:12]
     return [(outputs[i], float(probabilities[i])) for i in order.tolist() if i < len(outputs)]
 
 
 def features(explanation: Explanation) -> dict[str, Any] | None:
-    """The node features of a graph as a table; None if it has none.
-
-    Args:
-        explanation: The graph.
-    """
+    """The node features of a graph as a table; None if it has none."""
     x = explanation.get("x")
     if x is None or x.ndim != 2:
         return None
@@ -291,28 +243,14 @@ def features(explanation: Explanation) -> dict[str, Any] | None:
 def picture_of(
     loaded: LoadedRun, split: str, row: int, *, top: int | None, truth: bool
 ) -> tuple[Picture, Markup]:
-    """Draw a row of a split, large.
-
-    Args:
-        loaded: The run.
-        split: The split.
-        row: The row.
-        top: Emphasise this many edges; None for none.
-        truth: Whether the ground truth is shown.
-    """
+    """Draw a row of a split, large."""
     explanation = loaded.explanation(split, row)
     made = draw_picture(loaded, (split, row), explanation, top=top, truth=truth)
     return made, Markup(made.svg)
 
 
 def thumbnail(loaded: LoadedRun, split: str, row: int) -> str:
-    """Draw a row of a split, small.
-
-    Args:
-        loaded: The run.
-        split: The split.
-        row: The row.
-    """
+    """Draw a row of a split, small."""
 
     def make() -> str:
         explanation = loaded.explanation(split, row)
@@ -322,9 +260,5 @@ def thumbnail(loaded: LoadedRun, split: str, row: int) -> str:
 
 
 def caption(explanation: Explanation) -> str:
-    """The prediction and the truth in words.
-
-    Args:
-        explanation: The explanation.
-    """
+    """The prediction and the truth in words."""
     return answer(explanation)

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from typing import IO, Final
 
-from gsat.errors import DataError, GSATError, shown
-from gsat.io import system
-from gsat.io.files import open_file
-from gsat.io.limits import check_size
+from gsat.core import system
+from gsat.core.errors import DataError, GSATError, shown
+from gsat.core.files import open_file
+from gsat.core.limits import check_size
 
 LIMIT: Final = 4 << 30  # bytes unpacked from one archive
 BLOCK: Final = 1 << 20
@@ -23,14 +23,6 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
     """Unpack members of a zip, each to its path; nothing else is written.
 
     A zip with links, or with names that lead out of its folder, is refused as a whole.
-
-    Args:
-        archive: The zip.
-        members: Paths to write to, by the names inside the zip.
-        name: What errors call the zip. (default: its path)
-
-    Raises:
-        DataError: If the zip is damaged or unsafe, lacks a member or unpacks to too many bytes.
     """
     name = name or str(archive)
     with open_zip(archive, name) as held:
@@ -51,16 +43,7 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
 
 @contextmanager
 def open_zip(archive: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
-    """Open a zip that may be hostile.
-
-    Args:
-        archive: The zip.
-        name: What errors call it. (default: its path)
-
-    Raises:
-        DataError: If it is damaged, or contains links or names that lead out of its folder; also
-            if it turns out to be damaged while it is read.
-    """
+    """Open a zip that may be hostile."""
     name = name or str(archive)
     with open_file(archive, error=DataError, links=True) as handle:
         check_size(16 * _directory_bytes(handle), f"the list of files in {name}", DataError)
@@ -84,16 +67,7 @@ def open_zip(archive: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
 
 
 def read_member(held: zipfile.ZipFile, member: str, name: str) -> bytes:
-    """Read a member of a zip into memory.
-
-    Args:
-        held: From :func:`open_zip`.
-        member: Its name inside the zip.
-        name: What errors call the zip.
-
-    Raises:
-        DataError: If it is damaged, encrypted or too large.
-    """
+    """Read a member of a zip into memory."""
     info = _find(held, member, name)
     check_size(info.file_size, f"'{shown(member, 60)}' in {name}", DataError)
     return b"".join(_blocks(held, info, name))

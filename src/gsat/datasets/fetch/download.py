@@ -8,28 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from gsat.core.atomic import move_into_place
+from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.folders import cache_folder
+from gsat.core.hashes import sha256
+from gsat.core.locks import open_locked
 from gsat.datasets.fetch.archive import unpack
 from gsat.datasets.fetch.transfer import Transfer, TransferError
-from gsat.errors import DataError, DataNotFoundError
-from gsat.io.atomic import move_into_place
-from gsat.io.folders import cache_folder
-from gsat.io.hashes import sha256
-from gsat.io.locks import open_locked
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
 
 
 def fetch(files: Sequence[RawFile]) -> None:
-    """Download files into the cache's ``raw`` folder; members of one zip are downloaded together.
-
-    Args:
-        files: Raw files with a ``url``.
-
-    Raises:
-        DataNotFoundError: If the server can't be reached or has no such file.
-        DataError: If it sent another file than expected, or the cache can't be written to.
-    """
+    """Download files into the cache's ``raw`` folder, members of one zip together."""
     groups: dict[str, list[RawFile]] = {}
     for file in files:
         groups.setdefault(file.url if file.member else file.path, []).append(file)
@@ -97,17 +89,6 @@ def download(
     """Download ``url`` to ``partial``, resuming where an earlier call was interrupted.
 
     Several processes may ask for the same file: ``partial`` is locked, the others wait.
-
-    Args:
-        url: An http or https address.
-        partial: The file that the bytes are written to; it stays if the download can be resumed.
-        finish: Checks the complete file and moves it into place.
-        done: Whether another process has finished the download.
-        size: Expected bytes; 0 if unknown. (default: 0)
-
-    Raises:
-        DataNotFoundError: If the server can't be reached or has no such file.
-        DataError: If it sent another file than expected.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"can't download {url}: only http and https addresses are accepted")

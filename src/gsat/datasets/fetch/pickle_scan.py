@@ -11,8 +11,8 @@ import pickletools
 from pickle import UnpicklingError
 from typing import IO, Any, Final, cast
 
-from gsat.errors import GSATError, shown
-from gsat.io.limits import check_size
+from gsat.core.errors import GSATError, shown
+from gsat.core.limits import check_size
 
 # What a pickle may do. Others name classes in unusual ways, or data outside of the file.
 _ALLOWED: Final = frozenset((
@@ -54,14 +54,7 @@ _HUGE_NUMBER: Final = _Value(key=False)
 
 
 def scan_pickle(file: IO[bytes]) -> None:
-    """Raise unless a pickle is harmless to build.
-
-    Args:
-        file: The pickle, from its start to its end.
-
-    Raises:
-        UnpicklingError: If it is damaged, or does what no data set needs.
-    """
+    """Raise unless a pickle is harmless to build."""
     stack: list[Any] = []
     memo: dict[int, _Value] = {}
     count, frame_end = 0, 0

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gsat.errors import DataError, DataNotFoundError
-from gsat.io.folders import cache_folder, data_folder, offline
-from gsat.io.hashes import file_sha256
+from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.folders import cache_folder, data_folder, offline
+from gsat.core.hashes import file_sha256
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,7 @@ class RawFile:
 
 
 def missing(files: Iterable[RawFile]) -> list[RawFile]:
-    """Find out which files have to be downloaded.
-
-    Args:
-        files: Any raw files.
-
-    Returns:
-        Those that are missing.
-
-    Raises:
-        DataNotFoundError: If one is missing and has no address, or downloads are forbidden.
-    """
+    """Find out which files have to be downloaded."""
     needed = [file for file in files if file.find() is None]
     for file in needed:
         if file.downloads() is None:
@@ -136,18 +126,7 @@ def missing(files: Iterable[RawFile]) -> list[RawFile]:
 
 
 def require_all(files: Iterable[RawFile]) -> list[Path]:
-    """Find files, or download them; an archive that contains several is downloaded once.
-
-    Args:
-        files: Any raw files.
-
-    Returns:
-        Their paths, in the same order.
-
-    Raises:
-        DataNotFoundError: If one is missing and can't be downloaded.
-        DataError: If a download is not the expected file, or can't be written.
-    """
+    """Find files, or download them; an archive that contains several is downloaded once."""
     files = list(files)
     if needed := missing(files):
         from gsat.datasets.fetch.download import fetch

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from gsat import __version__
-from gsat.errors import DataError, DataNotFoundError, shown
-from gsat.io.atomic import write_json
-from gsat.io.json_files import read_json
-from gsat.schemas import FileModel
+from gsat.core.atomic import write_json
+from gsat.core.errors import DataError, DataNotFoundError, shown
+from gsat.core.json_files import read_json
+from gsat.core.schemas import FileModel
 
 PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second attempt and later ones
 TIMEOUT: Final = 30.0  # seconds without a byte
@@ -45,12 +45,6 @@ class Transfer:
 
     A note beside the file records which version of it the server sent (its ETag or date): only the
     same version is resumed.
-
-    Args:
-        url: The address.
-        handle: The file, open for appending.
-        partial: Its path; the note is ``partial`` with ``.json`` appended.
-        size: Expected bytes; 0 if unknown.
     """
 
     def __init__(self, url: str, handle: IO[bytes], partial: Path, size: int) -> None:
@@ -61,13 +55,7 @@ class Transfer:
         self.answered = False
 
     def run(self) -> None:
-        """Transfer all bytes, in several attempts if necessary.
-
-        Raises:
-            TransferError: If the last attempt failed, too; it may succeed later.
-            DataNotFoundError: If the server has no such file.
-            DataError: If the file has another size than expected.
-        """
+        """Transfer all bytes, in several attempts if necessary."""
         with _progress(self.url) as show:
             for pause in PAUSES:
                 try:

@@ -18,9 +18,9 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError, shown
+from gsat.core.files import open_file
 from gsat.datasets.fetch.pickle_scan import scan_pickle
-from gsat.errors import DataError, shown
-from gsat.io.files import open_file
 
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray)
 NUMBERS_AND_TEXT: Final = re.compile(
@@ -33,15 +33,6 @@ def load_pickle(path: Path) -> Any:
 
     Lists, tuples, dicts, sets, numbers, text, bytes, numpy scalars and arrays (also of such
     objects, but not of records) are read; anything else is an error, and no code is run.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Its content.
-
-    Raises:
-        DataError: If the file can't be read, is damaged or contains anything else.
     """
     with open_file(path, error=DataError, links=True) as handle:
         try:

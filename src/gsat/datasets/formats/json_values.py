@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError, escape_controls, shown
+from gsat.core.errors import DataError, escape_controls, shown
+from gsat.core.limits import check_size
 from gsat.graphs.build import to_float32
-from gsat.io.limits import check_size
 
 Array = NDArray[Any]
 

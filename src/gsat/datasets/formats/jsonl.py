@@ -13,6 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError, shown
+from gsat.core.files import open_file
+from gsat.core.limits import check_size, json_bytes, memory_limit
+from gsat.core.parsing import unique_keys
 from gsat.datasets.formats.json_values import (
     Wrong,
     as_float,
@@ -24,12 +28,8 @@ from gsat.datasets.formats.json_values import (
     numbers,
 )
 from gsat.datasets.splits import MARKS, NAMES
-from gsat.errors import DataError, shown
 from gsat.graphs import GraphStore
 from gsat.graphs.build import ranges
-from gsat.io.files import open_file
-from gsat.io.limits import check_size, json_bytes, memory_limit
-from gsat.parsing import unique_keys
 
 Array = NDArray[Any]
 
@@ -55,17 +55,7 @@ _CHUNK: Final = 4096  # small arrays that are concatenated at a time
 
 
 def read(path: Path) -> GraphStore:
-    """Read a file of graphs; memory is that of the arrays.
-
-    Args:
-        path: The file, gzipped if its name ends in ``.gz``.
-
-    Returns:
-        The graphs, with their edges in the order of the file.
-
-    Raises:
-        DataError: If the file can't be read, or a line is malformed; the message names the line.
-    """
+    """Read a file of graphs; memory is that of the arrays."""
     reader = _Reader()
     number = 0
     try:
@@ -83,17 +73,7 @@ def read(path: Path) -> GraphStore:
 
 
 def from_objects(graphs: Sequence[Mapping[str, Any]]) -> GraphStore:
-    """Make a store of graphs that were parsed already, as one line of a file each.
-
-    Args:
-        graphs: Objects with the keys of a line.
-
-    Returns:
-        The graphs, with their edges in the order given.
-
-    Raises:
-        DataError: If there is none, or one is malformed; the message says which.
-    """
+    """Make a store of graphs that were parsed already, as one line of a file each."""
     reader = _Reader()
     try:
         for number, graph in enumerate(graphs):

@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError, shown
+from gsat.core.files import read_file
+from gsat.core.limits import check_size, memory_limit
 from gsat.datasets.fetch.archive import open_zip, read_member
-from gsat.errors import DataError, shown
 from gsat.graphs import GraphStore
 from gsat.graphs.build import to_float32
-from gsat.io.files import read_file
-from gsat.io.limits import check_size, memory_limit
 
 Tables = dict[str, NDArray[Any]]
 
@@ -48,14 +48,7 @@ def is_tu(path: Path) -> bool:
 
 
 def files(path: Path) -> list[Path]:
-    """List the files that the graphs are read from.
-
-    Args:
-        path: A zip or a folder.
-
-    Returns:
-        The zip itself, or the tables in the folder.
-    """
+    """List the files that the graphs are read from."""
     if not path.is_dir():
         return [path]
     name = _name([file.name for file in path.iterdir()])
@@ -68,15 +61,6 @@ def read(path: Path) -> GraphStore:
 
     ``x`` is node attributes, then one-hot node labels; ``edge_attr`` likewise; ``y`` is graph
     attributes if there are any, else graph labels.
-
-    Args:
-        path: A zip or a folder.
-
-    Returns:
-        The graphs, with their edges in the order of the file.
-
-    Raises:
-        DataError: If a table is missing or malformed; the message names the line.
     """
     try:
         tables = read_tables(path, TABLES)
@@ -102,16 +86,6 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
     ``A`` and ``graph_indicator`` are returned as ``edge_index`` ``[2, E]`` (numbered from 0 within
     each graph), ``node_ptr`` and ``edge_ptr`` ``[G + 1]``. Rows of edges are sorted by graph, and
     within a graph as in the file.
-
-    Args:
-        path: A zip or a folder.
-        wanted: The tables to read; missing ones are left out.
-
-    Returns:
-        Arrays by the name of the table, ``[rows, columns]``.
-
-    Raises:
-        DataError: If a table is missing or malformed; the message names the line.
     """
     tables = _parse(path, wanted)
     graph_of = _numbered(tables.pop("graph_indicator"), "graph_indicator")[:, 0]

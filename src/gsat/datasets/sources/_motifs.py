@@ -30,14 +30,6 @@ def integers(rng: np.random.RandomState, below: int, size: int) -> NDArray[np.in
     """Draw integers uniformly.
 
     ``randint`` would draw differently where C's long has 32 bits.
-
-    Args:
-        rng: Generator.
-        below: Upper end, exclusive; the lower end is 0.
-        size: Number of draws.
-
-    Returns:
-        The integers, ``[size]``.
     """
     return np.floor(rng.random_sample(size) * below).astype(np.int64)
 
@@ -47,13 +39,6 @@ def random_trees(rng: np.random.RandomState, graphs: int) -> NDArray[np.uint8]:
 
     The process of ``networkx.barabasi_albert_graph(TREE_NODES, 1)``, run on all graphs at once:
     each new node joins an end, drawn uniformly, of the edges so far.
-
-    Args:
-        rng: Generator.
-        graphs: Number of trees.
-
-    Returns:
-        Symmetric adjacencies, ``[graphs, TREE_NODES, TREE_NODES]``.
     """
     rows = np.arange(graphs)
     adjacency = np.zeros((graphs, TREE_NODES, TREE_NODES), dtype=np.uint8)
@@ -74,17 +59,7 @@ def store_from_adjacency(
     label: NDArray[np.int64],
     classes: tuple[str, str],
 ) -> GraphStore:
-    """Make a store of dense adjacencies: both directions, row by row; constant features.
-
-    Args:
-        adjacency: ``[G, n, n]``, symmetric, zero beyond each graph's size.
-        sizes: Nodes of each graph, ``[G]``; those from ``TREE_NODES`` on belong to motifs.
-        label: Class of each graph, 0 or 1, ``[G]``.
-        classes: Names of the two classes.
-
-    Returns:
-        The graphs; the truth is the edges within motifs.
-    """
+    """Make a store of dense adjacencies: both directions, row by row; constant features."""
     from gsat.graphs import GraphStore
 
     graph, src, dst = np.nonzero(adjacency)
@@ -108,14 +83,6 @@ def barabasi_albert(rng: np.random.RandomState, nodes: int, per_node: int) -> li
     """Draw a Barabási–Albert graph by the process of ``networkx.barabasi_albert_graph``.
 
     A star, to which each new node is joined by edges to nodes drawn by their degree.
-
-    Args:
-        rng: Generator.
-        nodes: Number of nodes.
-        per_node: Number of edges of each new node.
-
-    Returns:
-        Edges, each in one direction.
     """
     edges = [(0, leaf) for leaf in range(1, per_node + 1)]
     ends = [end for edge in edges for end in edge]
@@ -142,19 +109,6 @@ def attach_motifs(
 
     The first node of each motif is joined to a base node of its own, drawn uniformly. Then random
     edges are added between nodes without one.
-
-    Args:
-        rng: Generator.
-        base_nodes: Number of nodes of the base, at least ``motifs``.
-        base: Edges of the base.
-        motif: Edges of the motif, its nodes numbered from 0.
-        places: Class of each motif node; base nodes have class 0.
-        motifs: Number of motifs.
-        noise: Number of random edges, as a share of the number of nodes.
-        classes: Names of the classes.
-
-    Returns:
-        The graph; the truth is the edges of the motifs, without joints and random edges.
     """
     from gsat.graphs import GraphStore
 

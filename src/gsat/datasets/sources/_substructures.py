@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
+from gsat.core.errors import DataError
 from gsat.molecules.smiles import short
 
 if TYPE_CHECKING:
@@ -27,24 +27,7 @@ def to_labelled_store(
     fields: Mapping[str, Any],
     columns: Mapping[str, str],
 ) -> GraphStore:
-    """Make graphs of molecules whose truth is known.
-
-    Args:
-        smiles: The molecules, ``[G]``.
-        contributions: Matches that decide the label of each molecule, ``[G]``.
-        y: Labels, ``[G]``.
-        label: Name of the label.
-        classes: Names of the two classes. (default: the label is a number)
-        fields: Further per-graph arrays.
-        columns: Names of the columns ``smiles`` and ``id`` of the table; empty if there is none.
-
-    Returns:
-        The graphs with ``node_sign``, ``node_truth`` and ``annotated`` (whether a molecule has
-        true atoms), and with ``edge_truth`` if any edge is true.
-
-    Raises:
-        DataError: If a molecule can't be read.
-    """
+    """Make graphs of molecules whose truth is known."""
     from gsat.graphs import GraphStore
     from gsat.molecules.featuriser import to_store
     from gsat.molecules.parallel import read_many
@@ -74,14 +57,6 @@ def truth(
 
     The weight of a match is shared equally by its atoms, and the sign of an atom is that of the sum
     of its shares. A bond is true if a match contains both of its ends.
-
-    Args:
-        store: The graphs; node i is atom i.
-        contributions: Matches of each graph with their weights.
-
-    Returns:
-        ``node_sign`` and ``node_truth`` ``[N]``, and ``edge_truth`` ``[E]`` in stored order unless
-        no edge is true.
     """
     node_ptr, edge_ptr = store.arrays["node_ptr"], store.arrays["edge_ptr"]
     src, dst = store.arrays["src"], store.arrays["dst"]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource
-from gsat.errors import DataError
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
@@ -162,17 +162,7 @@ class Attribution(DatasetSource):
 
 
 def read_table(path: Path) -> tuple[list[str], list[str]]:
-    """Read the identifiers and the SMILES of a table; its labels are not read.
-
-    Args:
-        path: A table with the columns ``mol_id`` and ``smiles``.
-
-    Returns:
-        The identifiers and the SMILES, ``[G]`` each.
-
-    Raises:
-        DataError: If the table is damaged.
-    """
+    """Read the identifiers and the SMILES of a table; its labels are not read."""
     from gsat.molecules.table import open_table
 
     table = open_table(path)
@@ -186,18 +176,7 @@ def read_table(path: Path) -> tuple[list[str], list[str]]:
 
 
 def read_indices(path: Path, count: int) -> NDArray[np.int64]:
-    """Read which molecules are for training and which for the test.
-
-    Args:
-        path: An npz file with the arrays ``train_index`` and ``test_index``.
-        count: Number of molecules.
-
-    Returns:
-        0 for train, 2 for test, −1 for neither, ``[G]``.
-
-    Raises:
-        DataError: If the file is damaged, or an index is out of range or listed twice.
-    """
+    """Read which molecules are for training and which for the test."""
     parts = {"train_index": 0, "test_index": 2}
     try:
         with np.load(path, allow_pickle=False) as arrays:

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.datasets.sources._motifs import (
@@ -26,8 +28,6 @@ from gsat.datasets.sources._motifs import (
     random_trees,
     store_from_adjacency,
 )
-from gsat.errors import DataError
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from typing import Self

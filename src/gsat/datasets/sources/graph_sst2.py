@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
-from gsat.errors import DataError
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
@@ -140,15 +140,7 @@ class Sentences(NamedTuple):
 
 
 def by_degree(nodes: NDArray[np.int64], edges: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Split sentences by their number of edges per word.
-
-    Args:
-        nodes: Words of each sentence, ``[G]``.
-        edges: Its directed edges, ``[G]``.
-
-    Returns:
-        Positions under ``train``, ``valid`` and ``test``.
-    """
+    """Split sentences by their number of edges per word."""
     degree = edges / np.maximum(nodes, 1)
     some = edges >= FEWEST_EDGES
     pool = np.flatnonzero(some & (degree >= TRAIN_DEGREE))
@@ -160,20 +152,7 @@ def by_degree(nodes: NDArray[np.int64], edges: NDArray[np.int64]) -> dict[str, N
 def from_trees(
     path: str | Path, vectors: str, sentences: int = 0, *, parses: str = ""
 ) -> GraphStore:
-    """Make graphs of parsed sentences with the word vectors of a model.
-
-    Args:
-        path: A table of parses, see :func:`read_trees`.
-        vectors: The model, see :class:`WordVectors`.
-        sentences: Take the first so many; 0 for all. (default: ``0``)
-        parses: What made the parses, for the data card. (default: the name of the file)
-
-    Returns:
-        One graph per sentence.
-
-    Raises:
-        DataError: If the table or the model can't be read.
-    """
+    """Make graphs of parsed sentences with the word vectors of a model."""
     from gsat.datasets.sources.word_vectors import WordVectors
 
     read = read_trees(Path(path), sentences)
@@ -187,16 +166,6 @@ def read_trees(path: Path, sentences: int = 0) -> Sentences:
 
     Columns: part, number, label (0 or 1), words, the position of each word's head, from 0; words
     and heads are separated by spaces, and the root is its own head. Further columns are not read.
-
-    Args:
-        path: The table.
-        sentences: Take the first so many; 0 for all. (default: ``0``)
-
-    Returns:
-        The sentences.
-
-    Raises:
-        DataError: If the table can't be read; the message names the line.
     """
     label: list[int] = []
     words: list[list[str]] = []
@@ -230,18 +199,7 @@ def read_trees(path: Path, sentences: int = 0) -> Sentences:
 
 
 def read_published(folder: Path, sentences: int = 0) -> GraphStore:
-    """Read the files of DIG's Graph-SST2; its own split is not used, as in the paper.
-
-    Args:
-        folder: That of the files.
-        sentences: Take the first so many; 0 for all. (default: ``0``)
-
-    Returns:
-        One graph per sentence.
-
-    Raises:
-        DataError: If a file is damaged or does not fit the others.
-    """
+    """Read the files of DIG's Graph-SST2; its own split is not used, as in the paper."""
     from gsat.datasets.fetch.unpickle import load_pickle
 
     edges, graph_of, label = (
@@ -283,16 +241,7 @@ def read_published(folder: Path, sentences: int = 0) -> GraphStore:
 def both_directions(
     edges: NDArray[np.int64], graph: NDArray[np.int64], graphs: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Put the reversed edges of each graph before the edges themselves.
-
-    Args:
-        edges: Edges, graph by graph, ``[2, E]``.
-        graph: The graph of each edge, in rising order, ``[E]``.
-        graphs: Number of graphs.
-
-    Returns:
-        ``edge_ptr`` ``[graphs + 1]`` and ``edge_index`` ``[2, 2 E]``.
-    """
+    """Put the reversed edges of each graph before the edges themselves."""
     twice = np.concatenate([edges[::-1], edges], axis=1)
     # Stable: within a graph, what was listed first stays first.
     rows = np.argsort(np.concatenate([graph, graph]), kind="stable")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from gsat.core.registry import register_dataset
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.datasets.sources._motifs import (
     FEWEST_GRAPHS,
@@ -21,7 +22,6 @@ from gsat.datasets.sources._motifs import (
     random_trees,
     store_from_adjacency,
 )
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore

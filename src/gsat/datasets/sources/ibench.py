@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource
-from gsat.errors import DataError
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
@@ -259,15 +259,7 @@ class Read(NamedTuple):
 
 
 def read_zip(path: Path) -> Read:
-    """Read the SDF file in a zip.
-
-    Args:
-        path: A zip with one SDF file.
-
-    Raises:
-        DataError: If the file is damaged, or a molecule lacks a field.
-        MissingExtraError: If RDKit is not installed.
-    """
+    """Read the SDF file in a zip."""
     from gsat.molecules.smiles import import_rdkit
 
     chem = import_rdkit("reading SDF files")

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from gsat.core.errors import DataError, MissingExtraError
+from gsat.core.folders import cache_folder
+from gsat.core.hashes import sha256
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
-from gsat.errors import DataError, MissingExtraError
-from gsat.io.folders import cache_folder
-from gsat.io.hashes import sha256
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -174,15 +174,7 @@ class MNIST75sp(DatasetSource):
 
 
 def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphStore:
-    """Make graphs of superpixels; edges row by row, both directions.
-
-    Args:
-        superpixels: Those of ``G`` images.
-        label: The digits, ``[G]``.
-
-    Returns:
-        One graph per image.
-    """
+    """Make graphs of superpixels; edges row by row, both directions."""
     from gsat.graphs import GraphStore
 
     counts, intensity, centre = superpixels

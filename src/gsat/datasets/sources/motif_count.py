@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from pydantic import Field
 
+from gsat.core.registry import register_dataset
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.sources._motifs import CYCLE, FEWEST_GRAPHS, HOUSE, barabasi_albert, integers
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

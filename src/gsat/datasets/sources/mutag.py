@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gsat.core.errors import DataError
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
-from gsat.errors import DataError
 from gsat.molecules.smiles import SMILES, write_smiles
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.datasets.formats.tu import Tables
@@ -105,17 +105,7 @@ class Mutag(DatasetSource):
 
 
 def read_zip(path: Path) -> GraphStore:
-    """Read all 4337 molecules of the zip; the truth of non-mutagens is set to 0.
-
-    Args:
-        path: ``Mutagenicity.zip`` of the PGExplainer project.
-
-    Returns:
-        The molecules, in the order of the file.
-
-    Raises:
-        DataError: If a table is missing or damaged.
-    """
+    """Read all 4337 molecules of the zip; the truth of non-mutagens is set to 0."""
     from gsat.datasets.formats import tu
     from gsat.graphs import GraphStore
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gsat.core.errors import DataError
+from gsat.core.hashes import file_sha256
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
-from gsat.errors import DataError
-from gsat.io.hashes import file_sha256
 from gsat.molecules.smiles import SMILES
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore

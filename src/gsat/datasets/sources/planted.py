@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from gsat.core.errors import DataError, shown
+from gsat.core.paths import full_path
+from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.sources.attribution import Attribution, read_table
-from gsat.errors import DataError, shown
-from gsat.io.paths import full_path
 from gsat.molecules.substructures import check_smarts, find_matches, read_smarts
 from gsat.molecules.table import SUFFIXES, is_table
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
@@ -121,9 +121,9 @@ class Planted(DatasetSource):
 
     def identity(self, options: Options) -> str | None:
         """Return the hash of the table."""
-        from gsat.io.files import read_file
-        from gsat.io.hashes import sha256
-        from gsat.io.limits import memory_limit
+        from gsat.core.files import read_file
+        from gsat.core.hashes import sha256
+        from gsat.core.limits import memory_limit
 
         if not options.table:
             return None
@@ -234,8 +234,8 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
 
 
 def _check_file(path: Path) -> None:
-    from gsat.errors import DataNotFoundError
-    from gsat.io.paths import exists
+    from gsat.core.errors import DataNotFoundError
+    from gsat.core.paths import exists
 
     if not exists(path):
         raise DataNotFoundError(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from pydantic import Field
 
+from gsat.core.registry import register_dataset
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.sources._motifs import FEWEST_GRAPHS, barabasi_albert, integers
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

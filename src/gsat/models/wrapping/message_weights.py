@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import FAConv, MessagePassing
 from torch_geometric.utils import scatter, softmax
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.models.wrapping.node_weights import NodeGate
 
 _AGGREGATION = "aggr_module"  # PyG's name for the part of a layer that aggregates messages
@@ -30,18 +30,6 @@ _AGGREGATION = "aggr_module"  # PyG's name for the part of a layer that aggregat
 
 class WeightedPass:
     """One forward pass of a network with weights on its messages.
-
-    Args:
-        edges: The edges as the network gets them, ``[2, E]``.
-        nodes: N, the number of nodes.
-        attention: The weight of each edge, ``[E]``; None leaves the messages as they are.
-        observed: The submodule whose output is recorded; None for every message-passing layer.
-            (default: ``None``)
-        training: False runs all of it in evaluation mode, True leaves each part in its own mode.
-            (default: ``False``)
-        gate: Weighs the nodes at one place. (default: ``None``)
-        noise: Source of the noise that is added to the weights of the network, so that none is 0 by
-            chance. (default: ``None``, no noise)
 
     Attributes:
         outputs: The outputs of ``observed``, in the order of execution.
@@ -65,11 +53,7 @@ class WeightedPass:
         self.rounds = 0
 
     def shallow_copy(self, module: nn.Module) -> nn.Module:
-        """Return the network to call, once, in place of the original.
-
-        Args:
-            module: The original.
-        """
+        """Return the network to call, once, in place of the original."""
         return self._copy(module, type(module).__name__, {})
 
     def _copy(

@@ -41,12 +41,6 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 class NodeGate:
     """Node weights at one place of one forward pass.
 
-    Args:
-        place: Where nodes are multiplied by their weights.
-        weight: The weight of each node, ``[N]``.
-        x: The node features as the network gets them, ``[N, F]``.
-        batch: The graph of each node, ``[N]``.
-
     Attributes:
         applied: How many times nodes were multiplied so far.
         lookups: How many times an ``nn.Embedding`` was called with a row for each node.
@@ -63,12 +57,7 @@ class NodeGate:
         return self._weighted(self.x, 0) if self.place == "features" else self.x
 
     def set_on(self, copy: nn.Module, within_layer: bool) -> None:
-        """Set the gate on the copy of a module.
-
-        Args:
-            copy: The copy, whose attributes may be replaced.
-            within_layer: Whether it aggregates the messages of a message-passing layer.
-        """
+        """Set the gate on the copy of a module."""
         attributes = vars(copy)
         kind: Any = type(copy)
         if isinstance(copy, nn.Embedding):
@@ -89,11 +78,7 @@ class NodeGate:
             attributes["forward"] = self._gated(copy.forward)
 
     def replaced(self, value: Any) -> Any:
-        """Return a value with gated pooling in place of every pooling function it leads to.
-
-        Args:
-            value: An attribute or a global variable; a tensor, say, is returned as it is.
-        """
+        """Return a value with gated pooling in place of every pooling function it leads to."""
         if not isinstance(value, _KINDS) or not _leads_to_pooling(value):
             return value
         if isinstance(value, ModuleType):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
 from torch_geometric.nn import MessagePassing
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
 
 if TYPE_CHECKING:
@@ -153,20 +153,7 @@ class _MaskLayer(MessagePassing):
 def as_batch(
     x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_attr: Tensor | None = None
 ) -> GraphBatch:
-    """Make a :class:`GraphBatch` of a PyG mini-batch.
-
-    Args:
-        x: Node features, ``[N, F]``.
-        edge_index: ``[2, E]``.
-        batch: The graph of each node, ``[N]``, sorted. (default: ``None``, one graph)
-        edge_attr: Edge features, ``[E, D]``. (default: ``None``)
-
-    Returns:
-        The batch; its ``x`` is the tensor that was given, so that gradients reach it.
-
-    Raises:
-        DataError: If ``batch`` is not sorted, or an edge joins two graphs.
-    """
+    """Make a :class:`GraphBatch` of a PyG mini-batch."""
     nodes = torch.zeros(len(x), dtype=torch.long) if batch is None else batch.cpu()
     if len(nodes) != len(x) or bool((nodes.diff() < 0).any()):
         raise DataError("batch must hold the graph of each node, in rising order")

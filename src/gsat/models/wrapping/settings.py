@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gsat.errors import GSATError
+from gsat.core.errors import GSATError
 from gsat.models.backbone import BackboneSettings
 
 
@@ -15,11 +15,7 @@ class WrappedSettings(BackboneSettings):
 
 
 def own_module(described: str | None) -> GSATError:
-    """Return the error that asks for the network of a run.
-
-    Args:
-        described: What the network was, in words; None if unknown.
-    """
+    """Return the error that asks for the network of a run."""
     return GSATError(
         f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
         f"model again and pass model= to gsat.load or gsat.resume in Python"
@@ -27,10 +23,5 @@ def own_module(described: str | None) -> GSATError:
 
 
 def shorten(text: str, width: int = 200) -> str:
-    """Cut a text that is too long for a message.
-
-    Args:
-        text: The text.
-        width: The most characters of the result. (default: ``200``)
-    """
+    """Cut a text that is too long for a message."""
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from gsat.errors import DataError, GSATError
+from gsat.core.errors import DataError, GSATError
+from gsat.core.registry import register_backbone
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.models.backbone import Backbone, BackboneSettings
 from gsat.models.weights import seeded
@@ -28,7 +29,6 @@ from gsat.models.wrapping.message_weights import WeightedPass
 from gsat.models.wrapping.node_weights import NodeGate, Place
 from gsat.models.wrapping.settings import WrappedSettings, own_module, shorten
 from gsat.ops import Draws
-from gsat.registry import register_backbone
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -97,13 +97,6 @@ def wrap(
 @register_backbone("wrapped")
 class Wrapped(Backbone):
     """A PyG network as a backbone; :func:`wrap` makes one.
-
-    Args:
-        module: The network.
-        task: What it predicts.
-        embed: Name of the submodule that gives the node embeddings. (default: ``None``)
-        example: A graph or several to try the network on. (default: ``None``)
-        seed: Decides the initial weights of the linear layer. (default: ``0``)
 
     Attributes:
         gives: What a row of the network's output belongs to, ``"nodes"`` or ``"graphs"``.
@@ -180,15 +173,7 @@ class Wrapped(Backbone):
         return self._embeddings(out, run.outputs, batch)
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Compute logits by one linear layer, where the network gives node embeddings.
-
-        Args:
-            embeddings: ``[N, hidden]``; summed over each graph, or taken at single nodes.
-            batch: The graphs.
-
-        Raises:
-            GSATError: If the network gives logits of graphs itself.
-        """
+        """Compute logits by one linear layer, where the network gives node embeddings."""
         if self.gives == "graphs":
             raise GSATError("this network gives logits of graphs; it has no read-out of its own")
         return self.head(self.pooled(embeddings, batch, "sum"))

@@ -216,18 +216,7 @@ def dense_backward(  # type: ignore[no-untyped-def]
 
 
 def aggregate_rows(batch: GraphBatch, include_self: bool, weight: Any, x: Any, *terms: Any) -> Any:
-    """Aggregate NumPy arrays; also used by ops that aggregate among other things.
-
-    Args:
-        batch: The graphs.
-        include_self: Whether x itself is added.
-        weight: ``[E]``, or None for all ones.
-        x: ``[N, h]``.
-        *terms: The edge term: nothing, ``(term,)`` or ``(attribute, slope, offset)``.
-
-    Returns:
-        ``[N, h]``.
-    """
+    """Aggregate NumPy arrays; also used by ops that aggregate among other things."""
     out = aligned_empty(*x.shape)
     edges = batch.node_ptr.numpy(), batch.dst_ptr.numpy(), batch.src.numpy()
     if weight is None:
@@ -246,20 +235,7 @@ def aggregate_rows_backward(
     x: Any,
     *terms: Any,
 ) -> tuple[Any, ...]:
-    """Return the gradients of :func:`aggregate_rows`.
-
-    Args:
-        batch: The graphs.
-        include_self: Whether x itself was added.
-        needs: Which gradients are needed, in the order of those returned.
-        grad: Gradient of the result, ``[N, h]``.
-        weight: ``[E]``, or None for all ones.
-        x: ``[N, h]``.
-        *terms: The edge term, as in :func:`aggregate_rows`.
-
-    Returns:
-        Gradients of weight, x and each of the terms; None where not needed.
-    """
+    """Return the gradients of :func:`aggregate_rows`."""
     edges = (batch.node_ptr, batch.src_ptr, batch.by_src, batch.dst)
     if weight is None:
         weight = np.ones(batch.num_edges, np.float32)

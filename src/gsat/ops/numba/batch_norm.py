@@ -38,14 +38,7 @@ def update_running_statistics(
     variances: Sequence[Tensor],
     count: int,
 ) -> None:
-    """Update norms' running means and variances as ``nn.BatchNorm1d`` does in a training step.
-
-    Args:
-        norms: The modules whose buffers are updated, all with running statistics or all without.
-        means: Mean of the batch, ``[h]`` for each norm.
-        variances: Biased variance of the batch, ``[h]`` for each norm.
-        count: Number of rows of the batch.
-    """
+    """Update norms' running means and variances as ``nn.BatchNorm1d`` does in a training step."""
     running_means = [norm.running_mean for norm in norms if norm.running_mean is not None]
     running_vars = [norm.running_var for norm in norms if norm.running_var is not None]
     counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
@@ -120,13 +113,7 @@ def norm_of_blocks(ptr, means, squares, weight, bias, eps, mean, variance, norm)
 
 
 def norm_of_running_statistics(norm: nn.BatchNorm1d, bias: Any, out: Any) -> None:
-    """Write the rows of ``norm`` for evaluation mode.
-
-    Args:
-        norm: A batch norm with running statistics.
-        bias: Bias of the linear layer before it, which is not in z, ``[h]``.
-        out: ``[4, h]``.
-    """
+    """Write the rows of ``norm`` for evaluation mode."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     out[INVERSE_STD] = 1 / np.sqrt(as_array(norm.running_var) + np.float32(norm.eps))

@@ -36,9 +36,6 @@ def aligned_empty(*shape: int) -> Any:
 
     The bits of a matrix product depend on where its matrices begin. A large array comes from NumPy,
     which asks the system for large pages: filling those takes a fifth of the time.
-
-    Args:
-        *shape: The array's shape.
     """
     size = math.prod(shape)
     if size < _LARGE:
@@ -49,11 +46,7 @@ def aligned_empty(*shape: int) -> Any:
 
 
 def aligned_empties(*shapes: tuple[int, ...]) -> list[Any]:
-    """Allocate several arrays as :func:`aligned_empty` does, in one go if they are small.
-
-    Args:
-        *shapes: The arrays' shapes.
-    """
+    """Allocate several arrays as :func:`aligned_empty` does, in one go if they are small."""
     sizes = [math.prod(shape) for shape in shapes]
     starts, total = [], 0
     for size in sizes:

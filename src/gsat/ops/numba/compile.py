@@ -19,7 +19,7 @@ from typing import Any
 
 import numba
 
-from gsat.io.folders import kernel_folder
+from gsat.core.folders import kernel_folder
 
 # Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity. No
 # division checks for zero. Nobody calls a kernel from C.
@@ -47,13 +47,6 @@ def compile_once(function: Callable[..., Any], **options: Any) -> Any:
     Numba compiles again when the file of ``function`` changes. It does not notice a change of a
     function in another file that was inlined into this one: touch this file after editing one of
     those.
-
-    Args:
-        function: The function, in the subset of Python that Numba compiles.
-        **options: Options of :func:`numba.njit`.
-
-    Returns:
-        The compiled function.
     """
     compiled = _compile(function, options)
     _kernels.append(compiled)
@@ -163,12 +156,7 @@ def compile_quietly() -> None:
 
 
 def ensure_compiled(run: Any, *args: Any) -> None:
-    """Compile a kernel, or read its machine code from disk, by a call on an empty range.
-
-    Args:
-        run: The kernel.
-        *args: Its arguments after ``first`` and ``last``.
-    """
+    """Compile a kernel, or read its machine code from disk, by a call on an empty range."""
     if run not in _compiled:
         with _announce_if_slow():
             run(0, 0, *args)

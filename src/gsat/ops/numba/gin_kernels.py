@@ -174,8 +174,11 @@ def _outer_backward(  # type: ignore[no-untyped-def]
     b, ptr, sgemm, z, norm, w, out, keep_scale, grad, grad_y, grad_w, grad_sums, grad_bias, y,
     gated, part, part_sums, span,
 ):  # fmt: skip
-    """Gradient of y = ReLU(BatchNorm(z)); adds those of w and bias of a block, and the sums that
-    the batch norm's backward needs (see ``gradient_sums``): grad_sums = total, dot."""
+    """Compute the gradient of y = ReLU(BatchNorm(z)).
+
+    Adds the gradients of w and bias of a block, and the sums that the backward pass of batch norm
+    needs (see ``gradient_sums``): grad_sums = total, dot.
+    """
     for lo in range(ptr[b], ptr[b + 1], CHUNK):
         hi = min(lo + CHUNK, ptr[b + 1])
         n = hi - lo

@@ -77,15 +77,6 @@ def block_ptr(
 
     Sums over all rows are taken per block and then over blocks. The number of blocks follows from
     the data alone, so the result does not depend on the number of threads.
-
-    Args:
-        rows: M, the number of rows.
-        ptr: Segment boundaries, ``[S + 1]``; with them, blocks consist of whole segments and the
-            boundaries count segments. (default: ``None``: the boundaries count rows)
-        most: How many blocks there may be. (default: ``8``)
-
-    Returns:
-        ``[blocks + 1]``.
     """
     count = max(1, min(most, -(-rows // _MIN_BLOCK_ROWS)))
     count += count % 2 if count > 1 else 0
@@ -97,14 +88,7 @@ def block_ptr(
 
 
 def run_over_blocks(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
-    """Run a kernel with matrix products inside, each thread on the same number of blocks.
-
-    Args:
-        run: The kernel, called as ``run(first, last, ptr, *args)`` on blocks ``first`` to
-            ``last - 1``.
-        ptr: Block boundaries from :func:`block_ptr`.
-        *args: The kernel's other arguments.
-    """
+    """Run a kernel with matrix products inside, each thread on the same number of blocks."""
     with _one_thread_per_product():
         count = len(ptr) - 1
         threads = min(num_threads(), count)
@@ -112,13 +96,7 @@ def run_over_blocks(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
 
 
 def run_stages(run: Any, ptr: NDArray[np.int64], *args: Any) -> None:
-    """Run a kernel of several stages with matrix products inside; see ``run_together``.
-
-    Args:
-        run: The kernel, called as ``run(thread, end, threads, meeting, ptr, *args)``.
-        ptr: Block boundaries from :func:`block_ptr`.
-        *args: The kernel's other arguments.
-    """
+    """Run a kernel of several stages with matrix products inside; see ``run_together``."""
     with _one_thread_per_product():
         run_together(run, len(ptr) - 1, ptr, *args)
 

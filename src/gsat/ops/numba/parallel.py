@@ -63,12 +63,6 @@ def chunk_ptr(rows: int) -> NDArray[np.int64]:
 
     Sums over all rows are taken per chunk and then over chunks, so that they do not depend on the
     number of threads.
-
-    Args:
-        rows: M, the number of rows.
-
-    Returns:
-        ``[C + 1]`` for C chunks: 0, 256, 512, ..., M.
     """
     return np.minimum(np.arange(0, rows + CHUNK, CHUNK), rows) if rows else np.zeros(1, np.int64)
 
@@ -78,11 +72,6 @@ def run_over_segments(run: Any, ptr: Any, *args: Any) -> None:
 
     A segment is never split, so threads write to different places and the result does not depend on
     how many there are.
-
-    Args:
-        run: The kernel, called as ``run(first, last, ptr, *args)``.
-        ptr: Segment boundaries, ``[S + 1]``.
-        *args: The kernel's other arguments.
     """
     segments, rows = len(ptr) - 1, int(ptr[-1])
     threads = min(num_threads(), max(1, rows // _MIN_ROWS), max(1, segments))
@@ -106,13 +95,7 @@ def share_of(ptr, thread, threads):  # type: ignore[no-untyped-def]
 
 
 def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
-    """Run a kernel on ranges of segments at the same time, one thread per range.
-
-    Args:
-        run: The kernel, called as ``run(first, last, *args)``.
-        bounds: Boundaries of the ranges, ``[threads + 1]``.
-        *args: The kernel's other arguments.
-    """
+    """Run a kernel on ranges of segments at the same time, one thread per range."""
     ensure_compiled(run, *args)
     threads = len(bounds) - 1
     if threads == 1:
@@ -122,15 +105,7 @@ def run_ranges(run: Any, bounds: list[int], *args: Any) -> None:
 
 
 def run_together(run: Any, most: int, *args: Any) -> None:
-    """Run a kernel of several stages, between which its threads meet.
-
-    Args:
-        run: The kernel, called as ``run(thread, end, threads, meeting, *args)`` on each thread;
-            ``end`` is 0 where it shall do nothing, and ``meeting`` is for
-            :func:`~gsat.ops.numba.thread_pool.meet`.
-        most: How many threads are of use.
-        *args: The kernel's other arguments.
-    """
+    """Run a kernel of several stages, between which its threads meet."""
     threads = max(1, min(num_threads(), most))
     ensure_compiled(run, threads, new_meeting(), *args)
     if threads > 1:

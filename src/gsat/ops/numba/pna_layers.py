@@ -230,14 +230,7 @@ class _PNALayers(torch.autograd.Function):
 
 
 class _Run:
-    """What the layers of one pass share.
-
-    Args:
-        plan: How the nodes are grouped.
-        weight: Weight of each edge's messages, ``[E]``.
-        edge: Edge attributes, ``[E, h]`` or, if the same on all edges, ``[1, h]``; or None.
-        h: Width of the node embeddings.
-    """
+    """What the layers of one pass share."""
 
     def __init__(self, plan: Plan, weight: Any, edge: Any, h: int) -> None:
         self.plan, self.weight, self.edge, self.h = plan, weight, edge, h

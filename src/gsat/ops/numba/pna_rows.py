@@ -36,18 +36,7 @@ _EPS = np.float32(STD_EPS)
 
 
 def row_blocks(position: NDArray[np.int64], options: Any, edge: bool) -> NDArray[np.int64]:
-    """Return how many blocks of h columns the parts of a row have.
-
-    Args:
-        position: Position of each of AGGREGATORS among the aggregators, or -1.
-        options: Whether messages are weighted (if not, those from the destination are all equal),
-            and whether there is an edge attribute that is the same on all edges.
-        edge: Whether there are messages from edges.
-
-    Returns:
-        ``[3, KINDS]``: blocks of messages from the source, from the destination, and from the edge
-        (of a constant attribute, its std where weights differ).
-    """
+    """Return how many blocks of h columns the parts of a row have."""
     messages = [0, 1, 3, int((position >= 0).sum())]
     centre = messages if options[WEIGHTED] else [0, 1, 1, 1 + int(position[4] >= 0)]
     spread = int(options[WEIGHTED] and options[CONSTANT_EDGE] and position[3] >= 0)

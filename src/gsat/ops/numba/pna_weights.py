@@ -25,16 +25,7 @@ _SPREAD = [[0, 0, 0, 1, 0]]  # std alone
 
 
 def block_factors(position: Any, options: Any) -> tuple[Any, Any]:
-    """Return what each aggregation contributes to each block of a row.
-
-    Args:
-        position: Position of each of AGGREGATORS among the aggregators, or -1.
-        options: As in ``pna_rows``.
-
-    Returns:
-        Factors, ``[parts, KINDS, blocks, 5]`` (0 in unused blocks), and, ``[parts, KINDS]``, the
-        value of std where it is a constant, else 0.
-    """
+    """Return what each aggregation contributes to each block of a row."""
     every = [[float(position[a] == block) for a in range(5)] for block in range(5)]
     messages: list[Any] = [[], _ONE_MESSAGE, _TWO_MESSAGES, every]
     weighted, constant = options[WEIGHTED], options[CONSTANT_EDGE]

@@ -112,11 +112,7 @@ _reached = compile_once(_reached, nogil=True)
 
 
 class ThreadPool:
-    """Threads that run ranges of one kernel together: the caller's and ``size - 1`` of the pool.
-
-    Args:
-        size: Number of threads, the caller's included.
-    """
+    """Threads that run ranges of one kernel together: the caller's and ``size - 1`` of the pool."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -137,33 +133,13 @@ class ThreadPool:
         """Run a kernel on ranges at the same time, one thread per range.
 
         While another Python thread uses the pool, the ranges run one after the other in this one.
-
-        Args:
-            kernel: Called as ``kernel(first, last, *args)``.
-            bounds: Boundaries of the ranges, at most ``size + 1``.
-            args: The kernel's other arguments.
-
-        Raises:
-            BaseException: Whatever the kernel raised in one of the ranges.
         """
         if not self.try_run(kernel, bounds, args):
             for first, last in itertools.pairwise(bounds):
                 kernel(first, last, *args)
 
     def try_run(self, kernel: Any, bounds: Sequence[int], args: Sequence[Any]) -> bool:
-        """As :meth:`run`, unless another Python thread uses the pool: then nothing is run.
-
-        Args:
-            kernel: Called as ``kernel(first, last, *args)``.
-            bounds: Boundaries of the ranges, at most ``size + 1``.
-            args: The kernel's other arguments.
-
-        Returns:
-            Whether the kernel was run.
-
-        Raises:
-            BaseException: Whatever the kernel raised in one of the ranges.
-        """
+        """As :meth:`run`, unless another Python thread uses the pool: then nothing is run."""
         if not self._free.acquire(blocking=False):
             return False
         try:

@@ -1,0 +1,1 @@
+"""Audits: tests of the faithfulness of explanations without ground truth."""

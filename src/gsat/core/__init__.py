@@ -1,0 +1,1 @@
+"""Errors, settings, registry, parsing, files and locks: nothing about graphs."""

@@ -1,0 +1,222 @@
+"""Base class of all settings.
+
+Constructors, recipes, ``--set``, help and docs are generated from one typed declaration.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from gsat.core.errors import SHOWN_CHARACTERS, GSATError, RecipeError, shown
+from gsat.core.parsing import ParseError, parse_toml
+
+
+class Settings(BaseModel):
+    """Base of every table of settings.
+
+    A field is declared once, with its type, default, range and description::
+
+        r_final: float = Field(0.7, gt=0, lt=1, description="Final value of r.")
+
+    Values are checked strictly: ``"3"`` is not 3 and 0.5 is not a number of epochs.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """One setting, as help texts and docs show it.
+
+    Attributes:
+        name: Its key.
+        type: Its type in words, such as ``number`` or ``'edge' or 'node'``.
+        default: Its default as TOML writes it, ``required``, or ``none`` where it is absent.
+        range: Its limits in words, such as ``from 0 to below 1``; empty where there are none.
+        description: What it means.
+        owner: The method, backbone or data set it belongs to; empty where it holds for all.
+    """
+
+    name: str
+    type: str
+    default: str
+    range: str
+    description: str
+    owner: str = ""
+
+
+def describe(settings: type[BaseModel]) -> list[SettingInfo]:
+    """List the fields of a settings type."""
+    return [
+        SettingInfo(
+            name,
+            _type_in_words(field.annotation),
+            _default_in_words(field),
+            _range_in_words(field),
+            field.description or "",
+        )
+        for name, field in settings.model_fields.items()
+    ]
+
+
+def validated(
+    settings: type[AnySettings],
+    values: Mapping[str, Any],
+    *,
+    table: str = "",
+    owner: str = "this recipe",
+    error: type[GSATError] = GSATError,
+) -> AnySettings:
+    """Make settings from plain values, with a one-line error where they are wrong."""
+    try:
+        return settings(**{name: _plain(value) for name, value in values.items()})
+    except ValidationError as problem:
+        raise error(_one_line(problem, table, owner, settings.model_fields)) from None
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read a setting that is written ``key=value``."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise RecipeError(f"a setting is written key=value, not {shown(text)!r}")
+    return key, parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """Read a value as TOML; a bare word is a text, and so is anything that is not one value."""
+    try:
+        parsed = parse_toml(f"v = {text}")
+    except ParseError:
+        return text
+    return parsed["v"] if len(parsed) == 1 else text
+
+
+def signature(
+    function: Any, settings: type[BaseModel], leave_out: Iterable[str] = ()
+) -> inspect.Signature:
+    """A signature in which ``**settings`` is replaced by the fields of a settings type."""
+    own = inspect.signature(function)
+    named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    hidden = {*own.parameters, *leave_out}
+    fields = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty
+            if field.is_required()
+            else field.get_default(call_default_factory=True),
+            annotation=field.annotation,
+        )
+        for name, field in settings.model_fields.items()
+        if name not in hidden
+    ]
+    return own.replace(parameters=[*named, *fields])
+
+
+def argument_lines(settings: type[BaseModel], leave_out: Iterable[str] = ()) -> str:
+    """The fields of a settings type as lines of a docstring's ``Args:`` section."""
+    hidden = set(leave_out)
+    return "\n".join(
+        f"    {info.name}: {info.description.rstrip('.')}. (default: ``{info.default}``)"
+        for info in describe(settings)
+        if info.name not in hidden
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    # A scalar of NumPy; that package is not imported for it.
+    return value.item() if hasattr(value, "item") and not getattr(value, "shape", 1) else value
+
+
+def _one_line(
+    problem: ValidationError, table: str, owner: str, known: Mapping[str, FieldInfo]
+) -> str:
+    first = problem.errors()[0]
+    prefix = f"{table}." if table else ""
+    where = shown(prefix + ".".join(map(str, first["loc"])), 80)
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(str(first["loc"][0]), list(known), n=1)
+        hint = f": did you mean '{prefix}{close[0]}'?" if close else ""
+        return f"there is no setting '{where}' in {owner}{hint}"
+    count = problem.error_count() - 1
+    more = f" (and {count} more)" if count else ""
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if first["type"] == "value_error":  # one of our own, which says it all
+        return f"setting '{where}': {message}{more}"
+    came = first["input"]
+    came = repr(came[:SHOWN_CHARACTERS]) if isinstance(came, str) else came
+    return f"setting '{where}': {message}, not {shown(came)}{more}"
+
+
+_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+
+
+def _type_in_words(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _type_in_words(arguments[0])
+    if origin is Literal:
+        return " or ".join(repr(choice) for choice in arguments)
+    if origin in (UnionType, typing.Union):
+        return " or ".join(_type_in_words(part) for part in arguments if part is not NoneType)
+    if origin in (list, tuple):
+        return f"list of {_type_in_words(arguments[0])}"
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _default_in_words(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if default is None or default is PydanticUndefined:
+        return "none"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return repr(default)  # numbers, texts and flat lists are valid TOML
+
+
+def _range_in_words(field: FieldInfo) -> str:
+    limits = list(field.metadata)
+    for part in typing.get_args(field.annotation) or ():
+        if typing.get_origin(part) is typing.Annotated:  # as in PositiveInt | None
+            limits += typing.get_args(part)[1:]
+    low = high = size = ""
+    for limit in limits:
+        match limit:
+            case Gt(gt=value):
+                low = f"above {value}"
+            case Ge(ge=value):
+                low = f"from {value}"
+            case Lt(lt=value):
+                high = f"below {value}"
+            case Le(le=value):
+                high = f"to {value}"
+            case MinLen(min_length=value):
+                size = f"at least {value}"
+    if low.startswith("from") and high.startswith("below"):
+        high = f"to {high}"
+    elif low.startswith("above") and high:
+        high = f"and {high.replace('to', 'up to', 1) if high.startswith('to') else high}"
+    return " ".join(part for part in (low, high, size) if part)

@@ -1,0 +1,163 @@
+"""Safetensors files as NumPy arrays: written in blocks, checked by their header, memory-mapped.
+
+The safetensors package writes to a temporary file of its own, which a killed process leaves behind,
+and its reader opens whatever has the name. The format is simple: eight bytes with the length of a
+JSON header, the header, the bytes of the arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.core.atomic import write_blocks
+from gsat.core.errors import GSATError
+from gsat.core.files import open_file
+from gsat.core.limits import SMALL_FILE, check_size, json_bytes, memory_limit
+from gsat.core.parsing import ParseError, parse_json
+
+_TYPES: Final = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
+    "I8": "|i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
+}  # fmt: skip
+_NAMES: Final = {np.dtype(text): name for name, text in _TYPES.items()}
+# Of types that torch has and NumPy has not: bytes per number.
+_OTHER_SIZES: Final = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8}
+_BLOCK: Final = 1 << 24
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One array in the header of a file.
+
+    Attributes:
+        type: Its type as the format names it, such as ``F32``.
+        shape: Its shape.
+        start: Its first byte in the file.
+        size: How many bytes it has.
+    """
+
+    type: str
+    shape: tuple[int, ...]
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says it holds; sizes and places have been checked.
+
+    Attributes:
+        metadata: Texts by name.
+        tensors: The arrays by name.
+    """
+
+    metadata: dict[str, str]
+    tensors: dict[str, TensorInfo]
+
+
+def write_tensors(
+    path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write arrays to a safetensors file, atomically; they are not copied."""
+    # As safetensors orders them, so that every array is aligned.
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name in order:
+        values = arrays[name]
+        start, end = end, end + values.nbytes
+        kind = _NAMES[values.dtype.newbyteorder("<")]
+        header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    write_blocks(path, _blocks(text, [arrays[name] for name in order]))
+
+
+def _blocks(header: bytes, arrays: list[NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    yield len(header).to_bytes(8, "little") + header
+    for values in arrays:
+        rows = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+        flat = rows.reshape(-1).view(np.uint8)
+        for start in range(0, len(flat), _BLOCK):
+            yield flat[start : start + _BLOCK].data
+
+
+def read_header(handle: IO[bytes], size: int) -> Header:
+    """Read the header of a safetensors file, and check every size and place in it."""
+    length = int.from_bytes(handle.read(8), "little")
+    if size < 8 or length > min(size - 8, SMALL_FILE):
+        raise ParseError("it is not a safetensors file: its header is too long")
+    text = handle.read(length)
+    check_size(json_bytes(text), "its header", GSATError)
+    found = parse_json(text)
+    if not isinstance(found, dict):
+        raise ParseError("its header is not a table")
+    metadata = found.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise ParseError("the metadata in its header are not texts")
+    tensors = {name: _info(name, entry, 8 + length) for name, entry in found.items()}
+    # Arrays must fill the file without gaps and overlaps, as the format demands.
+    end = 8 + length
+    for info in sorted(tensors.values(), key=lambda info: (info.start, info.size)):
+        if info.start != end:
+            raise ParseError("its arrays overlap or have gaps")
+        end += info.size
+    if end != size:
+        raise ParseError(f"it has {size} bytes, its header asks for {end}")
+    return Header(metadata, tensors)
+
+
+def _info(name: str, entry: Any, first: int) -> TensorInfo:
+    match entry:
+        case {"dtype": str(kind), "shape": list(shape), "data_offsets": [int(start), int(end)]}:
+            itemsize = _OTHER_SIZES.get(kind) or (
+                np.dtype(_TYPES[kind]).itemsize if kind in _TYPES else 0
+            )
+            sound = all(type(n) is int and 0 <= n < 2**48 for n in shape) and len(shape) <= 8
+            sound = sound and itemsize > 0 and 0 <= start <= end
+            if sound and math.prod(shape) * itemsize == end - start:
+                return TensorInfo(kind, tuple(shape), first + start, end - start)
+    raise ParseError(f"its header says nothing sound about the array '{name[:40]}'")
+
+
+def map_tensors(
+    path: Path, *, error: type[GSATError], links: bool = False
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Memory-map the arrays of a safetensors file; nothing but its header is read."""
+    with open_file(path, error=error, links=links) as handle:
+        status = os.fstat(handle.fileno())
+        try:
+            header = read_header(handle, status.st_size)
+            if wrong := [i.type for i in header.tensors.values() if i.type not in _TYPES]:
+                raise ParseError(f"it holds arrays of {wrong[0]}")
+            # Hardly a byte of it is on the disk: to read it all would only take time.
+            if status.st_size > memory_limit() and _on_disk(status) * 100 < status.st_size:
+                raise ParseError("it is a sparse file")
+            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+        except (ParseError, OSError, GSATError) as problem:
+            raise error(f"{path} is damaged: {problem}") from None
+    return {name: _view(mapped, info) for name, info in header.tensors.items()}, header.metadata
+
+
+def _on_disk(status: os.stat_result) -> int:
+    return getattr(status, "st_blocks", status.st_size) * 512
+
+
+def _view(mapped: mmap.mmap, info: TensorInfo) -> NDArray[Any]:
+    dtype = np.dtype(_TYPES[info.type])
+    count = math.prod(info.shape)
+    flat: NDArray[Any] = (
+        np.frombuffer(mapped, dtype, count, info.start) if count else np.zeros(0, dtype)
+    )
+    # Kernels rely on alignment; files written here have it.
+    return np.require(flat.reshape(info.shape), requirements="A")

@@ -1,1 +1,0 @@
-"""Files on disk: atomic writes, locks, checksums, the cache folder, JSON lines."""

@@ -1,0 +1,73 @@
+"""Every recorded run of the tables, by cell: what the other pages rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gsat.study.cells import row_name
+from gsat.study.records import Record, RecordedRuns, Records
+from gsat.study.study import PREDICTION, TableRow, TableStudy
+from gsat.study.tables import STUDIES
+
+_HEAD = (
+    "| seed | epoch | prediction | explanation AUC | precision@5 | minutes | CPU | torch-gsat |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+)
+
+
+def runs_page(records: Records) -> str:
+    """Write the runs of every cell of the tables, with an anchor for each recipe."""
+    sections: dict[str, list[str]] = {}
+    runs, hours = 0, 0.0
+    for name, row, dataset in _cells():
+        experiment = row.experiment(dataset)
+        found = records.of(experiment)
+        if experiment.hash in sections or not found.seeds:
+            if experiment.hash in sections and name not in sections[experiment.hash][2]:
+                sections[experiment.hash][2] += f", {name}"
+            continue
+        sections[experiment.hash] = [
+            f'<a id="{experiment.hash}"></a>',
+            f"### {dataset}, {row_name(row)}\n",
+            f"Recipe `{experiment.hash}`, graphs `{found.data_hash}`; in {name}",
+            "",
+            *_HEAD,
+            *(_line(found, seed) for seed in found.seeds),
+            "",
+        ]
+        runs += len(found.seeds)
+        hours += sum(run["seconds"] for run in found.done.values()) / 3600
+    head = f"{runs} runs of {len(sections)} recipes, {hours:.0f} hours of computing.\n\n"
+    return head + "\n".join(line for section in sections.values() for line in section)
+
+
+def _cells() -> Iterator[tuple[str, TableRow, str]]:
+    """Table, row and data set of every cell whose method is here."""
+    for study in STUDIES.values():
+        if isinstance(study, TableStudy):
+            for part in study.parts:
+                for row in part.rows:
+                    for dataset in study.columns:
+                        if dataset in row.paper and row.is_registered:
+                            yield study.name, row, dataset
+
+
+def _line(runs: RecordedRuns, seed: int) -> str:
+    """One run as a line of Markdown."""
+    if seed in runs.failed:
+        return f"| {seed} | failed: {runs.failed[seed]['failed']} | | | | | | |"
+    run = runs.done[seed]
+    values = [
+        _per_cent(runs.values(metric)[seed])
+        for metric in (PREDICTION, "explanation_auc", "precision_at_5")
+    ]
+    cells = [str(seed), str(run["best_epoch"]), *values, f"{run['seconds'] / 60:.0f}", _cpu(run)]
+    return f"| {' | '.join([*cells, run['versions']['torch-gsat']])} |"
+
+
+def _per_cent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def _cpu(run: Record) -> str:
+    return str(run.get("cpu", run.get("machine", "–")))

@@ -1,0 +1,130 @@
+"""Stability over seeds: how similar the explanations of runs are that differ by their seed only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gsat.core.errors import GSATError, RunError
+from gsat.core.jsonl import append_line
+from gsat.datasets.load import Dataset
+from gsat.graphs import GraphStore
+from gsat.metrics import spearman
+from gsat.training.results import read_records
+from gsat.training.run_directory import RunDirectory
+from gsat.training.train import load, load_data
+
+Floats = NDArray[np.float64]
+MIN_GRAPHS = 20  # graphs in no training set, to use those only
+
+
+def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any]:
+    """Mean rank correlation of the edge scores that several runs give the same graphs.
+
+    The correlation is computed in each graph over its edges (undirected ones once), then averaged
+    over graphs, then over all pairs of runs. The graphs are test graphs of the lowest seed that
+    are in no run's training set, if there are at least 20; else any graphs in no training set;
+    else all test graphs of the lowest seed, which other runs may have trained on.
+    """
+    runs = sorted(map(RunDirectory.open, paths), key=lambda run: run.recipe.seed)
+    first = _check(runs)
+    data = [load_data(run.recipe) for run in runs]
+    for run, loaded in zip(runs, data, strict=True):
+        if loaded.hash != first["data_hash"]:
+            raise RunError(
+                f"{run.path} was trained on other graphs (hash {first['data_hash']}) than "
+                f"{loaded.name} has now ({loaded.hash})"
+            )
+    rows, explained = _same_graphs(data, limit)
+    graphs = data[0].store.select(rows)
+    edges = _single_direction(graphs)
+    scores = [[s[e] for s, e in zip(_scores(run, graphs), edges, strict=True)] for run in runs]
+    pairs, undefined = [], 0
+    for one, two in itertools.combinations(scores, 2):
+        found = [spearman(a, b) for a, b in zip(one, two, strict=True)]
+        known = [value for value in found if value is not None]
+        undefined += len(found) - len(known)
+        if known:
+            pairs.append(float(np.mean(known)))
+    return {
+        **{key: first[key] for key in ("dataset", "method", "backbone", "recipe_hash")},
+        **{key: first[key] for key in ("data_hash", "results_version")},
+        "seeds": [run.recipe.seed for run in runs],
+        "graphs": len(graphs),
+        "explained": explained,
+        "mean": float(np.mean(pairs)) if pairs else None,
+        "std": float(np.std(pairs)) if len(pairs) > 1 else None,
+        "undefined": undefined,
+    }
+
+
+def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
+    """Append the result of :func:`stability` to a file, unless it is there already."""
+
+    def known() -> bool:
+        return line in read_records(path, needs=("recipe_hash",))
+
+    return append_line(Path(path), line, unless=known)
+
+
+def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:
+    """The result of the first run; raise unless the others differ from it by their seed only."""
+    if len(runs) < 2:
+        raise GSATError(f"a comparison needs at least two runs, not {len(runs)}")
+    results = [run.result for run in runs]
+    for run, result in zip(runs, results, strict=True):
+        for key in ("recipe_hash", "data_hash", "results_version"):
+            if result[key] != results[0][key]:
+                raise RunError(
+                    f"a comparison needs runs that differ by their seed only; the {key} of "
+                    f"{run.path} is {result[key]}, that of {runs[0].path} {results[0][key]}"
+                )
+    seeds = [result["seed"] for result in results]
+    if len(set(seeds)) < len(seeds):
+        raise RunError(f"a comparison needs runs of different seeds, not {seeds}")
+    return results[0]
+
+
+def _same_graphs(data: Sequence[Dataset], limit: int) -> tuple[NDArray[np.int64], str]:
+    """Positions of the graphs in the store, and a description of which graphs they are."""
+    if data[0].task.level == "node":
+        raise GSATError(f"{data[0].name} has labels of nodes; a comparison needs separate graphs")
+    seen = np.unique(np.concatenate([loaded.splits["train"] for loaded in data]))
+    test = data[0].splits["test"]
+    for rows, what in (
+        (np.setdiff1d(test, seen), "test graphs in no training set"),
+        (np.setdiff1d(np.arange(len(data[0].store)), seen), "graphs in no training set"),
+    ):
+        if len(rows) >= MIN_GRAPHS:
+            return _spread_out(rows, limit), what
+    return _spread_out(test, limit), f"test graphs of seed {data[0].seed}"
+
+
+def _spread_out(rows: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """At most ``limit`` of the rows, evenly spaced: many stores are sorted by class."""
+    if len(rows) <= limit:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, limit).round().astype(np.int64)]
+
+
+def _scores(run: RunDirectory, graphs: GraphStore) -> list[Floats]:
+    """The edge scores of each graph, in the original edge order."""
+    model = load(run.path)
+    if not model.explains:
+        raise GSATError(f"the method of {run.path} gives no explanations to compare")
+    _, scores = model.score_edges(graphs)
+    return np.split(scores.numpy().astype(np.float64), np.cumsum(graphs.edge_counts)[:-1])
+
+
+def _single_direction(graphs: GraphStore) -> list[NDArray[np.int64]]:
+    """The edges of each graph to compare: of an undirected graph, one of both directions."""
+    kept = []
+    for graph, undirected in zip(graphs, graphs.per_graph("undirected"), strict=True):
+        source, target = graph.edge_index.numpy()
+        kept.append(np.flatnonzero(source <= target) if undirected else np.arange(len(source)))
+    return kept

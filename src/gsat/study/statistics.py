@@ -1,0 +1,82 @@
+"""Comparison of two methods over the seeds they share, as pure functions of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+MIN_WILCOXON_PAIRS = 6  # with fewer pairs its p value can't fall below 5 %
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """Two methods on the same seeds. All but ``n`` and ``difference`` may be undefined (None).
+
+    Attributes:
+        n: Number of seeds that both have.
+        difference: Mean of the first minus the second.
+        error: Standard error of that difference.
+        p: Two-sided p value of the paired t test.
+        wilcoxon: Two-sided p value of the signed-rank test.
+        ratio: Sample standard deviation of the first over that of the second.
+    """
+
+    n: int
+    difference: float
+    error: float | None
+    p: float | None
+    wilcoxon: float | None
+    ratio: float | None
+
+
+def compare_paired(
+    first: Mapping[int, float], second: Mapping[int, float]
+) -> PairedComparison | None:
+    """Compare the values of two methods on the seeds that both have."""
+    from scipy import stats  # takes a second to import
+
+    seeds = sorted(first.keys() & second.keys())
+    if not seeds:
+        return None
+    one = np.array([first[seed] for seed in seeds])
+    two = np.array([second[seed] for seed in seeds])
+    differences, n = one - two, len(seeds)
+    # The t test is undefined where all differences are equal, the signed-rank test where all are 0.
+    has_t = n > 1 and _varies(differences, one)
+    has_wilcoxon = n >= MIN_WILCOXON_PAIRS and bool(differences.any())
+    return PairedComparison(
+        n=n,
+        difference=float(differences.mean()),
+        error=float(differences.std(ddof=1)) / math.sqrt(n) if n > 1 else None,
+        p=float(stats.ttest_rel(one, two).pvalue) if has_t else None,
+        wilcoxon=float(stats.wilcoxon(differences).pvalue) if has_wilcoxon else None,
+        ratio=deviation_ratio(one, two),
+    )
+
+
+def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
+    """Sample standard deviation of the first values over that of the second."""
+    one, two = np.asarray(first), np.asarray(second)
+    if len(one) < 2 or len(two) < 2 or not _varies(two, two):
+        return None
+    return float(one.std(ddof=1) / two.std(ddof=1))
+
+
+def _varies(values: ArrayLike, scale: ArrayLike) -> bool:
+    """Whether values differ by more than rounding errors of numbers as large as ``scale``."""
+    return bool(np.ptp(values) > 1e-9 * np.abs(scale).max())
+
+
+def holm(p: Sequence[float | None]) -> list[float | None]:
+    """Correct p values for multiple comparisons by Holm's method (scipy has none)."""
+    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    corrected: list[float | None] = [None] * len(p)
+    least = 0.0
+    for rank, (value, place) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
+        corrected[place] = least
+    return corrected

@@ -1,0 +1,107 @@
+"""Train recorded runs again and check that they give the same numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gsat.core.errors import GSATError
+from gsat.study.plan import parse_filter
+from gsat.study.records import Record, is_current
+from gsat.training.recipe import from_tables
+from gsat.training.results import read_runs
+from gsat.training.run_directory import environment
+from gsat.training.train import load_data, train
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A recorded run compared with the same run trained now.
+
+    Attributes:
+        record: The recorded run.
+        differing: Metrics that differ in any bit, as (recorded, now).
+        environment: What differs about the machine and its software, as (recorded, now).
+    """
+
+    record: Record
+    differing: dict[str, tuple[Any, Any]]
+    environment: dict[str, tuple[Any, Any]]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every metric is the same to the last bit."""
+        return not self.differing
+
+
+def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verified:
+    """Train a recorded run again and compare every metric."""
+    recipe = from_tables(dict(record["recipe"]))
+    if recipe.hash() != record["recipe_hash"]:
+        raise GSATError(
+            "the recorded recipe has other defaults now, so its numbers can't be reproduced"
+        )
+    data = load_data(recipe)
+    if data.hash != record["data_hash"]:
+        raise GSATError(
+            f"{recipe.data.name} is not the data of the recorded run: hash {data.hash}, "
+            f"recorded {record['data_hash']}"
+        )
+    threads = torch.get_num_threads()
+    # Sums differ in the last bit between numbers of threads.
+    torch.set_num_threads(record["threads"])
+    try:
+        result = train(recipe, out, progress=progress).result
+        now = environment()
+    finally:
+        torch.set_num_threads(threads)
+    metrics = _pairs(record, result, ("best_epoch", "valid", "test"))
+    machine = _pairs(record, now, tuple(key for key in now if key in record))
+    return Verified(record, _differences(metrics), _differences(machine))
+
+
+def verifiable(path: str | Path, only: str = "", budget: float | None = None) -> list[Record]:
+    """Find the recorded runs that can be trained again."""
+    filters = parse_filter(only)
+    return [
+        record
+        for record in filter(is_current, read_runs(path))
+        if "failed" not in record
+        and record["backbone"] != "wrapped"
+        and all(record[key] in values for key, values in filters.items())
+        and (budget is None or record["seconds"] <= budget)
+    ]
+
+
+def sample_runs(records: Sequence[Record], count: int, *, seed: int | None = None) -> list[Record]:
+    """Draw recorded runs at random, of as many different kinds as possible."""
+    shuffled = random.Random(seed).sample(records, len(records))
+    turns: dict[tuple[str, str], int] = {}
+    ranked = []
+    for place, record in enumerate(shuffled):
+        kind = record["method"], record["backbone"]
+        turns[kind] = turns.get(kind, -1) + 1
+        ranked.append((turns[kind], place))
+    return [shuffled[place] for _, place in sorted(ranked)[:count]]
+
+
+def _pairs(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Single values of two results side by side, by dotted name."""
+    for name in names:
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            for key in one:  # what was not measured then can't differ
+                yield f"{name}.{key}", one.get(key), other.get(key)
+        else:
+            yield name, one, other
+
+
+def _differences(pairs: Iterable[tuple[str, Any, Any]]) -> dict[str, tuple[Any, Any]]:
+    return {name: (before, after) for name, before, after in pairs if before != after}

@@ -1,0 +1,69 @@
+"""One model with the explanations of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gsat.core.errors import GSATError
+from gsat.core.registry import METHODS
+from gsat.methods.distilled import DistilledSettings
+from gsat.methods.gsat import GSATSettings
+from gsat.training.recipe import Recipe, from_tables, with_settings
+from gsat.training.run import Run
+from gsat.training.run_directory import RunDirectory
+from gsat.training.training import train
+
+METHOD = "distilled"
+
+
+def distill(
+    teacher: str | Path,
+    out: str | Path | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Run:
+    """Train one model to explain as an ensemble does, or as any other run.
+
+    It is trained on the teacher's data and split, by its recipe, with the distance from the
+    teacher's scores as a further loss.
+
+    Args:
+        teacher: The run directory of the ensemble.
+        out: Run directory to create. (default: None, nothing is written)
+        settings: Settings that differ from the teacher's, by name, such as ``distill_coef``.
+            (default: none)
+        **how: As for :func:`gsat.train`.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        GSATError: If the teacher is no finished run of GSAT or of one of its kin.
+    """
+    return train(distillation_recipe(teacher, settings), out, **how)
+
+
+def distillation_recipe(teacher: str | Path, settings: Mapping[str, Any] | None = None) -> Recipe:
+    """Make the recipe of a distillation from that of the teacher."""
+    run = RunDirectory.open(teacher)
+    recipe = run.recipe
+    _ = run.result  # which says so if it is not finished
+    if not issubclass(METHODS[recipe.method].Settings, GSATSettings):
+        raise GSATError(
+            f"{teacher} was trained by {recipe.method}; only runs of GSAT, GSAT* and the like can "
+            "be distilled"
+        )
+    own = recipe.settings.model_dump()
+    shared = {name: own[name] for name in GSATSettings.model_fields}
+    tables = recipe.tables()
+    tables.pop("members", None)
+    tables["data"]["split_seed"] = recipe.split_seed
+    tables["method"] = {
+        "name": METHOD,
+        METHOD: {**shared, "teacher": str(Path(teacher).absolute())},
+    }
+    assert DistilledSettings.model_fields.keys() >= tables["method"][METHOD].keys()
+    return with_settings(from_tables(tables), settings or {})

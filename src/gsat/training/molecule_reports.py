@@ -1,0 +1,201 @@
+"""Molecules of a run: explained one by one, as a page, and by patterns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from gsat.core.errors import DataError, GSATError
+from gsat.draw.files import PICTURES, check_suffix, write
+from gsat.draw.molecule_page import PageInfo, report_page
+from gsat.draw.molecule_tables import patterns_csv, scores_csv
+from gsat.draw.pattern_page import pattern_page
+from gsat.explain.molecules import (
+    ExplainedMolecule,
+    explain_molecules,
+    find_target,
+    output_names,
+)
+from gsat.explain.patterns import PatternGroup, find_patterns
+from gsat.molecules import SMILES
+from gsat.molecules.fingerprints import NearestMolecules
+from gsat.tasks import Task
+from gsat.training.run_files import shown_metrics
+from gsat.training.run_molecules import read_smiles
+from gsat.training.run_trust import doubts, support
+
+if TYPE_CHECKING:
+    from gsat.models import InterpretableModel
+    from gsat.training.run import Data, Run
+
+REPORTS: Final = (".html", ".csv", ".json")
+MOST_CARDS: Final = 10_000  # of a page, some 10 kB each
+PATTERN_FILES: Final = (".html", ".csv")
+
+
+@dataclass(frozen=True)
+class MoleculeReport:
+    """Explained molecules, which write themselves to files.
+
+    Attributes:
+        molecules: The molecules.
+        info: What stands at the head of their page.
+        task: What the model predicts.
+    """
+
+    molecules: Sequence[ExplainedMolecule]
+    info: PageInfo
+    task: Task
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def __getitem__(self, position: int) -> ExplainedMolecule:
+        return self.molecules[position]
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write the molecules to a file."""
+        known = (*PICTURES, *REPORTS) if len(self.molecules) == 1 else REPORTS
+        suffix = check_suffix(path, known)
+        if suffix in PICTURES:
+            return self.molecules[0].explanation.save(path, **options)
+        if suffix == ".html" and len(self.molecules) > MOST_CARDS:
+            raise GSATError(
+                f"a page of {len(self.molecules)} molecules would be too large for a browser: give "
+                f"at most {MOST_CARDS}, or write a .csv file"
+            )
+        if suffix == ".html":
+            return write(path, report_page(self.molecules, self.info).encode())
+        if suffix == ".csv":
+            return write(path, scores_csv(self.molecules).encode())
+        values = [molecule.as_dict() for molecule in self.molecules]
+        named = {"outputs": list(self.info.outputs), "notes": list(self.info.notes)}
+        whole = {**named, "molecules": values} if len(values) != 1 else {**named, **values[0]}
+        text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
+        return write(path, f"{text}\n".encode())
+
+
+@dataclass(frozen=True)
+class PatternReport:
+    """Patterns, which write themselves to files.
+
+    Attributes:
+        groups: The patterns of each answer.
+        molecules: The molecules they were found in.
+        info: What stands at the head of their page.
+    """
+
+    groups: Sequence[PatternGroup]
+    molecules: Sequence[ExplainedMolecule]
+    info: PageInfo
+
+    def save(self, path: str | Path) -> Path:
+        """Write the patterns to a file."""
+        if check_suffix(path, PATTERN_FILES) == ".csv":
+            return write(path, patterns_csv(self.groups, self.molecules).encode())
+        return write(path, pattern_page(self.groups, self.molecules, self.info).encode())
+
+
+def molecule_report(
+    run: Run,
+    data: Data | None = None,
+    *,
+    smiles: str | Sequence[str] | None = None,
+    split: str = "test",
+    target: str | None = None,
+) -> MoleculeReport:
+    """Explain molecules: scores, fragments with signed effects, neighbours, warnings."""
+    if smiles is not None:
+        if data is not None:
+            raise GSATError("data and smiles both say what to explain; give one of them")
+        store = read_smiles(run.model, [smiles] if isinstance(smiles, str) else smiles)
+    else:
+        store = run.graphs(data, split)
+    if run.model.task.level != "graph" or not store.has(SMILES):
+        raise DataError("these graphs are no molecules: they carry no SMILES")
+    explanations = run.explain(store)
+    task = run.model.task
+    plain = output_names(task, explanations[0].get("class_names") if explanations else None)
+    names = spoken_names(plain, run.model)
+    if task.kind != "regression":
+        for explanation in explanations:
+            explanation.class_names = names
+    molecules = explain_molecules(
+        run.model,
+        store,
+        explanations,
+        target=find_target(target, plain),
+        nearest=nearest_in_training(run),
+    )
+    info = PageInfo(
+        title=_title(len(molecules), data, smiles is not None, split),
+        outputs=names,
+        about=_about(run),
+        notes=doubts(run),
+        regression=task.kind == "regression",
+        rejected=[] if smiles is not None or data is None else store.meta.get("rejected", []),
+    )
+    return MoleculeReport(molecules, info, task)
+
+
+def pattern_report(run: Run, data: Data | None = None, *, split: str = "test") -> PatternReport:
+    """Find the pieces that recur in the explanations of a data set."""
+    report = molecule_report(run, data, split=split)
+    groups = find_patterns(report.molecules, report.task, report.info.outputs)
+    title = report.info.title.replace("Explanations of", "Patterns in the explanations of")
+    return PatternReport(groups, report.molecules, replace(report.info, title=title))
+
+
+# Fingerprints of the training molecules, as long as the run is in use.
+_TRAINING: WeakKeyDictionary[Run, NearestMolecules | None] = WeakKeyDictionary()
+
+
+def nearest_in_training(run: Run) -> NearestMolecules | None:
+    """Return the training molecules of a run; None if they are not here, or are no molecules."""
+    if run not in _TRAINING:
+        try:
+            train = run.dataset.train
+            found = NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
+        except (GSATError, OSError):
+            found = None
+        _TRAINING[run] = found
+    return _TRAINING[run]
+
+
+def spoken_names(names: list[str], model: InterpretableModel) -> list[str]:
+    """Name numbers by their columns, and classes that are mere numbers, too: ``p_np = 1``."""
+    columns = (model.input or {}).get("table", {}).get("labels", [])
+    if model.task.kind == "regression":
+        return list(columns) if len(columns) == len(names) else names
+    if len(columns) != 1 or not all(name.isdigit() for name in names):
+        return names
+    return [f"{columns[0]} = {name}" for name in names]
+
+
+def _title(count: int, data: Data | None, given: bool, split: str) -> str:
+    what = "1 molecule" if count == 1 else f"{count} molecules"
+    if given:
+        return f"Explanations of {what}"
+    if isinstance(data, str | Path):
+        return f"Explanations of {what} of {Path(str(data)).name}"
+    return f"Explanations of {what}" + (f" of the {split} set" if data is None else "")
+
+
+def _about(run: Run) -> list[str]:
+    lines = [f"Model: {run.recipe.method} with {run.recipe.backbone.name}, trained on "
+             f"{run.recipe.data.label}, seed {run.recipe.seed}"]  # fmt: skip
+    if run.finished:
+        for part, metrics in (("validation", run.valid), ("test", run.test)):
+            shown = [
+                f"{name} {value:.3f}"
+                for name, value in shown_metrics(metrics, has_truth=False).items()
+                if value is not None
+            ]
+            lines.append(f"{part} set: {', '.join(shown)}")
+    if believed := support(run):
+        lines.append(believed)
+    return [lines[0], " · ".join(lines[1:])] if lines[1:] else lines

@@ -1,0 +1,154 @@
+"""Settings: one declaration, from which messages, signatures and listings are made."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from pydantic import Field, PositiveInt
+
+import gsat
+from gsat.core.errors import GSATError, RecipeError
+from gsat.core.registry import BACKBONES, METHODS
+from gsat.core.settings import Settings, describe, signature, validated
+from gsat.methods import TrainingSettings
+from gsat.tasks import Task
+from gsat.training.recipe import describe_settings, make_recipe
+from gsat.training.settings_reference import settings_page
+
+TASK = Task("binary")
+
+
+class Example(Settings):
+    hidden: PositiveInt = Field(64, description="Width.")
+    share: float = Field(0.5, ge=0, lt=1, description="A share.")
+    kind: Literal["a", "b"] = Field("a", description="A kind.")
+    names: list[str] = Field(["x"], min_length=1, description="Names.")
+    limit: PositiveInt | None = Field(None, description="A limit.")
+    on: bool = Field(True, description="A switch.")
+
+
+def test_every_field_is_described_in_words() -> None:
+    shown = {info.name: (info.type, info.default, info.range) for info in describe(Example)}
+    assert shown == {
+        "hidden": ("whole number", "64", "above 0"),
+        "share": ("number", "0.5", "from 0 to below 1"),
+        "kind": ("'a' or 'b'", "'a'", ""),
+        "names": ("list of text", "['x']", "at least 1"),
+        "limit": ("whole number", "none", "above 0"),
+        "on": ("true or false", "true", ""),
+    }
+    assert describe(Example)[0].description == "Width."
+
+
+def test_tuples_and_numbers_of_numpy_are_plain_values() -> None:
+    given = {"hidden": np.int64(3), "share": np.float64(0.25), "names": ("a", "b")}
+    made = validated(Example, given)
+    assert (made.hidden, made.share, made.names) == (3, 0.25, ["a", "b"])
+    assert type(made.hidden) is int
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hiden": 3}, "there is no setting 'net.hiden' in GIN: did you mean 'net.hidden'?"),
+        ({"zzz": 3}, "there is no setting 'net.zzz' in GIN"),
+        ({"hidden": 0}, "setting 'net.hidden': input should be greater than 0, not 0"),
+        ({"hidden": "3"}, "setting 'net.hidden': input should be a valid integer, not '3'"),
+        ({"hidden": 0, "share": 2.0}, "greater than 0, not 0 (and 1 more)"),
+        ({"share": float("nan")}, "setting 'net.share'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        validated(Example, values, table="net", owner="GIN", error=RecipeError)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_signature_shows_the_settings() -> None:
+    def make(first: int, *, hidden: int = 1, **settings: Any) -> None: ...
+
+    shown = signature(make, Example, leave_out=["on"])
+    assert list(shown.parameters) == ["first", "hidden", "share", "kind", "names", "limit"]
+    assert shown.parameters["share"].default == 0.5
+
+
+@pytest.mark.parametrize("name", ["gin", "pna", "leconv"])
+def test_the_constructor_of_a_backbone_is_made_from_its_settings(name: str) -> None:
+    kind = BACKBONES[name]
+    shown = inspect.signature(kind).parameters
+    for info in describe(kind.Settings):
+        if info.name in ("name", "edge_features"):
+            continue
+        assert shown[info.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert shown[info.name].default == kind.Settings.model_fields[info.name].default
+        assert kind.__doc__ is not None
+        assert f"    {info.name}: {info.description}" in kind.__doc__
+    assert "name" not in shown
+    network = kind(3, TASK, hidden=8)
+    assert network.settings == kind.Settings(name=name, hidden=8, edge_features=False)
+    with pytest.raises(GSATError, match=r"no setting 'hiden' in .*: did you mean 'hidden'"):
+        kind(3, TASK, hiden=8)
+    with pytest.raises(GSATError, match="setting 'layers': input should be greater than 0, not 0"):
+        kind(3, TASK, layers=0)
+
+
+def test_the_arguments_of_gsat_are_settings_of_its_method() -> None:
+    shown, declared = inspect.signature(gsat.GSAT).parameters, METHODS["gsat"].Settings.model_fields
+    for name in ("attention", "extractor_dropout", "temperature", "sampling"):
+        assert shown[name].default == declared[name].default
+
+
+@pytest.mark.parametrize("name", [*METHODS, *BACKBONES])
+def test_every_setting_has_a_meaning(name: str) -> None:
+    for info in describe_settings(name):
+        assert info.description.endswith("."), info
+        assert info.owner == name
+
+
+def test_settings_are_listed_by_any_of_their_names() -> None:
+    def names(name: str | None) -> list[str]:
+        return [info.name for info in describe_settings(name)]
+
+    assert names("training") == [f"training.{name}" for name in TrainingSettings.model_fields]
+    assert names("training.lr") == names("lr") == ["training.lr"]
+    assert names("gsat")[0] == "method.gsat.attention"
+    assert {"data.split_seed", "data.graphs"} <= set(names("ba2motifs"))
+    hidden = describe_settings("hidden")
+    assert [(i.owner, i.default) for i in hidden] == [
+        ("dmpnn", "128"),
+        ("gin", "64"),
+        ("leconv", "32"),
+        ("pna", "80"),
+    ]
+    assert {i.owner for i in describe_settings("r_final")} == {
+        "gsat", "gsat-star", "gsat-sc", "gmt", "distilled",
+    }  # fmt: skip
+    every = set(names(None))
+    for method in METHODS:
+        recipe = make_recipe("ba2motifs", method=method)
+        keys = {"seed"}
+        for table, values in recipe.tables().items():
+            if table == "method":
+                keys |= {f"method.{method}.{key}" for key in values[method]}
+            elif table != "seed":
+                keys |= {f"{table}.{key}" for key in values if key != "name"}
+        assert keys <= every
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(RecipeError, match="no setting 'epohcs': did you mean 'epochs'"):
+        describe_settings("epohcs")
+
+
+def test_the_settings_page_has_every_key_and_is_the_one_in_the_docs() -> None:
+    page = settings_page()
+    for info in describe_settings():
+        assert f"| `{info.name.rpartition('.')[2]}` |" in page
+    written = (Path(__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    # If this fails: make results
+    assert page.strip() in written
