@@ -27,7 +27,6 @@ from gsat.core.schemas import FileModel, check_model
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
-from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
 from gsat.training.run_files import check_run, run_label
@@ -51,8 +50,8 @@ class RunDirectory:
         self._identity: tuple[int, int] | None = None  # of the folder that was locked
 
     @classmethod
-    def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
-        """Create the directory of a new run."""
+    def create(cls, path: str | Path, recipe: Recipe, processes: int = 1) -> RunDirectory:
+        """Create the directory of a new run, which this number of processes trains."""
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
@@ -61,9 +60,9 @@ class RunDirectory:
             run._check_free()
             run.clear_partial_files()
             text = recipe.toml()
-            where = {**environment(), "recipe_check": checksum(parse_toml(text))}
+            where = {**environment(processes), "recipe_check": checksum(parse_toml(text))}
             atomic.write_json(run.path / "environment.json", where)
-            # Last: with it the folder is a run, which can be resumed.
+            # recipe.toml last: it marks a run that can be resumed.
             atomic.write_text(run.path / "recipe.toml", text)
         return run
 
@@ -191,74 +190,18 @@ class RunDirectory:
         """Read ``metrics.jsonl``: one entry per epoch."""
         return [_log_line(line, self.path, n) for n, line in enumerate(self._log_lines(), start=1)]
 
-    def _log_lines(self) -> list[bytes]:
-        """The lines of the log; the last may be half a line."""
-        content = read_file(self.path / LOG, error=RunError, limit=LOG_BYTES)
-        check_size(json_bytes(content), str(self.path / LOG), RunError)
-        return [line for line in content.split(b"\n") if line]
-
-    def sync_log(self) -> None:
-        """Wait until the log is on disk: a checkpoint must not outlive the lines before it."""
-        path = self.path / LOG
-        if is_regular(path):
-            handle = system.open_to_append(path)
-            try:
-                system.sync(handle)
-            finally:
-                os.close(handle)
-
-    def cut_log(self, epochs: int) -> None:
-        """Keep the first lines of the log; later epochs will be trained again."""
-        lines = self._log_lines() if is_regular(self.path / LOG) else []
-        if len(lines) < epochs:
-            raise RunError(
-                f"{self.path / LOG} has {len(lines)} of the {epochs} lines that the checkpoint "
-                "needs; restore it, or train the run again"
-            )
-        for number, line in enumerate(lines[:epochs], start=1):
-            _log_line(line, self.path, number)
-        atomic.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
-
-    # -- the best model -------------------------------------------------------------------------
-
-    def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
-        """Replace ``best/``: the weights first, then the description that names them."""
-        self.check_here()
-        write_model(self.path / BEST, weights, config, epoch)
-
-    def clear_best(self) -> None:
-        """Remove the best model; a run that is resumed from an early epoch may have none yet."""
-        system.remove_tree(self.path / BEST)
-
-    # -- time -----------------------------------------------------------------------------------
-
-    def read_seconds(self) -> float:
-        """Seconds spent on the run so far, in all processes that worked on it."""
-        if not (self.path / "timing.json").exists():  # nothing is saved yet
-            return 0.0
-        return float(self._read_json("timing.json", TimingFile)["seconds"])
-
-    def write_seconds(self, seconds: float, epochs: int) -> None:
-        """Record the time spent, in a file of its own: it differs between equal runs."""
-        spent = {"seconds": round(seconds, 3), "epochs": epochs}
-        atomic.write_json(self.path / "timing.json", spent)
-
-    def write_result(self, result: dict[str, Any]) -> None:
-        """Write ``result.json``, with which the run is finished."""
-        self.check_here()
-        atomic.write_json(self.result_path, result)
-
-
-def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
+    def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
     try:
         values: dict[str, Any] = parse_json(line)
         check_model(LogLine, values)
-        return values
     except ParseError as error:
         raise RunError(
             f"{run / LOG} can't be read, line {number}: {error}; remove {run} and train the run "
             "again"
         ) from None
+    if "settledness" in values:  # its name in earlier versions
+        values.setdefault("score_stability", values.pop("settledness"))
+    return values
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:
@@ -267,7 +210,7 @@ def run_name(recipe: Recipe, data_hash: str) -> str:
     return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 
-def environment() -> dict[str, Any]:
+def environment(processes: int = 1) -> dict[str, Any]:
     """What a run's numbers may depend on besides the recipe: versions, machine, threads, ops."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
     versions = {}
@@ -285,5 +228,5 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "ops": engine(),
-        **({"processes": processes} if (processes := ProcessGroup().size) > 1 else {}),
+        **({"processes": processes} if processes > 1 else {}),
     }
