@@ -27,11 +27,11 @@ GROUPS = {
         "distill",
         "tune",
     ],
-    "The paper:": ["bench", "results"],
+    "The paper:": ["bench"],
     "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
 }
 COMMANDS = [(name,) for names in GROUPS.values() for name in names]
-COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify", "audit")]
+COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify")]
 
 
 def test_quick_commands_import_nothing_heavy() -> None:
