@@ -173,7 +173,6 @@ REFUSED = {
     ("datasets", "bogus"): "there is no data set 'bogus'",
     ("datasets", "bogus.jsonl"): "is a path",
     ("datasets", "--download", "bogus"): "there is no data set 'bogus'",
-    ("results", "missing.jsonl"): "no recorded runs at missing.jsonl",
     ("bench", "run", "table1", "--budget", "soon"): "a time is written like",
 }
 
