@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_written_to_is_audited(
     def refuse_to_write(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gsat.training.run_audit.atomic.write_json", refuse_to_write)
+    monkeypatch.setattr("gsat.training.run_audit.writing.write_json", refuse_to_write)
     succeed("audit", copied, "--quiet")
     assert not (copied / "audit.json").exists()
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, file_sha256
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, missing, require_all

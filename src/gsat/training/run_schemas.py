@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gsat.core.schemas import FileModel
+from gsat.core.parsing import FileModel
 
 Metrics = dict[str, float | None]
 

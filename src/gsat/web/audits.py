@@ -8,9 +8,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from gsat.core.errors import GSATError, RunError
-from gsat.core.files import is_regular
-from gsat.core.json_files import read_json
-from gsat.core.schemas import FileModel
+from gsat.core.files import is_regular, read_json
+from gsat.core.parsing import FileModel
 
 FILE: Final = "audit.json"
 
