@@ -127,7 +127,7 @@ def read_molecules(
         split: ``"scaffold"``, ``"random"``, ``"stratified"``, ``"kfold"``, or ``"column:NAME"`` for
             a column of train, valid and test. (default: ``"auto"``, by scaffold if there are enough
             molecules and every part has all classes, else stratified by class, else random)
-        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+        largest_fragment: Whether only the largest component of a salt is kept. (default: ``False``)
         duplicates: ``"merge"``: rows with the same molecule become one, numbers are averaged,
             molecules of contradicting classes are left out; or ``"keep"``. (default: ``"merge"``)
         seed: Decides the split, where it is random. (default: ``0``)

@@ -107,7 +107,7 @@ def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
         "metric": audit.metric,
         "graphs": audit.graphs,
         "measures": {k: None if v is None else round(v, 6) for k, v in audit.measures.items()},
-        "believe": audit.verdict.believe,
+        "believe": audit.verdict.faithful,
         "outcome": audit.verdict.outcome,
         "verdict": audit.verdict.line,
         "evaluations": round(seconds / once, 2),

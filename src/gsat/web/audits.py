@@ -17,7 +17,8 @@ FILE: Final = "audit.json"
 class AuditFile(FileModel):
     """The part of ``audit.json`` that pages show; older files have no outcome."""
 
-    believe: bool | None = None
+    faithful: bool | None = None
+    believe: bool | None = None  # former name
     outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = ""
     reasons: list[str] = Field(default_factory=list)
@@ -29,8 +30,8 @@ class AuditFile(FileModel):
 
     @property
     def result(self) -> str:
-        """The outcome; of an older file, as it follows from ``believe``."""
-        return self.outcome or ("passed" if self.believe else "failed")
+        """The outcome; older files say only whether it passed."""
+        return self.outcome or ("passed" if self.faithful or self.believe else "failed")
 
     @property
     def evidence_against(self) -> list[str]:
