@@ -11,7 +11,7 @@ import typer
 
 from gsat.cli.app import examples, print_error, run_app
 from gsat.core.errors import GSATError
-from gsat.core.jsonl import check_appendable
+from gsat.core.writing import check_appendable
 
 app = typer.Typer(
     name="paper",
