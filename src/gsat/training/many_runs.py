@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gsat.core.errors import DiskError, Interrupted, RunError
-from gsat.core.hashes import checksum
+from gsat.core.files import checksum
 from gsat.core.registry import METHODS, loaded_files
 from gsat.datasets.registry import is_own_data
 from gsat.launch.jobs import Job, Outcome

@@ -23,10 +23,9 @@ from gsat.audit.stability import (
 )
 from gsat.audit.verdict import Verdict
 from gsat.audit.words import GROUPS, fill
-from gsat.core import atomic
+from gsat.core import writing
 from gsat.core.errors import DataError, GSATError, RunError
-from gsat.core.files import is_regular
-from gsat.core.json_files import read_json
+from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
 from gsat.datasets.load import Dataset
 from gsat.datasets.registry import is_own_data
@@ -227,8 +226,13 @@ def affordable(model: InterpretableModel, graphs: GraphStore, seconds: float) ->
 
 
 def outcome_of(audit: Mapping[str, Any]) -> str:
-    """Return the outcome of a kept audit; older ones hold only whether it passed."""
-    return str(audit.get("outcome") or ("passed" if audit["believe"] else "failed"))
+    """Return the outcome of a stored audit; older ones hold only whether it passed."""
+    return str(audit.get("outcome") or ("passed" if is_faithful(audit) else "failed"))
+
+
+def is_faithful(audit: Mapping[str, Any]) -> bool:
+    """Whether a stored audit passed; older files have the key ``believe``."""
+    return bool(audit.get("faithful", audit.get("believe")))
 
 
 # -- notes on explanations -------------------------------------------------------------------------
@@ -257,14 +261,14 @@ def majority(run: Run) -> float | None:
 def doubts(run: Run) -> list[str]:
     """List the evidence against the explanations of a run: weaknesses, then a bad audit."""
     audit = _audit(run)
-    bad = isinstance(audit, str) or (audit is not None and not audit["believe"])
+    bad = isinstance(audit, str) or (audit is not None and not is_faithful(audit))
     return [*weaknesses(run), *([audit_line(run)] if bad else [])]
 
 
 def support(run: Run) -> str:
     """The verdict of an audit that the explanations of a run passed; empty without one."""
     audit = _audit(run)
-    return audit_line(run) if isinstance(audit, dict) and audit["believe"] else ""
+    return audit_line(run) if isinstance(audit, dict) and is_faithful(audit) else ""
 
 
 def audit_line(run: Run) -> str:
@@ -276,7 +280,7 @@ def audit_line(run: Run) -> str:
         return audit
     against = "; ".join(audit.get("against", []))
     line = f"audit: {audit['verdict']}"
-    return f"{line} (evidence against: {against})" if against and audit["believe"] else line
+    return f"{line} (evidence against: {against})" if against and is_faithful(audit) else line
 
 
 def _audit(run: Run) -> dict[str, Any] | str | None:
@@ -363,7 +367,7 @@ def _sanity(run: Run, own: Scores, graphs: GraphStore, progress: bool) -> Measur
 def _keep(path: Path, values: dict[str, Any]) -> None:
     """Write ``audit.json``; a run directory that can't be written to is left as it is."""
     try:
-        atomic.write_json(path / AUDIT, values)
+        writing.write_json(path / AUDIT, values)
     except OSError:
         return
 

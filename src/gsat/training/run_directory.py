@@ -15,15 +15,12 @@ import torch
 from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.core import atomic, locks, system
-from gsat.core.disk import disk_errors
+from gsat.core import locks, system, writing
 from gsat.core.errors import RunError, RunExistsError
-from gsat.core.files import check_no_links, is_regular, read_file, read_toml
-from gsat.core.hashes import checksum
-from gsat.core.json_files import read_json
+from gsat.core.files import check_no_links, checksum, is_regular, read_file, read_json, read_toml
 from gsat.core.limits import check_size, json_bytes
-from gsat.core.parsing import ParseError, parse_json, parse_toml
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import FileModel, ParseError, check_model, parse_json, parse_toml
+from gsat.core.writing import disk_errors
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
@@ -61,9 +58,9 @@ class RunDirectory:
             run.clear_partial_files()
             text = recipe.toml()
             where = {**environment(processes), "recipe_check": checksum(parse_toml(text))}
-            atomic.write_json(run.path / "environment.json", where)
+            writing.write_json(run.path / "environment.json", where)
             # recipe.toml last: it marks a run that can be resumed.
-            atomic.write_text(run.path / "recipe.toml", text)
+            writing.write_text(run.path / "recipe.toml", text)
         return run
 
     def _check_free(self) -> None:
@@ -89,12 +86,12 @@ class RunDirectory:
 
     def is_empty(self) -> bool:
         """Whether it holds nothing, or only what a run killed at its very start leaves."""
-        names = {file.name for file in self.path.iterdir() if not atomic.is_partial(file)}
+        names = {file.name for file in self.path.iterdir() if not writing.is_partial(file)}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
         """Remove what a killed process was writing; the directory must be locked."""
-        atomic.clear_partial_files(self.path)
+        writing.clear_partial_files(self.path)
 
     @property
     def result_path(self) -> Path:
@@ -190,7 +187,65 @@ class RunDirectory:
         """Read ``metrics.jsonl``: one entry per epoch."""
         return [_log_line(line, self.path, n) for n, line in enumerate(self._log_lines(), start=1)]
 
-    def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
+    def _log_lines(self) -> list[bytes]:
+        """The lines of the log; the last may be half a line."""
+        content = read_file(self.path / LOG, error=RunError, limit=LOG_BYTES)
+        check_size(json_bytes(content), str(self.path / LOG), RunError)
+        return [line for line in content.split(b"\n") if line]
+
+    def sync_log(self) -> None:
+        """Wait until the log is on disk: a checkpoint must not outlive the lines before it."""
+        path = self.path / LOG
+        if is_regular(path):
+            handle = system.open_to_append(path)
+            try:
+                system.sync(handle)
+            finally:
+                os.close(handle)
+
+    def cut_log(self, epochs: int) -> None:
+        """Keep the first lines of the log; later epochs will be trained again."""
+        lines = self._log_lines() if is_regular(self.path / LOG) else []
+        if len(lines) < epochs:
+            raise RunError(
+                f"{self.path / LOG} has {len(lines)} of the {epochs} lines that the checkpoint "
+                "needs; restore it, or train the run again"
+            )
+        for number, line in enumerate(lines[:epochs], start=1):
+            _log_line(line, self.path, number)
+        writing.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
+
+    # -- the best model -------------------------------------------------------------------------
+
+    def write_best(self, weights: Tensors, config: dict[str, Any], epoch: int) -> None:
+        """Replace ``best/``: the weights first, then the description that names them."""
+        self.check_here()
+        write_model(self.path / BEST, weights, config, epoch)
+
+    def clear_best(self) -> None:
+        """Remove the best model; a run that is resumed from an early epoch may have none yet."""
+        system.remove_tree(self.path / BEST)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def read_seconds(self) -> float:
+        """Seconds spent on the run so far, in all processes that worked on it."""
+        if not (self.path / "timing.json").exists():  # nothing is saved yet
+            return 0.0
+        return float(self._read_json("timing.json", TimingFile)["seconds"])
+
+    def write_seconds(self, seconds: float, epochs: int) -> None:
+        """Record the time spent, in a file of its own: it differs between equal runs."""
+        spent = {"seconds": round(seconds, 3), "epochs": epochs}
+        writing.write_json(self.path / "timing.json", spent)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write ``result.json``, with which the run is finished."""
+        self.check_here()
+        writing.write_json(self.result_path, result)
+
+
+def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
     try:
         values: dict[str, Any] = parse_json(line)
         check_model(LogLine, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from gsat.core.atomic import write_text
+from gsat.core.writing import write_text
 from gsat.datasets.load import Dataset
 from gsat.datasets.molecule_tables import input_of
 from gsat.methods import METHODS, Method

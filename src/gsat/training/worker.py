@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from gsat.core.disk import check_writable
 from gsat.core.errors import DiskError, RunExistsError, StopAllError
 from gsat.core.registry import load_file
+from gsat.core.writing import check_writable
 from gsat.ops.numba.compile import compile_quietly
 from gsat.training.loop import TrainOptions
 from gsat.training.many_runs import check_same_recipe
