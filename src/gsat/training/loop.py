@@ -48,6 +48,8 @@ from gsat.training.selection import (
 
 CHECKPOINT_SECONDS = 30.0  # minimum time between checkpoints, which are written between epochs
 
+Rows = NDArray[np.int64]
+
 # Called with the name of each run as it ends, and its result or, if it failed, why.
 OnDone = Callable[[str, dict[str, Any] | str], None]
 
@@ -174,7 +176,8 @@ class Loop:
             if self.done == 0:
                 self._load_first_phase()
             elif not self._is_finished(self.done):
-                self._evaluate("valid", self._context(self.done - 1))  # the next epoch is compared with these scores
+                # The next epoch is compared with these scores.
+                self._evaluate("valid", self._context(self.done - 1))
             self.progress.start(total, self.done)
             try:
                 while not self._is_finished(self.done):
@@ -386,18 +389,21 @@ class Loop:
 
 
 def cut_into_batches(
-    order: NDArray[np.int64], batch_size: int, node_counts: NDArray[np.int64], parts: Callable[[NDArray[np.int64]], Sequence[NDArray[np.int64]]]
-) -> list[NDArray[np.int64]]:
+    order: Rows,
+    batch_size: int,
+    node_counts: Rows,
+    parts: Callable[[Rows], Sequence[Rows]],
+) -> list[Rows]:
     """Cut an epoch's graphs into batches, in order.
 
     A batch norm needs two nodes: a batch with fewer in any of its parts (a last graph of one atom,
     say) is joined to one beside it.
     """
 
-    def is_small(rows: NDArray[np.int64]) -> bool:
+    def is_small(rows: Rows) -> bool:
         return min(int(node_counts[part].sum()) for part in parts(rows)) < 2
 
-    batches: list[NDArray[np.int64]] = []
+    batches: list[Rows] = []
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         if batches and is_small(batches[-1]):

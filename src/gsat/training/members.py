@@ -28,9 +28,7 @@ def member_recipes(recipe: Recipe) -> dict[str, Recipe]:
     count = recipe.members or 1
     single = recipe.model_copy(update={"members": None})
     return {
-        f"seed-{seed}": with_settings(
-            single, {"seed": seed, "data.split_seed": recipe.split_seed}
-        )
+        f"seed-{seed}": with_settings(single, {"seed": seed, "data.split_seed": recipe.split_seed})
         for seed in range(recipe.seed * count, (recipe.seed + 1) * count)
     }
 

@@ -270,7 +270,6 @@ def describe_origin(recipe: Recipe) -> str:
     return f"{origin}, with {', '.join(changed)}" if changed else origin
 
 
-
 def to_toml(tables: Mapping[str, Any]) -> str:
     """Plain tables as a TOML document; what is None is left out."""
     return tomlkit.dumps(_values_first(_without_none(dict(tables))))

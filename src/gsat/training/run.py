@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from gsat.core.errors import DataError, GSATError
-from gsat.core.files import is_regular
 from gsat.datasets.labels import for_task
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
@@ -21,11 +19,12 @@ from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
-from gsat.models.ensemble import Ensemble, load_any
-from gsat.models.saved import fill, model_folder, read_model
+from gsat.models.ensemble import MEMBERS, Ensemble
+from gsat.models.saved import fill, load_model, model_folder, read_model
 from gsat.molecules.table import is_table
 from gsat.training.checks import check_config
 from gsat.training.evaluation import evaluate
+from gsat.training.members import member_folders
 from gsat.training.prediction_table import (
     PredictedTable,
     PredictionTable,
@@ -325,7 +324,7 @@ class Run:
         if self.path is None or not self.finished:
             return None
         try:
-            found = os.stat(self.path / AUDIT)
+            found = (self.path / AUDIT).stat()
         except OSError:
             return None
         stamp = found.st_ino, found.st_mtime_ns, found.st_size
@@ -548,7 +547,11 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
         CheckpointError: The weights do not fit the model.
     """
     if model is None:
-        return load_any(path)
+        if not (Path(path) / MEMBERS).is_dir():
+            return load_model(path)
+        folder = RunDirectory.open(path)
+        _ = folder.result  # raises unless it is finished
+        return Ensemble(member_folders(folder))
     weights, described = read_model(model_folder(path))
     model.add_snapshots(described["model"].get("snapshots", 0))
     check_config(model, described["model"], path)

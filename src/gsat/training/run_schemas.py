@@ -11,9 +11,7 @@ from gsat.core.parsing import FileModel
 Metrics = dict[str, float | None]
 
 # Earlier versions wrote it as "settledness".
-_SCORE_STABILITY: Any = Field(
-    None, validation_alias=AliasChoices("score_stability", "settledness")
-)
+_SCORE_STABILITY: Any = Field(None, validation_alias=AliasChoices("score_stability", "settledness"))
 
 
 class EnvironmentFile(FileModel):

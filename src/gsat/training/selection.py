@@ -1,4 +1,4 @@
-"""Which epoch of a run is reported, which epochs are kept as snapshots, when training ends early."""
+"""Which epoch is reported, which epochs are kept as snapshots, and when training ends early."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def is_better(task: Task, valid: dict[str, Any], best: Best | None) -> bool:
     return metrics.better(task.merit(valid), valid["loss"], task.merit(before), before.get("loss"))
 
 
-def more_stable(
-    task: Task, new: Best, best: Best | None, labels: int
-) -> tuple[Best | None, bool]:
+def more_stable(task: Task, new: Best, best: Best | None, labels: int) -> tuple[Best | None, bool]:
     """Choose the epoch with the higher score stability; returns it, and whether it is the new one.
 
     Only epochs whose metric is within a standard error of the highest so far are compared.
@@ -84,9 +82,8 @@ def more_stable(
         return new, True
     held = task.merit(best.valid)
     least = top - noise(task, top, labels)
-    taken = merit >= least and (
-        held is None or held < least or _or_lowest(new.score_stability) > _or_lowest(best.score_stability)
-    )
+    better = held is None or held < least or _stability(new) > _stability(best)
+    taken = merit >= least and better
     if not taken:
         best.top = top
     return (new, True) if taken else (best, False)
@@ -104,8 +101,8 @@ def noise(task: Task, merit: float, labels: int) -> float:
     return math.sqrt(share * (1 - share) / (labels + 4))
 
 
-def _or_lowest(value: float | None) -> float:
-    return -math.inf if value is None else value
+def _stability(epoch: Best) -> float:
+    return -math.inf if epoch.score_stability is None else epoch.score_stability
 
 
 def is_finished(phases: Sequence[Phase], epochs_done: int, best: Best | None) -> bool:

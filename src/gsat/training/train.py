@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gsat.core.errors import RecipeError, RunError
+from gsat.core.errors import RecipeError
 from gsat.core.files import is_regular
 from gsat.datasets.load import Dataset
 from gsat.gsat import GSAT
@@ -155,7 +155,8 @@ def fit(
         method = GSATMethod(model, recipe.settings, recipe.training).to_device(options.device)
     run = _create(out, recipe, options)
     result = train_method(method, data, recipe, run, options, save_start=True)
-    return Run(run and run.path, model=model, recipe=recipe, result=result, data=data)
+    path = run.path if run else None
+    return Run(path, model=model, recipe=recipe, result=result, data=data)
 
 
 def resume(
@@ -231,7 +232,8 @@ def train_recipe(
     if recipe.members is not None:
         return _train_ensemble(run, recipe, data, options)
     result = train_method(method, data, recipe, run, options)
-    return Run(run and run.path, model=method.model, recipe=recipe, result=result, data=data)
+    path = run.path if run else None
+    return Run(path, model=method.model, recipe=recipe, result=result, data=data)
 
 
 def resume_run(
@@ -313,9 +315,7 @@ def _on_device(options: TrainOptions) -> TrainOptions:
     return replace(options, device=device)
 
 
-def _create(
-    out: str | Path | None, recipe: Recipe, options: TrainOptions
-) -> RunDirectory | None:
+def _create(out: str | Path | None, recipe: Recipe, options: TrainOptions) -> RunDirectory | None:
     """Create the run directory, if one is wanted; only the first process writes to it."""
     with options.group.share_errors():
         if out is None or not options.group.is_main:
