@@ -26,7 +26,11 @@ def table_options(command: Command) -> Command:
     options = []
     for name in OPTIONS:
         field = MoleculeOptions.model_fields[name]
-        kind: Any = {bool: bool, list[str]: list[str] | None}.get(field.annotation, str | None)
+        kind: Any = str | None
+        if field.annotation is bool:
+            kind = bool
+        elif field.annotation == list[str]:
+            kind = list[str] | None
         data = "Own data" if name in OwnDataOptions.model_fields else "Molecules"
         option = typer.Option(
             f"--{name.replace('_', '-')}", help=f"{data}: {field.description}.", show_default=False

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, file_sha256
 from gsat.core.settings import argument_lines, signature
 from gsat.datasets.cache import cached, load_cached
 from gsat.datasets.dataset import Dataset, check_dataset
@@ -98,9 +98,7 @@ def load_dataset(
     return _load_named(name, chosen, seed, data_seed)
 
 
-def read_molecules(
-    path: str | os.PathLike[str], *, seed: int = 0, **options: Any
-) -> Dataset:
+def read_molecules(path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Dataset:
     """Read a table of molecules and split it.
 
     Rows that can't be used are left out and listed in ``rejected`` of the data set, with their line

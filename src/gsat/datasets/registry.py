@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gsat.core.errors import DataError
-from gsat.core.paths import exists, full_path
+from gsat.core.files import exists, full_path
 from gsat.core.registry import DATASETS
 from gsat.core.settings import SettingInfo, describe, validated
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
@@ -53,7 +53,9 @@ def find_source(name: str) -> DatasetSource:
     if source is None:
         raise DataError(DATASETS.unknown(name))
     if not (isinstance(source, type) and issubclass(source, DatasetSource)):
-        raise DataError(f"the data set '{name}' must be a subclass of DatasetSource, not {source!r}")
+        raise DataError(
+            f"the data set '{name}' must be a subclass of DatasetSource, not {source!r}"
+        )
     if missing := sorted(getattr(source, "__abstractmethods__", ())):
         raise DataError(f"the data set '{name}' lacks {' and '.join(missing)}: write them")
     return source()

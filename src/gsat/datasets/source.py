@@ -131,7 +131,9 @@ class DatasetSource(ABC):
 
         if store.has("split"):
             marks = store.per_graph("split")
-            return splits.given(marks) if (marks == 1).any() else splits.with_validation(marks, seed)
+            if (marks == 1).any():
+                return splits.given(marks)
+            return splits.with_validation(marks, seed)
         if store.has("node_y") and len(store) == 1:
             return splits.shuffled(store.num_nodes, seed)
         parts = splits.shuffled(len(store), seed)
@@ -161,7 +163,7 @@ class DatasetSource(ABC):
         return ""
 
     def identity(self, options: Any) -> str | None:
-        """Return a text that changes with the files that options name; by default there are none."""
+        """Return a text that changes with files that options name; None (the default): no files."""
         return None
 
     def positions(self, x: Tensor) -> tuple[Tensor, Tensor] | None:

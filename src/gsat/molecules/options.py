@@ -12,16 +12,18 @@ from gsat.core.settings import Settings
 class TableOptions(Settings):
     """Options of a table of molecules: its columns, salts and repeated molecules."""
 
-    smiles: str = Field("", description="column of the SMILES; found by name and content if absent")
-    label: list[str] = Field(
-        [], description="columns to predict: one, or several yes-or-no questions or numbers"
+    smiles: str = Field(
+        default="", description="column of the SMILES; found by name and content if absent"
     )
-    id: str = Field("", description="column of identifiers; found by name if absent")
+    label: list[str] = Field(
+        default=[], description="columns to predict: one, or several yes-or-no questions or numbers"
+    )
+    id: str = Field(default="", description="column of identifiers; found by name if absent")
     largest_fragment: bool = Field(
-        False, description="whether only the largest fragment of a salt is kept"
+        default=False, description="whether only the largest component of a salt is kept"
     )
     duplicates: Literal["merge", "keep"] = Field(
-        "merge", description="whether rows with the same molecule become one"
+        default="merge", description="whether rows with the same molecule become one"
     )
 
     @field_validator("label", mode="before")
@@ -38,7 +40,7 @@ class TableSettings(TableOptions):
     """
 
     task: str = "auto"
-    classes: list[str] = []
+    classes: list[str] = Field(default=[])
     split: str = ""  # column of the split
     labelled: bool = True
     scaffold: bool = True  # whether scaffolds are computed

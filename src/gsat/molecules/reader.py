@@ -99,7 +99,7 @@ def _build(
         reasons = sorted(work.rejected)
         first = f"; line {reasons[0].line}: {reasons[0].reason}" if reasons else ""
         raise DataError(f"{path}: none of its {len(table.rows)} rows can be used{first}")
-    salts = sum(np.array(found.pieces)[keep] > 1)
+    salts = sum(np.array(found.components)[keep] > 1)
     if salts:
         kept = "only the largest is kept" if settings.largest_fragment else "all are kept"
         notes.append(f"{salts} molecules have several fragments (salts, mixtures); {kept}")
