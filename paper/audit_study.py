@@ -21,11 +21,11 @@ from gsat.core.writing import append_line
 from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
-from gsat.study.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
 from gsat.training.evaluation import evaluate_model
 from gsat.training.run_audit import steadiness
 from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.train import load, load_data, make_method
+from paper.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
 
 GOOD: Final = 0.95  # explanation AUC from which a model should pass
 FEWEST: Final = 5  # models of a data set, to correlate within it
