@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gsat.study import claim_rules as rules
-from gsat.study.claim_rules import Curves, Evidence
 from gsat.study.records import Records
+from paper import claim_rules as rules
+from paper.claim_rules import Curves, Evidence
 
 Verdict = Literal["holds", "holds in part", "does not hold", "no run yet"]
 Rule = Callable[[Records, Curves], Iterable[Evidence | None]]

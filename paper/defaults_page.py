@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsat.study.defaults import (
+from paper.defaults import (
     GROUPS,
     TOLERANCE,
     Candidate,
@@ -21,7 +21,7 @@ from gsat.study.defaults import (
     of_group,
     seed_values,
 )
-from gsat.study.pages import NOTHING_RECORDED
+from paper.pages import NOTHING_RECORDED
 
 
 def defaults_page(records: Sequence[Record]) -> str:

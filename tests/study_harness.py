@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gsat.models import BACKBONES
-from gsat.study.pages import write_between_marks
 from gsat.study.study import Experiment
 
 # Small enough to be trained in a test.
@@ -47,14 +45,6 @@ def lines(experiment: Experiment, aucs: Mapping[int, float | None]) -> list[dict
         line(experiment, seed, test={"accuracy": (auc or 0) / 2, "explanation_auc": auc})
         for seed, auc in aucs.items()
     ]
-
-
-def assert_page(page: Path, generated: str, scratch: Path) -> None:
-    """A page has between its marks what is generated from the recorded runs."""
-    shown, copy = page.read_text(encoding="utf-8"), scratch / "copy.md"
-    copy.write_text(shown, encoding="utf-8")
-    write_between_marks(copy, generated)
-    assert copy.read_text(encoding="utf-8") == shown, "run: make results"
 
 
 def table_rows(text: str) -> dict[str, list[str]]:

@@ -10,8 +10,8 @@ import numpy as np
 from gsat.audit.verdict import OUTCOMES
 from gsat.audit.words import GROUPS
 from gsat.metric_names import METRIC_TITLES
-from gsat.study.audit_models import CHECKED_FROM
-from gsat.study.audit_study import (
+from paper.audit_models import CHECKED_FROM
+from paper.audit_study import (
     GOOD,
     correlation,
     correlation_within,
@@ -21,7 +21,7 @@ from gsat.study.audit_study import (
     rates,
     separation,
 )
-from gsat.study.pages import NOTHING_RECORDED
+from paper.pages import NOTHING_RECORDED
 
 Record = dict[str, Any]
 WEAK_CORRELATION = 0.3  # within data sets, below which a measure is listed as saying little

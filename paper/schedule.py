@@ -11,7 +11,7 @@ A schedule is a TOML file with a list of steps, each a part of some studies; see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from gsat.core.errors import GSATError
 from gsat.core.files import read_toml
 from gsat.core.parsing import ParseError, check_model
 from gsat.study.bench_folders import BenchFolders
-from gsat.study.cost import end_times
+from gsat.study.cost import end_times, format_duration
 from gsat.study.plan import RunPlan, RunRequest, make_plan, request_runs
+from gsat.study.records import Records
 from gsat.study.study import Study
 from gsat.study.tables import STUDIES, find_study
 
@@ -69,7 +70,7 @@ def read_schedule(path: Path) -> list[Step]:
     try:
         steps = check_model(Schedule, read_toml(path, error=GSATError, links=True)).step
     except ParseError as error:
-        raise GSATError(f"{path} is no schedule: {error}") from None
+        raise GSATError(f"{path} is not a schedule: {error}") from None
     for number, step in enumerate(steps, start=1):
         try:
             step.requests()
@@ -109,3 +110,28 @@ def completion(plan: RunPlan, recorded: set[str], jobs: int) -> dict[str, tuple[
         last = max((ends[h] for h in hashes - recorded if h in ends), default=0.0)
         found[study.name] = len(hashes & (recorded | set(ends))), len(hashes), last
     return found
+
+
+def describe_steps(
+    steps: Sequence[Step],
+    plan: RunPlan,
+    parts: Sequence[RunPlan],
+    folders: BenchFolders,
+    jobs: int,
+) -> Iterator[str]:
+    """Yield lines that say when each step and each study would be complete."""
+    ends = end_times([run.seconds for run in plan.to_run], jobs)
+    first = 0
+    for number, (step, part) in enumerate(zip(steps, parts, strict=True), start=1):
+        step_ends = ends[first : first + len(part.to_run)]
+        first += len(part.to_run)
+        names = f"{', '.join(step.studies)}{f' ({step.only})' if step.only else ''}"
+        when = f"done after {format_duration(max(step_ends))}" if step_ends else "nothing to do"
+        yield f"{number:>3}. {names}, seeds: {step.seeds}, runs: {len(step_ends)}, {when}"
+    records = Records.read(folders.record)
+    recorded = {recipe for recipe, runs in records.items() if runs.done}
+    for name, (done, total, last) in completion(plan, recorded, jobs).items():
+        when = f"after {format_duration(last)}" if last else "now"
+        yield f"{name:<16} {done} of {total} have runs {when}"
+    whole = format_duration(plan.seconds(jobs))
+    yield f"runs to do: {len(plan.to_run)}; about {whole} with --jobs {jobs}"

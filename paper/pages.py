@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gsat.core.errors import GSATError
+from gsat.core.settings import SettingInfo
 from gsat.study.cells import DATA_MARK_NOTES, MeasuredCell, MeasuredPart, measure, row_name
 from gsat.study.comparisons import METRIC_HEADINGS
 from gsat.study.formatting import format_mean_std, format_paper, format_seeds
-from gsat.study.other_runs import other_runs_table
 from gsat.study.records import Records
 from gsat.study.renderers import render_markdown
 from gsat.study.report import ERRORS_NOTE, NUMBERS_NOTE, data_notes, print_table
 from gsat.study.study import PREDICTION, TableRow, TableStudy
 from gsat.study.tables import STUDIES, find_study
+from gsat.training.settings_reference import describe_settings
+from paper.other_runs import other_runs_table
 
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 NOTHING_RECORDED = "Nothing has been recorded yet.\n"
@@ -68,6 +70,27 @@ def headline_numbers(records: Records) -> str:
     notes = [NUMBERS_NOTE, *(note for mark, note in DATA_MARK_NOTES.items() if mark in marks)]
     link = "All tables: [docs/results.md](docs/results.md)."
     return "\n".join([*lines, "", " ".join([*notes, link]), ""])
+
+
+def settings_page() -> str:
+    """Write all settings as Markdown tables, one per method, backbone and data set."""
+    groups: dict[tuple[str, str], list[SettingInfo]] = {}
+    for info in describe_settings():
+        table = info.name.rpartition(".")[0]
+        groups.setdefault((table, info.owner), []).append(info)
+    lines = []
+    for (table, owner), infos in groups.items():
+        title = f"`[{table}]`" if table else "At the top of a recipe"
+        if owner and not table.endswith(owner):
+            title += f" of {owner}"
+        lines += [f"### {title}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        for info in infos:
+            kind = f"{info.type}, {info.range}" if info.range else info.type
+            cells = (f"`{info.name.rpartition('.')[2]}`", kind, f"`{info.default}`")
+            text = " | ".join((*cells, info.description)).replace("\n", " ")
+            lines.append(f"| {text} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def write_between_marks(path: Path, section: str) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from study_harness import assert_page, failure, line, lines
+from pages_harness import assert_page
+from paper.reproduction import REASONS, VERDICTS, find_reason, reproduction_page, verdict
 
 from gsat.methods import METHODS
 from gsat.models import GIN
 from gsat.study.cells import measure
 from gsat.study.formatting import BACKBONE_TITLES
 from gsat.study.records import Records
-from gsat.study.reproduction import REASONS, VERDICTS, find_reason, reproduction_page, verdict
 from gsat.study.study import Experiment, TableRow, TableStudy
 from gsat.study.tables import STUDIES
 from gsat.training.results import read_records
+from study_harness import failure, line, lines
 
 ROOT = Path(__file__).parents[2]
 GSAT = Experiment("mutag", "gsat")  # the paper: 99.60 ± 0.51

@@ -6,15 +6,16 @@ import html
 import re
 from pathlib import Path
 
-from study_harness import assert_page, failure, lines
+from pages_harness import assert_page
+from paper.overview import overview_panels
+from paper.runs_page import runs_page
 
 from gsat.study.cells import measure
-from gsat.study.overview import overview_panels
 from gsat.study.records import Records
 from gsat.study.report import print_table
-from gsat.study.runs_page import runs_page
 from gsat.study.study import Experiment, TableStudy
 from gsat.study.tables import STUDIES
+from study_harness import failure, lines
 
 ROOT = Path(__file__).parents[2]
 GSAT = Experiment("mutag", "gsat")  # the paper: 99.60 ± 0.51

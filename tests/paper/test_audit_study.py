@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from scipy import stats
-
-import gsat
-from gsat.audit.verdict import OUTCOMES
-from gsat.core.errors import GSATError
-from gsat.methods.base import Context
-from gsat.ops import Draws
-from gsat.study import audit_models
-from gsat.study.audit_models import SETTINGS, AuditedModel, Planted, audited_models
-from gsat.study.audit_page import audit_study_page
-from gsat.study.audit_study import (
+from paper.audit_models import SETTINGS, AuditedModel, Planted, audited_models
+from paper.audit_page import audit_study_page
+from paper.audit_study import (
     audit_one,
     correlation,
     correlation_within,
@@ -29,9 +21,18 @@ from gsat.study.audit_study import (
     read_audits,
     separation,
 )
-from gsat.study.pages import BEGIN, END
-from gsat.training.shuffled import shuffle_labels
-from gsat.training.train import load_data, make_method
+from paper.pages import BEGIN, END
+from scipy import stats
+
+import gsat
+from gsat.audit.verdict import OUTCOMES
+from gsat.core.errors import GSATError
+from gsat.methods.base import Context
+from gsat.ops import Draws
+from gsat.training.recipe import load_data
+from gsat.training.run_audit import shuffle_labels
+from gsat.training.train_method import make_method
+from paper import audit_models
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "results" / "audit.jsonl"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from paper.__main__ import run
+from paper.schedule import Step, completion, plan_steps, read_schedule
 
-from gsat.cli.app import run
 from gsat.core.errors import GSATError
 from gsat.study import plan as plan_module
 from gsat.study.bench_folders import BenchFolders
 from gsat.study.plan import PlannedRun, RunPlan
-from gsat.study.schedule import Step, completion, plan_steps, read_schedule
 from gsat.study.tables import STUDIES
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,11 @@ ROOT = Path(__file__).parents[2]
 def every_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """No raw file is needed to make a plan."""
     monkeypatch.setattr(plan_module, "check_here", lambda name, **options: None)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> BenchFolders:
+    return BenchFolders(tmp_path / "runs", tmp_path / "results" / "runs.jsonl")
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -101,21 +106,12 @@ def test_the_projects_own_schedule_covers_every_table() -> None:
     assert {name for name in STUDIES if name.startswith("table")} <= named | {"table6"}
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["table1", "--plan", "s.toml"], ["--plan", "s.toml", "--only", "method=gsat"]]
-)
-def test_names_or_a_schedule_not_both(words: list[str], tmp_path: Path) -> None:
-    assert run(["bench", "run", *words, "--record", str(tmp_path / "r.jsonl")]) == 2
-
-
 def test_the_dry_run_says_when_what_is_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, '[[step]]\nstudies = ["table1"]\nonly = "dataset=ba2motifs"')
-    with pytest.raises(SystemExit) as ended:
-        run(["bench", "run", "--plan", str(file), "--dry-run", "--record", f"{tmp_path}/r.jsonl"])
-    assert ended.value.code == 0
-    out = capsys.readouterr().out
-    assert "1. table1 (dataset=ba2motifs), 1 seed:" in out
-    assert "done after" in out
-    assert "have runs after" in out
+    with pytest.raises(SystemExit):
+        run(["schedule", str(file), "--dry-run", "--record", f"{tmp_path}/r.jsonl"])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "table1 (dataset=ba2motifs)" in first
+    assert "done after" in first

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_harness import assert_page, failure, line, lines
+from pages_harness import assert_page
+from paper.claims import CLAIMS, claims_page
 
 from gsat.models import GIN
-from gsat.study.claims import CLAIMS, claims_page
 from gsat.study.records import Records
 from gsat.study.study import Experiment
 from gsat.study.tables import R_PAIRS, R_SWEEP, STUDIES, SUM_PAIRS
 from gsat.training.results import read_records
+from study_harness import failure, line, lines
 
 ROOT = Path(__file__).parents[2]
 ROBUST, STOCHASTIC, VARIANCE, TUNING, DECAY, SUM, COST, FIXED = CLAIMS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from paper.dots import Dot, draw_dots
 
 from gsat.core.errors import GSATError
-from gsat.draw.dots import Dot, draw_dots
 
 DOTS = [Dot("ours", 1.0, 2.0, 0.5, 0.25, "a"), Dot("theirs", 3.0, 1.0, None, None, "b")]
 

@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import gsat
-from gsat.core.errors import GSATError
-from gsat.study import defaults
-from gsat.study.defaults import (
+from paper.defaults import (
     GRAPHS,
     GROUPS,
     RULES,
@@ -30,8 +26,12 @@ from gsat.study.defaults import (
     run_study,
     seed_values,
 )
-from gsat.study.defaults_page import defaults_page
-from gsat.study.pages import BEGIN, END, NOTHING_RECORDED
+from paper.defaults_page import defaults_page
+from paper.pages import BEGIN, END, NOTHING_RECORDED
+
+import gsat
+from gsat.core.errors import GSATError
+from paper import defaults
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "results" / "defaults.jsonl"

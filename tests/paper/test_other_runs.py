@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from study_harness import failure, line
+from paper.other_runs import COLUMNS, other_runs_table
 
 from gsat.models import GIN
-from gsat.study.other_runs import COLUMNS, other_runs_table
 from gsat.study.records import Records
 from gsat.study.study import Experiment
 from gsat.training.recipe import make_recipe
+from study_harness import failure, line
 
 # Of no study: shorter than the shipped recipe.
 SHORT = Experiment("spmotif-0.5", "gsat", settings=(("epochs", 30),))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gsat.draw.dots import Dot, draw_dots
 from gsat.study.cells import GSAT_METHODS, MeasuredCell, measure
 from gsat.study.comparisons import METRIC_HEADINGS
 from gsat.study.records import Records
 from gsat.study.study import TablePart, TableRow, TableStudy
 from gsat.study.tables import STUDIES
+from paper.dots import Dot, draw_dots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
