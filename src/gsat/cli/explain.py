@@ -132,12 +132,14 @@ def _explain_graph(
     from gsat.draw.export import FORMATS
     from gsat.draw.files import check_suffix
     from gsat.draw.molecule import formula
+    from gsat.molecules.table import is_table
 
     if out is not None:
         check_suffix(out, FORMATS)
-    explanation = opened.explain(data, graph=graph or 0, node=node, split=split)
+    graphs = opened.graphs(data, split) if data is not None and is_table(data) else data
+    explanation = opened.explain(graphs, graph=graph or 0, node=node, split=split)
     if node is None and formula(explanation) is not None:
-        chosen = opened.graphs(data, split).select([graph or 0])
+        chosen = opened.graphs(graphs, split).select([graph or 0])
         report = opened.explain_molecules(chosen, target=target)
         _show_molecule(report, out, json_, top, above, style)
         return

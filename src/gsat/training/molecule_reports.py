@@ -39,13 +39,7 @@ PATTERN_FILES: Final = (".html", ".csv")
 
 @dataclass(frozen=True)
 class MoleculeReport:
-    """Explained molecules, which write themselves to files.
-
-    Attributes:
-        molecules: The molecules.
-        info: What stands at the head of their page.
-        task: What the model predicts.
-    """
+    """Explained molecules, with the head of their page."""
 
     molecules: Sequence[ExplainedMolecule]
     info: PageInfo
@@ -81,13 +75,7 @@ class MoleculeReport:
 
 @dataclass(frozen=True)
 class PatternReport:
-    """Patterns, which write themselves to files.
-
-    Attributes:
-        groups: The patterns of each answer.
-        molecules: The molecules they were found in.
-        info: What stands at the head of their page.
-    """
+    """The patterns of each predicted class, and the molecules they were found in."""
 
     groups: Sequence[PatternGroup]
     molecules: Sequence[ExplainedMolecule]
