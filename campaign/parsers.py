@@ -20,7 +20,7 @@ import numpy as np
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.core.hashes import checksum, sha256
+from gsat.core.files import checksum, sha256
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 

@@ -103,7 +103,7 @@ def audit_study(
 
     Recorded models are skipped, so the same command continues after an interruption.
     """
-    from gsat.core.jsonl import check_appendable
+    from gsat.core.writing import check_appendable
     from gsat.study.audit_page import audit_study_page
     from gsat.study.audit_study import read_audits, run_study
 

@@ -98,7 +98,7 @@ def train(
     largest_fragment: Annotated[
         bool,
         typer.Option(
-            "--largest-fragment", help="Molecules: keep only the largest piece of a salt."
+            "--largest-fragment", help="Molecules: keep only the largest component of a salt."
         ),
     ] = False,
     recipe: RecipeFile = None,

@@ -223,7 +223,7 @@ def defaults_study(
 
     What is recorded is not run again, so after an interruption the same command continues.
     """
-    from gsat.core.jsonl import check_appendable
+    from gsat.core.writing import check_appendable
     from gsat.study.defaults import GROUPS, read_defaults, run_study
     from gsat.study.defaults_page import defaults_page
 

@@ -1,4 +1,4 @@
-"""Graphs in the cache: made once, memory-mapped afterwards, and believed only if they are whole."""
+"""Graphs in the cache: made once, memory-mapped afterwards, and used only if they are complete."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, file_sha256
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
@@ -127,7 +127,7 @@ def read_molecules(
         split: ``"scaffold"``, ``"random"``, ``"stratified"``, ``"kfold"``, or ``"column:NAME"`` for
             a column of train, valid and test. (default: ``"auto"``, by scaffold if there are enough
             molecules and every part has all classes, else stratified by class, else random)
-        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+        largest_fragment: Whether only the largest component of a salt is kept. (default: ``False``)
         duplicates: ``"merge"``: rows with the same molecule become one, numbers are averaged,
             molecules of contradicting classes are left out; or ``"keep"``. (default: ``"merge"``)
         seed: Decides the split, where it is random. (default: ``0``)

@@ -8,12 +8,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gsat.core.atomic import write_text
 from gsat.core.errors import DataError, DataNotFoundError, GSATError
-from gsat.core.files import read_file
+from gsat.core.files import checksum, read_file, sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, sha256
 from gsat.core.limits import memory_limit
+from gsat.core.writing import write_text
 from gsat.datasets.cache import content_hash, load_cached, save_cached
 from gsat.datasets.own_options import MoleculeOptions
 from gsat.graphs import GraphStore

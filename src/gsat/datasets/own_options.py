@@ -51,7 +51,7 @@ class MoleculeOptions(OwnDataOptions):
     )
     id: str = Field("", description="column of identifiers; found by name if absent")
     largest_fragment: bool = Field(
-        False, description="whether only the largest piece of a salt is kept"
+        False, description="whether only the largest component of a salt is kept"
     )
     duplicates: Literal["merge", "keep"] = Field(
         "merge", description="whether rows with the same molecule become one"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gsat.core.errors import DataError
-from gsat.core.paths import exists, full_path
+from gsat.core.files import exists, full_path
 from gsat.core.registry import DATASETS
 from gsat.core.settings import SettingInfo, describe
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions

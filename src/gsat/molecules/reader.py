@@ -39,7 +39,7 @@ class TableSettings:
         task: The kind of task, or ``"auto"``.
         classes: Names of the classes in the order to use; empty for the usual one.
         split: Name of the column that gives the split; empty for none.
-        largest_fragment: Whether only the largest piece of a salt is kept.
+        largest_fragment: Whether only the largest component of a salt is kept.
         merge: Whether rows with the same molecule become one.
         labelled: Whether labels are needed, and rows without one are left out. If not, the names
             of columns are those of another table, and need not be in this one.
@@ -128,7 +128,7 @@ def _build(
         reasons = sorted(work.rejected)
         first = f"; line {reasons[0].line}: {reasons[0].reason}" if reasons else ""
         raise DataError(f"{path}: none of its {len(table.rows)} rows can be used{first}")
-    salts = sum(np.array(found.pieces)[keep] > 1)
+    salts = sum(np.array(found.components)[keep] > 1)
     if salts:
         kept = "only the largest is kept" if settings.largest_fragment else "all are kept"
         notes.append(f"{salts} molecules have several fragments (salts, mixtures); {kept}")

@@ -15,8 +15,9 @@ from gsat.audit.masks import unit_of
 from gsat.audit.stability import rank_correlation, score_graphs
 from gsat.audit.verdict import Outcome, judge
 from gsat.core.errors import DataNotFoundError, MissingExtraError
-from gsat.core.jsonl import append_line
-from gsat.core.schemas import FileModel, read_lines
+from gsat.core.files import read_lines
+from gsat.core.parsing import FileModel
+from gsat.core.writing import append_line
 from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
@@ -106,7 +107,7 @@ def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
         "metric": audit.metric,
         "graphs": audit.graphs,
         "measures": {k: None if v is None else round(v, 6) for k, v in audit.measures.items()},
-        "believe": audit.verdict.believe,
+        "believe": audit.verdict.faithful,
         "outcome": audit.verdict.outcome,
         "verdict": audit.verdict.line,
         "evaluations": round(seconds / once, 2),

@@ -18,9 +18,10 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from gsat.core.jsonl import append_line
-from gsat.core.schemas import FileModel, read_lines
+from gsat.core.files import read_lines
+from gsat.core.parsing import FileModel
 from gsat.core.system import remove_tree
+from gsat.core.writing import append_line
 from gsat.gsat import GSAT
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool

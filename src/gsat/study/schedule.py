@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from gsat.core.errors import GSATError
 from gsat.core.files import read_toml
-from gsat.core.parsing import ParseError
-from gsat.core.schemas import check_model
+from gsat.core.parsing import ParseError, check_model
 from gsat.study.bench_folders import BenchFolders
 from gsat.study.cost import end_times
 from gsat.study.plan import RunPlan, RunRequest, make_plan, request_runs

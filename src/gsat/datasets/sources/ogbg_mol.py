@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError
-from gsat.core.hashes import file_sha256
+from gsat.core.files import file_sha256
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match

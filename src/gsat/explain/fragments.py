@@ -1,7 +1,7 @@
-"""Explanations of molecules by chemically whole pieces, each with a signed effect.
+"""Explanations of molecules by chemically whole fragments, each with a signed effect.
 
-The score of a piece comes from the scores of its bonds. Its effect is measured: the model's answer
-for the molecule minus its answer for the molecule without the piece.
+The score of a fragment comes from the scores of its bonds. Its effect is the model's answer for the
+molecule minus its answer for the molecule without the fragment.
 """
 
 from __future__ import annotations
@@ -24,27 +24,25 @@ from gsat.tasks import Task
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
-_MAX_NODES: Final = 1 << 13  # of one batch of molecules without a piece: it fits the cache
+_MAX_NODES: Final = 1 << 13  # of one batch of molecules without a fragment: it fits the cache
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A piece of an explained molecule.
+class ScoredFragment(Fragment):
+    """A fragment of an explained molecule.
 
     Attributes:
-        fragment: The piece: its name, atoms and SMILES.
         score: Mean score of its atoms, where the model attends to nodes; else of its bonds (of the
             bonds to its neighbours if it has none inside), and 0 for an atom without bonds.
         total: Sum of these scores; both directions of a bond count once.
-        used: Whether it is in the explanation; see :func:`score_pieces`.
-        effects: The change of each output of the model when the piece is there: of the
+        used: Whether it is in the explanation; see :func:`score_fragments`.
+        effects: The change of each output of the model when the fragment is there: of the
             probability of each class or label, ``C`` of them, or of the predicted number. None if
             it is the whole molecule, or not measured.
         log_odds: The same change in natural log-odds, which does not vanish where the model is
             sure. None where ``effects`` are None, and in a regression.
     """
 
-    fragment: Fragment
     score: float
     total: float
     used: bool
@@ -52,15 +50,15 @@ class Piece:
     log_odds: tuple[float, ...] | None = None
 
     @property
-    def name(self) -> str:
-        """The name of the fragment."""
-        return self.fragment.name
+    def fragment(self) -> Fragment:
+        """Former place of the name, atoms and SMILES."""
+        return self
 
 
-def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
-    """Sum scores up to chemically whole pieces.
+def score_fragments(explanation: Explanation, molecule: Any) -> list[ScoredFragment]:
+    """Sum scores up to chemically whole fragments.
 
-    A piece is in the explanation if its score is above the middle between the lowest and the
+    A fragment is in the explanation if its score is above the middle between the lowest and the
     highest score of the molecule and, where the model has a prior, above r.
     """
     ends = explanation.edge_index.numpy(force=True)
@@ -78,8 +76,12 @@ def score_pieces(explanation: Explanation, molecule: Any) -> list[Piece]:
             member = inside if inside.any() else touching
         part = scores[member]
         score = float(part.mean()) if len(part) else 0.0
-        out.append(Piece(fragment, score, float(part.sum()) * once, score > limit))
-    return sorted(out, key=lambda piece: -piece.score)
+        out.append(
+            ScoredFragment(
+                **vars(fragment), score=score, total=float(part.sum()) * once, used=score > limit
+            )
+        )
+    return sorted(out, key=lambda fragment: -fragment.score)
 
 
 def _limit(explanation: Explanation, scores: NDArray[np.float64]) -> float:
@@ -114,22 +116,22 @@ def log_odds(task: Task, logits: Tensor) -> NDArray[np.float64] | None:
 def measure_effects(
     model: InterpretableModel,
     graphs: GraphStore,
-    pieces: Sequence[Sequence[Piece]],
+    fragments: Sequence[Sequence[ScoredFragment]],
     logits: Tensor,
-) -> list[list[Piece]]:
-    """Measure the effect of every piece: the answer with it minus the answer without it.
+) -> list[list[ScoredFragment]]:
+    """Measure the effect of every fragment: the answer with it minus the answer without it.
 
-    The atoms of the piece and their bonds are taken out of the graph; the other atoms keep their
-    features. All molecules without one of their pieces are one stream of batches.
+    The atoms of the fragment and their bonds are taken out of the graph; the other atoms keep their
+    features. All molecules without one of their fragments are one stream of batches.
     """
     sizes = graphs.node_counts.tolist()
     places = [
         (graph, place)
-        for graph, own in enumerate(pieces)
-        for place, piece in enumerate(own)
-        if len(piece.fragment.atoms) < sizes[graph]
+        for graph, own in enumerate(fragments)
+        for place, fragment in enumerate(own)
+        if len(fragment.atoms) < sizes[graph]
     ]
-    out = [list(own) for own in pieces]
+    out = [list(own) for own in fragments]
     if not places:
         return out
     without = []
@@ -140,7 +142,7 @@ def measure_effects(
             batch = graphs.batch([graph for graph, _ in chunk])
             keep = torch.ones(batch.num_nodes, dtype=torch.bool)
             for start, (graph, place) in zip(batch.node_ptr.tolist(), chunk, strict=False):
-                keep[[start + atom for atom in pieces[graph][place].fragment.atoms]] = False
+                keep[[start + atom for atom in fragments[graph][place].atoms]] = False
             part = node_subgraph(batch, keep)[0].to(device)
             without.append(model.predict_batch(part).cpu())
     whole, rest = logits.cpu()[[graph for graph, _ in places]], torch.cat(without)

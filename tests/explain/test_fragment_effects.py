@@ -1,4 +1,4 @@
-"""Pieces with scores and effects, against sums by hand and a model whose effects are known."""
+"""Fragments with scores and effects, against sums by hand and a model whose effects are known."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rdkit import Chem
 
 from explained_molecules import AtomCounter, explained, explanation_of
 from gsat.core.errors import DataError, GSATError
-from gsat.explain import pieces as module
+from gsat.explain import fragments as module
+from gsat.explain.fragments import log_odds, measure_effects, score_fragments
 from gsat.explain.molecules import explain_molecules, find_target, output_names
-from gsat.explain.pieces import log_odds, measure_effects, score_pieces
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
 from gsat.methods.gnnexplainer import GNNExplainer
@@ -24,19 +24,21 @@ NITRO = "O=[N+]([O-])c1ccccc1C"
 MOLECULES = [NITRO, "CC(=O)N1CCCCC1", "c1ccccc1", "Nc1ccncc1", "C", "[Na+].[Cl-]"]
 
 
-def test_the_score_of_a_piece_is_the_mean_of_its_bonds() -> None:
-    found = explained(NITRO, {(0, 1): 0.9, (1, 2): 0.7, (1, 3): 0.5}).pieces
+def test_the_score_of_a_fragment_is_the_mean_of_its_bonds() -> None:
+    found = explained(NITRO, {(0, 1): 0.9, (1, 2): 0.7, (1, 3): 0.5}).fragments
     nitro = found[0]
     assert (nitro.name, nitro.used) == ("nitro", True)
     assert nitro.score == pytest.approx((0.9 + 0.7) / 2)
     assert nitro.total == pytest.approx(0.9 + 0.7)
-    assert [piece.used for piece in found[1:]] == [False, False]
-    assert [piece.score for piece in found] == sorted((p.score for p in found), reverse=True)
+    assert [fragment.used for fragment in found[1:]] == [False, False]
+    assert [fragment.score for fragment in found] == sorted((p.score for p in found), reverse=True)
 
 
-def test_a_piece_of_one_atom_has_the_score_of_the_bonds_around_it() -> None:
+def test_a_fragment_of_one_atom_has_the_score_of_the_bonds_around_it() -> None:
     methyl = next(
-        piece for piece in explained(NITRO, {(8, 9): 0.8}).pieces if piece.name == "methyl"
+        fragment
+        for fragment in explained(NITRO, {(8, 9): 0.8}).fragments
+        if fragment.name == "methyl"
     )
     assert (methyl.score, methyl.total) == (pytest.approx(0.8), pytest.approx(0.8))
 
@@ -45,28 +47,30 @@ def test_where_the_model_attends_to_nodes_atoms_have_the_scores() -> None:
     own = torch.full((10, 1), 0.1)
     own[:3, 0] = torch.tensor([0.9, 0.8, 0.7])
     explanation = explanation_of(NITRO, {(8, 9): 1.0}, node_mask=own)
-    nitro, *others = score_pieces(explanation, Chem.MolFromSmiles(NITRO))
+    nitro, *others = score_fragments(explanation, Chem.MolFromSmiles(NITRO))
     assert (nitro.name, nitro.used) == ("nitro", True)
     assert (nitro.score, nitro.total) == (pytest.approx(0.8), pytest.approx(2.4))
-    assert not any(piece.used for piece in others)
+    assert not any(fragment.used for fragment in others)
 
 
 def test_an_atom_without_bonds_has_no_score() -> None:
-    found = explained("[Na+].CCO", {(1, 2): 0.9}).pieces
-    assert next(piece for piece in found if piece.name == "[Na+]").score == 0
+    found = explained("[Na+].CCO", {(1, 2): 0.9}).fragments
+    assert next(fragment for fragment in found if fragment.name == "[Na+]").score == 0
 
 
-def test_a_piece_is_used_only_above_r_and_above_the_middle() -> None:
+def test_a_fragment_is_used_only_above_r_and_above_the_middle() -> None:
     below_r = explained(NITRO, {(0, 1): 0.45, (1, 2): 0.45})
-    assert not below_r.top_pieces()
-    # Everything is above r = 0.5; the piece that stands out is above the middle, 0.8, too.
+    assert not any(fragment.used for fragment in below_r.fragments)
+    # Everything is above r = 0.5; the fragment that stands out is above the middle, 0.8, too.
     scores = {tuple(sorted(bond)): 0.7 for bond in _bonds(NITRO)} | {(0, 1): 0.9, (1, 2): 0.9}
-    assert [piece.name for piece in explained(NITRO, scores).top_pieces()] == ["nitro"]
+    assert [fragment.name for fragment in explained(NITRO, scores).fragments if fragment.used] == [
+        "nitro"
+    ]
 
 
 def test_nothing_is_used_where_nothing_stands_out() -> None:
     scores = {tuple(sorted(bond)): 0.51 for bond in _bonds(NITRO)}
-    assert not explained(NITRO, scores).top_pieces()
+    assert not any(fragment.used for fragment in explained(NITRO, scores).fragments)
 
 
 def _bonds(smiles: str) -> list[tuple[int, int]]:
@@ -82,20 +86,22 @@ def test_effects_are_those_of_the_atoms_taken_out(
     weights = {6: 1.0, 7: -10.0, 8: 100.0}
     model, store = AtomCounter(weights), featurise(MOLECULES)
     for molecule in _explained(model, store):
-        for piece in molecule.pieces:
-            atoms = [molecule.molecule.GetAtomWithIdx(i) for i in piece.fragment.atoms]
+        for fragment in molecule.fragments:
+            atoms = [molecule.molecule.GetAtomWithIdx(i) for i in fragment.atoms]
             expected = sum(weights.get(atom.GetAtomicNum(), 0) for atom in atoms)
             if len(atoms) == molecule.molecule.GetNumAtoms():
-                assert piece.effects is None
+                assert fragment.effects is None
             else:
-                assert piece.effects == (pytest.approx(expected),)
-                assert molecule.effect(piece) == pytest.approx(expected)
+                assert fragment.effects == (pytest.approx(expected),)
+                assert molecule.effect(fragment) == pytest.approx(expected)
 
 
 def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
     model, store = AtomCounter({7: 2.0}, "binary"), featurise(["Nc1ccccc1"])
     (molecule,) = _explained(model, store)
-    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    amine = next(
+        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
+    )
     change = float(torch.sigmoid(torch.tensor(2.0))) - 0.5
     assert amine.effects == (pytest.approx(-change), pytest.approx(change))
     assert molecule.target == 1
@@ -104,12 +110,14 @@ def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
 def test_effects_on_log_odds_do_not_vanish_where_the_model_is_sure() -> None:
     model, store = AtomCounter({7: 2.0, 6: 10.0}, "binary"), featurise(["Nc1ccccc1"])
     (molecule,) = _explained(model, store)
-    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    amine = next(
+        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
+    )
     assert molecule.effect(amine) == pytest.approx(0.0, abs=1e-6)
     assert molecule.log_odds(amine) == pytest.approx(2.0)
     assert amine.log_odds == (pytest.approx(-2.0), pytest.approx(2.0))
     (number,) = _explained(AtomCounter({7: 2.0}), store)
-    assert all(number.log_odds(piece) is None for piece in number.pieces)
+    assert all(number.log_odds(fragment) is None for fragment in number.fragments)
 
 
 @pytest.mark.parametrize("task", [Task("multiclass", 3), Task("multilabel", 3, "roc_auc")])
@@ -119,7 +127,7 @@ def test_log_odds_are_those_of_the_probabilities(task: Task) -> None:
     np.testing.assert_allclose(log_odds(task, logits), np.log(p / (1 - p)), rtol=1e-12)
 
 
-def _explained(model: AtomCounter, store: GraphStore) -> list[module.Piece]:
+def _explained(model: AtomCounter, store: GraphStore) -> list[module.ScoredFragment]:
     return explain_molecules(model, store, model.explain(store))
 
 
@@ -134,7 +142,9 @@ def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
     explanations = model.explain(store)
     monkeypatch.setattr(model, "forward", None)  # it would search for an explanation
     (molecule,) = explain_molecules(model, store, explanations)
-    amine = next(piece for piece in molecule.pieces if piece.name == "primary aromatic amine")
+    amine = next(
+        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
+    )
     with torch.no_grad():
         ring, _ = node_subgraph(store.batch(), torch.tensor([False] + [True] * 6))
         whole, without = network(store.batch()).sigmoid(), network(ring).sigmoid()
@@ -144,7 +154,7 @@ def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
 
 def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:
     store = featurise(["C"])
-    own = [score_pieces(explanation_of("C"), Chem.MolFromSmiles("C"))]
+    own = [score_fragments(explanation_of("C"), Chem.MolFromSmiles("C"))]
     assert measure_effects(AtomCounter({}), store, own, torch.zeros(1, 1)) == own
 
 
@@ -169,7 +179,7 @@ def test_outputs_have_names_and_are_found_by_them() -> None:
 def test_all_that_is_known_is_in_the_dictionary() -> None:
     model, store = AtomCounter({7: 2.0}), featurise([NITRO])
     values = _explained(model, store)[0].as_dict()
-    nitro = next(piece for piece in values["pieces"] if piece["name"] == "nitro")
+    nitro = next(fragment for fragment in values["fragments"] if fragment["name"] == "nitro")
     assert nitro["atoms"] == [0, 1, 2]
     assert nitro["effects"] == [pytest.approx(2.0)]
     assert values["smiles"] == NITRO
