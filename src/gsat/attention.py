@@ -1,9 +1,9 @@
 """Stochastic attention (Section 4.2 of the paper): keep-probabilities, samples, edge weights.
 
-    h        [N, k]        node embeddings of the whole graph, from the backbone
-    logits   [E] or [N]    Extractor: one number per edge, or per node; p = sigmoid(logits)
-    α        [E] or [N]    sample: α ~ Bern(p), relaxed so that gradients reach p
-    w        [E]           edge_weights: the predictor multiplies each message by its edge's weight
+h        [N, k]        node embeddings of the whole graph, from the backbone
+logits   [E] or [N]    Extractor: one number per edge, or per node; p = sigmoid(logits)
+α        [E] or [N]    sample: α ~ Bern(p), relaxed so that gradients reach p
+w        [E]           edge_weights: the predictor multiplies each message by its edge's weight
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class GSAT(InterpretableModel):
         alpha, p = torch.cat(alphas), torch.sigmoid(logits)  # [T·E] or [T·N], and [E] or [N]
         return ModelOutput(mean, edge_weights(p, batch, self.on), alpha, p)
 
-    # -- explanations: refinement passes, snapshots, context ----------------------------------------
+    # -- explanations: refinement passes, snapshots, context --------------------------------------
 
     def _explain(self, output: ModelOutput, batch: GraphBatch) -> ModelOutput:
         """Replace the scores of the prediction by those of the explanation."""
@@ -263,7 +263,7 @@ class GSAT(InterpretableModel):
             copies = [copy.deepcopy(self).eval().requires_grad_(False) for _ in range(count)]
             self.snapshots = nn.ModuleList(copies)
 
-    # -- what callers may ask -----------------------------------------------------------------------
+    # -- what callers may ask ---------------------------------------------------------------------
 
     def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predict under given attention; see :meth:`InterpretableModel.answer`.
@@ -330,7 +330,7 @@ class GSAT(InterpretableModel):
 
         return PyGModel(self, label)
 
-    # -- making one ---------------------------------------------------------------------------------
+    # -- making one -------------------------------------------------------------------------------
 
     @classmethod
     def from_pretrained(

@@ -95,7 +95,7 @@ def test_lin_weights_the_first_layer_alone(data: gsat.Dataset, batch: GraphBatch
 
 
 def test_lin_is_for_gin(data: gsat.Dataset) -> None:
-    with pytest.raises(GSATError, match="is for GIN"):
+    with pytest.raises(GSATError, match="PNA"):
         GMT(gsat.PNA.for_data(data, hidden=8), variant="lin")
 
 

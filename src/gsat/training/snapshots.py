@@ -30,11 +30,9 @@ class Snapshots:
         spread = self.most and method.training.snapshot_epochs == "spread"
         self._every = max(1, sum(n for n in selectable if n > 0) // self.most) if spread else 1
         self.weights: dict[int, Tensors] = {}
-        own = type(method.model).take_snapshots
-        if self.most and own is InterpretableModel.take_snapshots:
+        if self.most and not method.model.takes_snapshots:
             raise RecipeError(
-                f"training.snapshots is for models of GSAT, not for those of {method.title}; leave "
-                "it out"
+                f"a model of {method.title} can't use training.snapshots; leave it out"
             )
 
     def take(self, epoch: int, model: InterpretableModel) -> None:

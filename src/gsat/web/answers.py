@@ -42,7 +42,7 @@ def run_values(entry: Entry) -> dict[str, Any]:
 
 def model_values(loaded: LoadedRun) -> dict[str, Any]:
     """What a model needs and answers."""
-    task, network = loaded.task, loaded.model.backbone.config
+    task, network = loaded.task, loaded.model.network
     return {
         "kind": task.kind,
         "level": task.level,

@@ -253,7 +253,7 @@ class LoadedRun:
         with COMPUTING, self.model.evaluating():
             for batch in store.batches(256, 1 << 20):
                 batch = batch.to(device)
-                nodes = self.model.backbone.embed(batch)
+                nodes = self.model.embed(batch)
                 sums = torch.zeros(batch.num_graphs, nodes.shape[1], device=device)
                 sums.index_add_(0, batch.node_graph, nodes)
                 counts = torch.bincount(batch.node_graph, minlength=batch.num_graphs)
