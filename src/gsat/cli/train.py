@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.molecules import say_what_was_read, table_settings
+from gsat.cli.molecules import read_own_data, table_options, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
     Audit,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         "gsat train ba2motifs --set r_final=0.6 --epochs 50",
     ),
 )
+@table_options
 def train(
     dataset: DatasetArgument,
     backbone: BackboneOption = "",
@@ -65,42 +66,12 @@ def train(
     ] = None,
     members: Annotated[
         int | None,
-        typer.Option(min=1, help="Train an ensemble: so many models on one split."),
+        typer.Option(min=1, help="Train an ensemble of N models on one split."),
     ] = None,
     jobs: Annotated[
         int,
         typer.Option(min=1, help="With --seeds or --members: how many runs at the same time."),
     ] = 1,
-    smiles: Annotated[
-        str | None, typer.Option(help="Molecules: the column of SMILES. [default: found]")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="Molecules: the column to predict; may be repeated. [default: found]"),
-    ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option("--id", help="Molecules: the column of identifiers. [default: found]"),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Own data: random, stratified, scaffold; molecules: also column:NAME. [default: "
-            "by scaffold, or random where that leaves a class out]",
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="Own data: binary, multiclass, multilabel or regression. [default: by the labels]"
-        ),
-    ] = None,
-    largest_fragment: Annotated[
-        bool,
-        typer.Option(
-            "--largest-fragment", help="Molecules: keep only the largest component of a salt."
-        ),
-    ] = False,
     recipe: RecipeFile = None,
     epochs: Epochs = None,
     set_: Set = None,
@@ -113,29 +84,23 @@ def train(
     threads: Threads = None,
     quiet: Quiet = False,
     json_: Json = False,
+    **table: Any,
 ) -> None:
     """Train a model on a data set of the paper, on your own graphs or on a table of molecules.
 
     Settings come from the paper's recipe for the data set, where there is one.
     """
     set_threads(threads)
-    from gsat.training import training as runs
+    from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.run_files import new_run_folder
+    from gsat.training.train import train_recipe
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
-        *table_settings(
-            dataset,
-            smiles=smiles,
-            label=label or None,
-            id=id_,
-            split=split,
-            task=task,
-            largest_fragment=largest_fragment or None,
-        ),
+        *table_settings(dataset, table),
         *all_settings(set_, epochs),
         *([] if members is None else [f"members={members}"]),
     ]
@@ -160,7 +125,7 @@ def train(
                     )
                 recipes = [recipe_of(k) for k in range(seeds)]
                 if not json_:
-                    say_what_was_read(recipes[0])
+                    read_own_data(recipes[0])
                 if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
                     raise GSATError(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
@@ -177,13 +142,13 @@ def train(
                     "--jobs trains on the CPU with one thread per member; leave --device and "
                     "--threads out"
                 )
-            if processes.is_main and not json_:
-                say_what_was_read(chosen)
+            data = read_own_data(chosen) if processes.is_main and not json_ else None
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
-            run = runs.train(
-                chosen, folder, device=device, progress=not quiet, jobs=jobs, done=done
+            options = TrainOptions(
+                device=device, progress=not quiet, jobs=jobs, done=done, group=processes
             )
+            run = train_recipe(chosen, folder, options, data=data)
         if processes.is_main:
             if record:
                 record_once(record, run.record())
@@ -202,8 +167,8 @@ def _train_seeds(
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
     from gsat.training.many_runs import train_seeds
-    from gsat.training.opening import open_run
     from gsat.training.results import summarise
+    from gsat.training.run import open_run
     from gsat.training.run_files import run_label
 
     first = recipes[0]

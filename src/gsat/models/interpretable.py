@@ -38,9 +38,9 @@ class InterpretableModel(nn.Module, ABC):
     """A model that predicts, and scores the edges it used.
 
     A subclass takes the backbone and its settings in the constructor, and keeps the settings in
-    :attr:`settings`; then it can be saved and loaded. It declares what it can do by implementing
-    :meth:`answer`, :meth:`rescore`, :meth:`refined` and :meth:`take_snapshots`; callers ask
-    :attr:`answers`, :attr:`rescores` and :attr:`takes_snapshots`, not for its type.
+    :attr:`settings`; then it can be saved and loaded. Callers never check its type: it implements
+    the capabilities that it has among :meth:`answer`, :meth:`rescore`, :meth:`refined` and
+    :meth:`take_snapshots`; the others raise a :class:`GSATError`.
 
     Attributes:
         explains: Whether its edge scores mean anything; without, they have no metrics.
@@ -90,11 +90,6 @@ class InterpretableModel(nn.Module, ABC):
     def rescores(self) -> bool:
         """Whether :meth:`rescore` can explain the attended graph."""
         return self._implements("rescore")
-
-    @property
-    def takes_snapshots(self) -> bool:
-        """Whether :meth:`take_snapshots` can average scores over epochs."""
-        return self._implements("take_snapshots")
 
     def _implements(self, name: str) -> bool:
         return getattr(type(self), name) is not getattr(InterpretableModel, name)
@@ -150,7 +145,7 @@ class InterpretableModel(nn.Module, ABC):
             weights: The model's state dict after each of these epochs.
 
         Raises:
-            GSATError: If the model can't; see :attr:`takes_snapshots`.
+            GSATError: If the model can't.
         """
         raise self._cannot("average its explanations over epochs (snapshots)")
 
