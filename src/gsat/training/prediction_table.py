@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gsat.draw.files import write
+from gsat.core.writing import write_output
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class PredictionTable:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(self.rows())
         if path is not None:
-            write(path, text.getvalue().encode())
+            write_output(path, text.getvalue().encode())
         return text.getvalue()
 
 

@@ -16,7 +16,9 @@ from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
-from gsat.draw import write_scores_npz
+from gsat.explain.molecules import MoleculeReport
+from gsat.explain.patterns import PatternReport
+from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.models import InterpretableModel
@@ -296,7 +298,7 @@ class Run(Auditing):
         """
         return short_audit(self, share=share, progress=progress)
 
-    def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
+    def explain_molecules(self, data: Data | None = None, **options: Any) -> MoleculeReport:
         """Explain molecules by their fragments, each with a signed effect.
 
         Args:
@@ -309,7 +311,7 @@ class Run(Auditing):
         """
         return reports.molecule_report(self, data, **options)
 
-    def patterns(self, data: Data | None = None, split: str = "test") -> reports.PatternReport:
+    def patterns(self, data: Data | None = None, split: str = "test") -> PatternReport:
         """Find the fragments of molecules that recur in explanations, by predicted class.
 
         Args:

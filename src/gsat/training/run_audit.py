@@ -25,8 +25,6 @@ from gsat.core import writing
 from gsat.core.errors import GSATError, RunError
 from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
-from gsat.draw.audit_page import audit_page
-from gsat.draw.files import check_suffix, write
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.models.wrapping.settings import WrappedSettings
@@ -74,11 +72,13 @@ class AuditReport:
 
     def save(self, path: str | Path) -> Path:
         """Write the audit to a file."""
-        if check_suffix(path, REPORTS) == ".html":
+        if writing.check_suffix(path, REPORTS) == ".html":
+            from gsat.draw.audit_page import audit_page
+
             page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
-            return write(path, page.encode())
+            return writing.write_output(path, page.encode())
         text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        return write(path, f"{text}\n".encode())
+        return writing.write_output(path, f"{text}\n".encode())
 
 
 def audit_run(

@@ -11,8 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from gsat.core.errors import DataError, GSATError, RunError
+from gsat.core.writing import write_output
 from gsat.datasets import molecule_tables
-from gsat.draw.files import write
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.molecules import featuriser
@@ -53,7 +53,7 @@ class PredictedTable:
         path = Path(path)
         if path.suffix not in (".csv", ".tsv"):
             raise GSATError(f"predictions are written as .csv or .tsv, not to {path.name}")
-        write(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
+        write_output(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
         return path
 
 
