@@ -12,10 +12,9 @@ from cli_harness import TINY, gsat, succeed
 
 from gsat.cli.output import verdict_values
 from gsat.core.errors import GSATError
-from gsat.training import run_verdict as module
-from gsat.training.opening import open_run
-from gsat.training.run import Run
-from gsat.training.run_verdict import TrainingVerdict
+from gsat.training import run_audit as module
+from gsat.training.run import Run, open_run
+from gsat.training.run_audit import TrainingVerdict
 from own_data import as_json, make_graphs, write_lines
 
 FAST = ("--set", "hidden=8", "--set", "layers=1", "--epochs", 1, "--quiet")

@@ -29,7 +29,7 @@ def demo(
     from gsat import draw
     from gsat.training.recipe import make_recipe
     from gsat.training.run_files import unused_path
-    from gsat.training.training import train
+    from gsat.training.train import train
 
     folder = unused_path(out)
     typer.echo("BA-2Motifs: does a graph contain a house or a five-cycle, and which edges show it?")

@@ -86,7 +86,7 @@ def explain(
     if smiles is not None and any(value is not None for value in (data, graph, node)):
         raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
     style = {"aromatic": aromatic, "numbers": numbers, "truth": truth}
-    from gsat.training.opening import open_run
+    from gsat.training.run import open_run
 
     opened = open_run(run)
     opened = opened if refine is None else opened.refined(refine)

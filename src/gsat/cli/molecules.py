@@ -13,6 +13,7 @@ from gsat.core.errors import GSATError
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 
 if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
     from gsat.training.recipe import Recipe
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -67,27 +68,27 @@ def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
     return [f"data.{name}={json.dumps(value)}" for name, value in values.items()]
 
 
-def say_what_was_read(recipe: Recipe) -> None:
+def read_own_data(recipe: Recipe) -> Dataset | None:
     """Read a user's own data, and print what was found in it and what can't be used.
 
-    Args:
-        recipe: What is to be trained; if its data is not the user's, nothing is read or said.
+    Returns None, and reads nothing, for a named data set.
     """
     from gsat.datasets.registry import is_own_data
     from gsat.graphs.validation import ONE_WAY, one_way
     from gsat.molecules.table import is_table
-    from gsat.training.train import load_data
+    from gsat.training.recipe import load_data
 
     if not is_own_data(recipe.data.name):
-        return
+        return None
     data = load_data(recipe)
     if not is_table(recipe.data.name):
         if one_way(data.store):
             typer.echo(f"note: {ONE_WAY}", err=True)
-        return
+        return data
     for note in data.notes:
         typer.echo(note, err=True)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in data.splits.items())
     typer.echo(f"{len(data.store)} molecules; {data.options['split']} split: {sizes}", err=True)
     if data.rejected:
         typer.echo(f"{data.rejected.summary()} · rejected.csv", err=True)
+    return data

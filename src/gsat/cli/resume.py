@@ -46,9 +46,10 @@ def resume(
 
     A finished run is only shown.
     """
-    from gsat.training import training as runs
+    from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
+    from gsat.training.train import resume_run
 
     for name in (method, backbone):
         if name is not None:
@@ -61,8 +62,14 @@ def resume(
         if jobs > 1 and recipe.members is None:
             raise GSATError("--jobs is for the members of an ensemble, and this run is none")
         with member_progress(recipe, jobs, quiet) as done:
-            finished = runs.resume(
-                run, device=device, progress=not quiet, warn=print_error, jobs=jobs, done=done
+            options = TrainOptions(
+                device=device,
+                progress=not quiet,
+                warn=print_error,
+                jobs=jobs,
+                done=done,
+                group=processes,
             )
+            finished = resume_run(run, options)
         if processes.is_main:
             print_ending(finished, run, json_, audit, quiet)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.molecules import say_what_was_read, table_options, table_settings
+from gsat.cli.molecules import read_own_data, table_options, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
     Audit,
@@ -91,11 +91,12 @@ def train(
     Settings come from the paper's recipe for the data set, where there is one.
     """
     set_threads(threads)
-    from gsat.training import training as runs
+    from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.run_files import new_run_folder
+    from gsat.training.train import train_recipe
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
@@ -124,7 +125,7 @@ def train(
                     )
                 recipes = [recipe_of(k) for k in range(seeds)]
                 if not json_:
-                    say_what_was_read(recipes[0])
+                    read_own_data(recipes[0])
                 if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
                     raise GSATError(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
@@ -141,13 +142,13 @@ def train(
                     "--jobs trains on the CPU with one thread per member; leave --device and "
                     "--threads out"
                 )
-            if processes.is_main and not json_:
-                say_what_was_read(chosen)
+            data = read_own_data(chosen) if processes.is_main and not json_ else None
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
-            run = runs.train(
-                chosen, folder, device=device, progress=not quiet, jobs=jobs, done=done
+            options = TrainOptions(
+                device=device, progress=not quiet, jobs=jobs, done=done, group=processes
             )
+            run = train_recipe(chosen, folder, options, data=data)
         if processes.is_main:
             if record:
                 record_once(record, run.record())
@@ -166,8 +167,8 @@ def _train_seeds(
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
     from gsat.training.many_runs import train_seeds
-    from gsat.training.opening import open_run
     from gsat.training.results import summarise
+    from gsat.training.run import open_run
     from gsat.training.run_files import run_label
 
     first = recipes[0]
