@@ -70,7 +70,7 @@ def audit(
     if json_ and out is not None:
         raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
     if out is not None:
-        from gsat.draw.files import check_suffix
+        from gsat.core.writing import check_suffix
 
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]

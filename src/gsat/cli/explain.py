@@ -13,8 +13,8 @@ from gsat.cli.options import Data, Json, Refine, RunFolder, Split
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
+    from gsat.explain.molecules import MoleculeReport
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport
     from gsat.training.run import Run
 
 
@@ -128,9 +128,8 @@ def _explain_graph(
     out: Path | None,
     json_: bool,
 ) -> None:
-    from gsat.draw.caption import answer, reliability
+    from gsat.core.writing import check_suffix
     from gsat.draw.export import FORMATS
-    from gsat.draw.files import check_suffix
     from gsat.draw.molecule import formula
 
     if out is not None:
@@ -145,9 +144,9 @@ def _explain_graph(
         typer.echo(json.dumps(explanation.within(top, above).as_dict()))
         return
     budget = explanation.budget(top, above)
-    typer.echo(answer(explanation) or "a graph with a prediction for each node")
+    typer.echo(explanation.caption() or "a graph with a prediction for each node")
     typer.echo(explanation.message)
-    if measured := reliability(explanation):
+    if measured := explanation.reliability:
         typer.echo(measured)
     if budget == 0:
         typer.echo(f"no edge is above {above:g}; the highest is at {explanation.highest:.3f}")
@@ -158,8 +157,8 @@ def _explain_graph(
 
 
 def _check_report(out: Path) -> None:
-    from gsat.draw.files import check_suffix
-    from gsat.training.molecule_reports import REPORTS
+    from gsat.core.writing import check_suffix
+    from gsat.draw.export import REPORTS
 
     check_suffix(out, (*REPORTS, ".npz"))
 
@@ -173,8 +172,6 @@ def _show_molecule(
     style: dict[str, bool],
 ) -> None:
     """Print or write the explanation of the one molecule of a report."""
-    from gsat.draw.caption import answer, reliability
-
     molecule = report[0]
     explanation = molecule.explanation
     budget = explanation.budget(top, above)
@@ -182,9 +179,9 @@ def _show_molecule(
         values = molecule.as_dict() | explanation.within(top, above).as_dict()
         typer.echo(json.dumps({"outputs": list(report.info.outputs), **values}))
         return
-    typer.echo(answer(explanation))
+    typer.echo(explanation.caption())
     typer.echo(explanation.message)
-    if measured := reliability(explanation):
+    if measured := explanation.reliability:
         typer.echo(measured)
     if budget == 0:
         typer.echo(f"no bond is above {above:g}; the highest is at {explanation.highest:.3f}")

@@ -56,7 +56,8 @@ Refine = Annotated[
     typer.Option(
         min=0,
         max=20,
-        help="Further looks at each graph with its own edge weights. [default: as trained]",
+        help="Refinement passes, which score each graph again with its own edge weights. "
+        "[default: as trained]",
     ),
 ]
 
