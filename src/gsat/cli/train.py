@@ -10,7 +10,6 @@ import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
 from gsat.cli.molecules import say_what_was_read, table_settings
-from gsat.cli.names import load_part
 from gsat.cli.options import (
     Audit,
     BackboneOption,
@@ -25,6 +24,7 @@ from gsat.cli.options import (
     Set,
     Threads,
     all_settings,
+    load_part,
     set_threads,
 )
 from gsat.cli.output import (
