@@ -42,16 +42,13 @@ def audit(
     ] = 1000,
     with_: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--with", help="Compare with another run on the same data. Repeatable."
-        ),
+        typer.Option("--with", help="Compare with another run on the same data. Repeatable."),
     ] = None,
     sanity: Annotated[
         bool,
         typer.Option(
             "--sanity",
-            help="Compare with an untrained model and with one trained briefly on shuffled "
-            "labels.",
+            help="Compare with an untrained model and with one trained briefly on shuffled labels.",
         ),
     ] = False,
     out: Annotated[

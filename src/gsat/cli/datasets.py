@@ -31,9 +31,7 @@ def datasets(
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Check a data set (or: all) and print a summary of it."
-        ),
+        typer.Option(metavar="NAME", help="Check a data set (or: all) and print a summary of it."),
     ] = None,
     set_: Annotated[
         list[str] | None,

@@ -109,7 +109,11 @@ def explain(
             _show(report[0].explanation, out, json_, budget, style, report)
         else:
             _show(explanation, out, json_, budget, {**style, "crop": crop, "edges": edges})
-    elif out is None or out.suffix in (".svg", ".png", ".pdf") or any(budget.values()):
+    elif (
+        out is None
+        or out.suffix in (".svg", ".png", ".pdf")
+        or budget != {"top": None, "above": None}
+    ):
         raise GSATError(
             "choose a graph with --graph N or a molecule with --smiles, or give --out "
             "report.html for all molecules or --out scores.npz for all scores"

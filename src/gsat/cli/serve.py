@@ -25,10 +25,17 @@ def serve(
     port: Port = 8000,
     token: Token = None,
     allow_host: Hosts = None,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in bytes.")] = 8 << 20,
-    max_graphs: Annotated[int, typer.Option(min=1, help="Maximum number of graphs per request.")] = 1000,
-    max_nodes: Annotated[int, typer.Option(min=1, help="Maximum number of nodes per graph.")] = 10_000,
-    max_edges: Annotated[int, typer.Option(min=1, help="Maximum number of edges per graph.")] = 100_000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in bytes.")] = 8
+    << 20,
+    max_graphs: Annotated[
+        int, typer.Option(min=1, help="Maximum number of graphs per request.")
+    ] = 1000,
+    max_nodes: Annotated[
+        int, typer.Option(min=1, help="Maximum number of nodes per graph.")
+    ] = 10_000,
+    max_edges: Annotated[
+        int, typer.Option(min=1, help="Maximum number of edges per graph.")
+    ] = 100_000,
     max_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit per request.")] = 60.0,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads for the model.")] = 1,
 ) -> None:

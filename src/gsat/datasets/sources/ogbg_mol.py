@@ -193,14 +193,6 @@ class OGBGMol(DatasetSource):
             },
         )
 
-    def split(
-        self, store: GraphStore, seed: int, options: DatasetOptions
-    ) -> dict[str, NDArray[np.int64]]:
-        """Return OGB's scaffold split; the same for every seed."""
-        from gsat.datasets.splits import given
-
-        return given(store.per_graph("split"))
-
     def matches_paper(self, name: str, options: DatasetOptions) -> Match:
         """``yes`` for OGB's own files; of files made again, the store holds ``rebuilt``."""
         return "yes"

@@ -212,7 +212,7 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
         names, smiles = read_table(file.require())
         return _Pool("the set 'benzene'", smiles, names, {"smiles": "smiles", "id": ""}, {})
     from gsat.datasets.molecule_tables import read
-    from gsat.molecules.reader import TableSettings
+    from gsat.molecules.options import TableSettings
 
     path = Path(options.table)
     _check_file(path)
