@@ -27,10 +27,12 @@ from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool
 from gsat.launch.progress import Progress
 from gsat.models.ensemble import Ensemble
-from gsat.training.evaluation import evaluate_model
-from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.evaluation import evaluate
+from gsat.training.loop import TrainOptions
+from gsat.training.recipe import Recipe, load_data, make_recipe
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train import load, load_data, train
+from gsat.training.train import train_recipe
 
 SEEDS: Final = (0, 1, 2)  # on one split, so that the models are also the members of an ensemble
 SNAPSHOTS: Final = 10
@@ -365,7 +367,7 @@ def measure(payload: Sequence[Any]) -> Record:
         if not (path / "result.json").is_file():
             remove_tree(path)  # of a run that was cut off
             own = default_recipe(group, data, trained, seed)
-            train(own, path, data=loaded, checkpoint_seconds=1e9)
+            train_recipe(own, path, TrainOptions(checkpoint_seconds=1e9), data=loaded)
     models = [load(path) for path in paths]
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}
@@ -376,7 +378,7 @@ def measure(payload: Sequence[Any]) -> Record:
             model.context = way.context or None  # type: ignore[assignment]  # a plain attribute
         for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
             view = one.refined(way.passes)
-            found = {split: evaluate_model(view, store) for split, store in splits.items()}
+            found = {split: evaluate(view, store) for split, store in splits.items()}
             line["explained"][name] = {k: values[group.metric] for k, values in found.items()}
             # The same for all: the best epoch predicts, however it is explained.
             line["prediction"] = {k: values[loaded.task.metric] for k, values in found.items()}

@@ -12,10 +12,9 @@ from cli_harness import TINY, gsat, succeed
 
 from gsat.cli.output import verdict_values
 from gsat.core.errors import GSATError
-from gsat.training import run_verdict as module
-from gsat.training.opening import open_run
-from gsat.training.run import Run
-from gsat.training.run_verdict import TrainingVerdict
+from gsat.training import run_audit as module
+from gsat.training.run import Run, open_run
+from gsat.training.run_audit import TrainingVerdict
 from own_data import as_json, make_graphs, write_lines
 
 FAST = ("--set", "hidden=8", "--set", "layers=1", "--epochs", 1, "--quiet")
@@ -107,7 +106,10 @@ def test_named_data_small_data_and_plain_models_have_none(data: Path, tmp_path: 
     assert not list(tmp_path.rglob("audit.json"))
 
 
-def test_a_training_that_was_too_short_is_not_audited(data: Path, tmp_path: Path) -> None:
+def test_a_training_that_was_too_short_is_not_audited(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: module.LEAST - 1)
     succeed("train", data, *FAST, "--out", tmp_path / "run", "--json")
     assert not (tmp_path / "run" / "audit.json").exists()
 

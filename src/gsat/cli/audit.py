@@ -68,7 +68,7 @@ def audit(
 
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]
-    from gsat.training.opening import open_run
+    from gsat.training.run import open_run
     from gsat.training.run_audit import report_lines
 
     report = open_run(run).audit(

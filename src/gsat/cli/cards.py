@@ -51,8 +51,7 @@ def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool
 
 def _card(name: str, settings: list[str]) -> Card:
     from gsat.datasets.cards import card
-    from gsat.training.recipe import make_recipe
-    from gsat.training.train import load_data
+    from gsat.training.recipe import load_data, make_recipe
 
     # A recipe checks and resolves options as for training.
     return card(load_data(make_recipe(name, settings=settings)))

@@ -26,7 +26,7 @@ def demo(
     from gsat import draw
     from gsat.training.recipe import make_recipe
     from gsat.training.run_files import unused_path
-    from gsat.training.training import train
+    from gsat.training.train import train
 
     folder = unused_path(out)
     typer.echo("BA-2Motifs: does the graph contain a house or a five-cycle, and where?")

@@ -33,8 +33,8 @@ def evaluate(
     precision@5 where the ground truth is known.
     """
     from gsat.datasets.registry import is_path
-    from gsat.training.opening import open_run
-    from gsat.training.run_trust import audit_line
+    from gsat.training.run import open_run
+    from gsat.training.run_audit import audit_line
 
     opened = open_run(run)
     measured = opened.evaluate(data, split, refine=refine)

@@ -88,7 +88,7 @@ def explain(
     from gsat.draw.molecule import formula
     from gsat.molecules.table import is_table
     from gsat.training.molecule_reports import REPORTS
-    from gsat.training.opening import open_run
+    from gsat.training.run import open_run
 
     opened = open_run(run)
     opened = opened if refine is None else opened.refined(refine)

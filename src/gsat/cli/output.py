@@ -14,10 +14,10 @@ import typer
 from gsat.core.errors import GSATError, printable
 
 if TYPE_CHECKING:
-    from gsat.training.many_runs import OnDone
+    from gsat.training.loop import OnDone
     from gsat.training.recipe import Recipe
     from gsat.training.run import Run
-    from gsat.training.run_verdict import TrainingVerdict
+    from gsat.training.run_audit import TrainingVerdict
 
 
 def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
@@ -54,7 +54,7 @@ def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bo
 
 def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
     """Return the verdict of the short audit; an audit that fails prints a note."""
-    from gsat.training.run_verdict import verdict_of_training
+    from gsat.training.run_audit import verdict_of_training
 
     try:
         return verdict_of_training(run, progress=not quiet)

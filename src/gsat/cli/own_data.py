@@ -68,12 +68,12 @@ def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
     return [f"data.{name}={json.dumps(value)}" for name, value in values.items()]
 
 
-def read_and_describe(recipe: Recipe) -> Dataset | None:
-    """Load the user's own data and print notes on it; None for other data."""
+def read_own_data(recipe: Recipe) -> Dataset | None:
+    """Load the user's own data and print notes on it; None for a named data set."""
     from gsat.datasets.registry import is_own_data
     from gsat.graphs.validation import ONE_WAY, one_way
     from gsat.molecules.table import is_table
-    from gsat.training.train import load_data
+    from gsat.training.recipe import load_data
 
     if not is_own_data(recipe.data.name):
         return None

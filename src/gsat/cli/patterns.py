@@ -40,7 +40,7 @@ def patterns(
     from gsat.draw.files import check_suffix
     from gsat.draw.molecule_page import odds_factor
     from gsat.training.molecule_reports import PATTERN_FILES
-    from gsat.training.opening import open_run
+    from gsat.training.run import open_run
 
     if out is not None:
         check_suffix(out, PATTERN_FILES)

@@ -36,7 +36,7 @@ def predict(
     of molecules keeps its rows and columns; rows that can't be read get a note.
     """
     from gsat.molecules.table import is_table
-    from gsat.training.opening import open_run
+    from gsat.training.run import open_run
 
     if data is not None and is_table(data):
         predicted = open_run(run).predict_table(data, smiles=smiles)

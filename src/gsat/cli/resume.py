@@ -48,9 +48,10 @@ def resume(
 
     A finished run is only shown.
     """
-    from gsat.training import training as runs
+    from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.run_directory import RunDirectory
+    from gsat.training.train import resume_run
 
     load_part(method)
     load_part(backbone)
@@ -62,8 +63,14 @@ def resume(
         if jobs > 1 and recipe.members is None:
             raise GSATError("--jobs is for ensembles, and this run is a single model")
         with member_progress(recipe, jobs, quiet) as done:
-            finished = runs.resume(
-                run, device=device, progress=not quiet, warn=print_error, jobs=jobs, done=done
+            options = TrainOptions(
+                device=device,
+                progress=not quiet,
+                warn=print_error,
+                jobs=jobs,
+                done=done,
+                group=processes,
             )
+            finished = resume_run(run, options)
         if processes.is_main:
             print_ending(finished, run, json_, audit, quiet)

@@ -33,7 +33,7 @@ from gsat.cli.output import (
     verdict_on,
     verdict_values,
 )
-from gsat.cli.own_data import read_and_describe, table_options, table_settings
+from gsat.cli.own_data import read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -92,11 +92,12 @@ def train(
     Data sets of the paper use the paper's settings.
     """
     set_threads(threads)
-    from gsat.training import training as runs
+    from gsat.training.loop import TrainOptions
     from gsat.training.process_group import join_processes
     from gsat.training.recipe import make_recipe
     from gsat.training.results import read_runs, record_once
     from gsat.training.run_files import new_run_folder
+    from gsat.training.train import train_recipe
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
@@ -129,19 +130,19 @@ def train(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
                     )
                 if not json_:
-                    read_and_describe(recipes[0])
+                    read_own_data(recipes[0])
                 _train_seeds(recipes, out, jobs, record, audit, quiet, json_)
                 return
             chosen = recipe_of(seed)
             if jobs > 1 and chosen.members is None:
                 raise GSATError("--jobs needs --seeds or --members")
-            if processes.is_main and not json_:
-                read_and_describe(chosen)
+            data = read_own_data(chosen) if processes.is_main and not json_ else None
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
-            run = runs.train(
-                chosen, folder, device=device, progress=not quiet, jobs=jobs, done=done
+            options = TrainOptions(
+                device=device, progress=not quiet, jobs=jobs, done=done, group=processes
             )
+            run = train_recipe(chosen, folder, options, data=data)
         if processes.is_main:
             if record:
                 record_once(record, run.record())
@@ -160,8 +161,8 @@ def _train_seeds(
     """Train several seeds in worker processes and print the mean of their metrics."""
     from gsat.launch.progress import Progress
     from gsat.training.many_runs import train_seeds
-    from gsat.training.opening import open_run
     from gsat.training.results import summarise
+    from gsat.training.run import open_run
     from gsat.training.run_files import run_label
 
     folder = out or Path("runs") / run_label(recipes[0])

@@ -24,9 +24,9 @@ from gsat.explain.patterns import PatternGroup, find_patterns
 from gsat.molecules import SMILES
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.tasks import Task
+from gsat.training.prediction_table import read_smiles
+from gsat.training.run_audit import doubts, support
 from gsat.training.run_files import shown_metrics
-from gsat.training.run_molecules import read_smiles
-from gsat.training.run_trust import doubts, support
 
 if TYPE_CHECKING:
     from gsat.models import InterpretableModel

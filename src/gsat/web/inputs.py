@@ -14,7 +14,7 @@ from gsat.core.parsing import ParseError, parse_json
 from gsat.datasets.formats.jsonl import from_objects
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
-from gsat.training.run_molecules import read_smiles
+from gsat.training.prediction_table import read_smiles
 from gsat.web.errors import BadInputError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.loaded import LoadedRun

@@ -15,7 +15,7 @@ from gsat.core.parsing import ParseError, parse_json
 from gsat.draw.caption import answer, reliability
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
-from gsat.training.run_molecules import (
+from gsat.training.prediction_table import (
     PredictedTable,
     predict_table,
     read_like_training,
