@@ -53,8 +53,8 @@ class AttentionSettings(Settings):
     )
     refine: NonNegativeInt | None = Field(
         None,
-        description="Further looks when explaining: the graph is embedded with its own edge "
-        "weights, and they are extracted again; absent: none.",
+        description="Refinement passes when explaining: the graph is embedded again with its own "
+        "edge weights, and scored again; absent: none.",
     )
     extractor_norm: ExtractorNorm | None = Field(
         None,

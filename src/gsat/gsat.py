@@ -57,7 +57,7 @@ class GSAT(InterpretableModel):
             (default: ``"concrete"``)
         samples: Draws of the attention per training step, over which logits are averaged.
             (default: ``None``, one)
-        refine: Further looks when explaining; see :meth:`refined`. (default: ``None``, none)
+        refine: Refinement passes when explaining; see :meth:`refined`. (default: ``None``, none)
         batch_norm: Statistics of batch norm: ``"separate"`` ones for the two runs, or these
             ``"recalibrated"`` after training. (default: ``None``, shared)
         extractor_norm: What the extractor normalises together: the rows of a ``"graph"``, each
@@ -196,7 +196,7 @@ class GSAT(InterpretableModel):
 
     def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Explain the attended graph; see :meth:`InterpretableModel.rescore`."""
-        return self._look(batch, edge_weights(attention, batch, self._on))[0]
+        return self._score(batch, edge_weights(attention, batch, self._on))[0]
 
     def _predict(
         self, batch: GraphBatch, weight: Tensor, alpha: Tensor | None, draws: Draws | None
@@ -237,10 +237,10 @@ class GSAT(InterpretableModel):
         return ModelOutput(mean, edge_weights(p, batch, self._on), alpha, p)
 
     def _explained(self, output: ModelOutput, batch: GraphBatch) -> ModelOutput:
-        """The output with the scores of further looks, or with the mean over snapshots."""
+        """The output with refined scores, or with their mean over snapshots."""
         if self.snapshots is not None:
             kept = [part for part in self.snapshots if isinstance(part, GSAT)]
-            found = [part._look_again(*part._look(batch), batch, self.refine) for part in kept]
+            found = [part._refine(*part._score(batch), batch, self.refine) for part in kept]
             all_p, all_weights = (torch.stack(part) for part in zip(*found, strict=True))
             p, weight = all_p.mean(dim=0), all_weights.mean(dim=0)
             scores = [self._with_context(*part, batch) for part in found]
@@ -248,7 +248,7 @@ class GSAT(InterpretableModel):
             output = output._replace(member_scores=torch.stack(of_units))
         else:
             p, weight = output.probability, output.edge_weight
-            p, weight = self._look_again(p, weight, batch, self.refine)
+            p, weight = self._refine(p, weight, batch, self.refine)
         p, weight = self._with_context(p, weight, batch)
         return output._replace(probability=p, edge_weight=weight)
 
@@ -259,33 +259,34 @@ class GSAT(InterpretableModel):
         p = in_context(p, batch, self.context, self._on)
         return p, edge_weights(p, batch, self._on)
 
-    def _look(self, batch: GraphBatch, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _score(self, batch: GraphBatch, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keep-probabilities and edge weights, of the whole graph or of the attended one."""
         network = self.backbone if weight is None else self.predictor
         p = torch.sigmoid(self.extractor(network.embed(batch, attention=weight), batch))
         return p, edge_weights(p, batch, self._on)
 
-    def _look_again(
+    def _refine(
         self, p: Tensor, weight: Tensor, batch: GraphBatch, times: int | None
     ) -> tuple[Tensor, Tensor]:
         for _ in range(times or 0):
-            p, weight = self._look(batch, weight)
+            p, weight = self._score(batch, weight)
         return p, weight
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model that looks again when it explains.
+    def refined(self, passes: int) -> Self:
+        """Return the same model that refines its explanations.
 
-        The graph is embedded with its own edge weights, and the extractor reads these embeddings.
+        In a refinement pass, the graph is embedded with its own edge weights, and the extractor
+        scores these embeddings.
         Predictions stay as they are.
 
         Args:
-            looks: How many further looks; 0 for none.
+            passes: Number of refinement passes; 0 for none.
 
         Returns:
             A view of the model: it has the same weights, not a copy of them.
 
         Raises:
-            GSATError: If ``looks`` is negative.
+            GSATError: If ``passes`` is negative.
 
         Example:
             >>> import gsat
@@ -294,7 +295,7 @@ class GSAT(InterpretableModel):
             >>> model.refined(1).refine, model.refine
             (1, None)
         """
-        given = validated(AttentionSettings, {"refine": looks}, owner="GSAT")
+        given = validated(AttentionSettings, {"refine": passes}, owner="GSAT")
         view = copy.copy(self)
         view.refine = given.refine
         return view
@@ -340,7 +341,7 @@ class GSAT(InterpretableModel):
             for number, batch in enumerate(batches):
                 for norm in norms:
                     norm.momentum = 1 / (number + 1)
-                p, weight = self._look(batch)
+                p, weight = self._score(batch)
                 self._predict(batch, weight, p, None)
         for norm, momentum in zip(norms, before, strict=True):
             norm.momentum = momentum

@@ -12,6 +12,8 @@ from cli_harness import TINY, gsat, succeed
 
 from gsat.cli.output import verdict_values
 from gsat.core.errors import GSATError
+from gsat.datasets import load
+from gsat.training import run as runs
 from gsat.training import run_audit as module
 from gsat.training.run import Run, open_run
 from gsat.training.run_audit import TrainingVerdict
@@ -62,6 +64,32 @@ def test_a_training_ends_with_one_line_of_verdict(
         json.loads((run / "result.json").read_text()).keys()
         == json.loads((unaudited / "result.json").read_text()).keys()
     )
+
+
+def test_data_and_audits_are_read_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def counted(module: Any, name: str) -> None:
+        original = getattr(module, name)
+
+        def count(*values: Any, **options: Any) -> Any:
+            reads.append(name)
+            return original(*values, **options)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(load, "load_own_data")
+    counted(runs, "read_audit")
+    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: len(graphs))
+    succeed("train", data, *FAST, "--out", tmp_path / "run")
+    assert reads.count("load_own_data") == 1
+    succeed("train", data, *FAST, "--members", 2, "--no-audit", "--out", tmp_path / "ensemble")
+    assert reads.count("load_own_data") == 2
+    reads.clear()
+    succeed("explain", tmp_path / "run", "--graph", 0)
+    assert sorted(reads) == ["load_own_data", "read_audit"]
 
 
 @pytest.mark.usefixtures("_time")

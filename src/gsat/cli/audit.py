@@ -64,7 +64,7 @@ def audit(
     """
     check_json_or_file(json_, out)
     if out is not None:
-        from gsat.draw.files import check_suffix
+        from gsat.core.writing import check_suffix
 
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]

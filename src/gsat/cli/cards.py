@@ -59,11 +59,11 @@ def _card(name: str, settings: list[str]) -> Card:
 
 def _write(card: Card, folder: Path | None) -> None:
     if folder is not None:
+        from gsat.core.writing import write_output
         from gsat.datasets.cards import file_name
-        from gsat.draw.files import write
 
         text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
-        write(folder / file_name(card), f"{text}\n".encode())
+        write_output(folder / file_name(card), f"{text}\n".encode())
 
 
 def _echo(card: Card, as_json: bool) -> None:

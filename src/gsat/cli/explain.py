@@ -13,8 +13,8 @@ from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
+    from gsat.explain.molecules import MoleculeReport
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport
 
 
 @app.command(
@@ -83,11 +83,10 @@ def explain(
     check_json_or_file(json_, out)
     if smiles is not None and any(value is not None for value in (data, graph, node)):
         raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
-    from gsat.draw.export import FORMATS
-    from gsat.draw.files import check_suffix
+    from gsat.core.writing import check_suffix
+    from gsat.draw.export import FORMATS, REPORTS
     from gsat.draw.molecule import formula
     from gsat.molecules.table import is_table
-    from gsat.training.molecule_reports import REPORTS
     from gsat.training.run import open_run
 
     opened = open_run(run)
@@ -137,8 +136,6 @@ def _show(
     report: MoleculeReport | None = None,
 ) -> None:
     """Print or write one explanation; ``report`` is the report of a single molecule."""
-    from gsat.draw.caption import answer, reliability
-
     within = explanation.within(**budget)
     if as_json:
         values = within.as_dict()
@@ -147,9 +144,9 @@ def _show(
             values = {"outputs": outputs, **report[0].as_dict(), **values}
         typer.echo(json.dumps(values))
         return
-    typer.echo(answer(explanation) or "a graph with a prediction for each node")
+    typer.echo(explanation.caption() or "a graph with a prediction for each node")
     typer.echo(explanation.message)
-    if measured := reliability(explanation):
+    if measured := explanation.reliability:
         typer.echo(measured)
     count = explanation.budget(**budget)
     if count == 0:

@@ -37,9 +37,9 @@ def patterns(
     For each predicted class: how often a fragment occurs, how often it is in the explanation and
     whether that is more than chance, its mean effect, and three examples.
     """
-    from gsat.draw.files import check_suffix
+    from gsat.core.writing import check_suffix
+    from gsat.draw.export import PATTERN_FILES
     from gsat.draw.molecule_page import odds_factor
-    from gsat.training.molecule_reports import PATTERN_FILES
     from gsat.training.run import open_run
 
     if out is not None:

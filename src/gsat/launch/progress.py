@@ -1,4 +1,4 @@
-"""A progress bar with the time left on a terminal, and silence elsewhere."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from typing import Any, Self
 
 
 class Progress:
-    """A progress bar on standard error, with the time left and a short status.
-
-    It is silent where standard error is not a terminal.
-
-    Attributes:
-        visible: Whether anything is shown.
-    """
+    """A progress bar on standard error with the remaining time; hidden without a terminal."""
 
     def __init__(self, label: str = "training", quiet: bool = False, counted: bool = True) -> None:
         self.label, self.counted = label, counted
@@ -43,7 +37,7 @@ class Progress:
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             transient=True,
-            # Large steps come seldom; those of the last half minute would say nothing.
+            # Without counts, steps are long and rare: estimate the speed over ten minutes.
             speed_estimate_period=30.0 if self.counted else 600.0,
         )
         self._bar.start()
@@ -57,12 +51,12 @@ class Progress:
         self.stop()
 
     def advance(self, status: str = "", steps: int = 1) -> None:
-        """Count steps that have just been done."""
+        """Add completed steps."""
         if self._bar:
             self._bar.update(self._task, advance=steps, status=status)
 
     def update(self, done: int, status: str | None = None) -> None:
-        """Set how many steps are done in all."""
+        """Set the total number of completed steps."""
         if self._bar:
             shown = {} if status is None else {"status": status}
             self._bar.update(self._task, completed=done, **shown)

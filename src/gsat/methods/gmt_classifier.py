@@ -61,10 +61,10 @@ class Reclassified(InterpretableModel):
         half = (batch.edge_ptr.diff() + 1) // 2
         return weight * segment_topk_mask(weight, batch.edge_ptr, half)
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model whose explainer looks again; its classifier sees that, too."""
+    def refined(self, passes: int) -> Self:
+        """Return the same model whose explainer refines; the classifier gets the refined scores."""
         view = copy.copy(self)
-        view._modules = {**self._modules, "explainer": self.explainer.refined(looks)}
+        view._modules = {**self._modules, "explainer": self.explainer.refined(passes)}
         return view
 
     @property

@@ -155,16 +155,16 @@ class Ensemble(InterpretableModel):
         found = Predictions(mean, self.task.probabilities(mean), self.task.decide(mean))
         return found, spread_of_answers(self.task, logits)
 
-    def refined(self, looks: int) -> Self:
-        """Return the same ensemble, each member of which looks again when it explains.
+    def refined(self, passes: int) -> Self:
+        """Return the same ensemble, whose members refine their explanations.
 
         Args:
-            looks: How many further looks; 0 for none.
+            passes: Number of refinement passes; 0 for none.
         """
         view = copy.copy(self)
         view._modules = {
             **self._modules,
-            "members": nn.ModuleList(member.refined(looks) for member in self._members),
+            "members": nn.ModuleList(member.refined(passes) for member in self._members),
         }
         return view
 

@@ -254,14 +254,14 @@ class InterpretableModel(nn.Module, ABC):
         Args:
             graphs: As for :meth:`predict`.
             batch_size: Graphs at a time. (default: ``256``)
-            refine: Further looks; see :meth:`refined`. (default: ``None``, as the model has it)
+            refine: Refinement passes; see :meth:`refined`. (default: ``None``, as the model has it)
 
         Returns:
             One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
             order of the graph that was given.
 
         Raises:
-            GSATError: If the model can't look again.
+            GSATError: If the model can't refine explanations.
         """
         if refine is not None:
             return self.refined(refine).explain(graphs, batch_size)
@@ -280,18 +280,16 @@ class InterpretableModel(nn.Module, ABC):
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
         return explained[0] if single else explained
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model that looks again when it explains.
+    def refined(self, passes: int) -> Self:
+        """Return the same model that refines its explanations.
 
         Args:
-            looks: How many further looks; 0 for none.
+            passes: Number of refinement passes; 0 for none.
 
         Raises:
-            GSATError: If the model has no extractor that could look again.
+            GSATError: If the model has no extractor to refine with.
         """
-        raise GSATError(
-            f"only models of GSAT can look again at a graph (refine), not {type(self).__name__}"
-        )
+        raise GSATError(f"only models of GSAT can refine explanations, not {type(self).__name__}")
 
     def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
         """Explain by the mean score of the model after several epochs from now on.

@@ -13,15 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, GSATError
-from gsat.explain.molecules import ExplainedMolecule, output_names
+from gsat.explain.molecules import ExplainedMolecule, MoleculeReport, output_names
+from gsat.explain.patterns import PatternReport
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.tasks import Task
 from gsat.training.molecule_reports import (
-    MoleculeReport,
-    PatternReport,
     molecule_report,
     pattern_report,
     spoken_names,
