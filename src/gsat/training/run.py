@@ -15,6 +15,9 @@ from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
+from gsat.explain.molecules import MoleculeReport
+from gsat.explain.patterns import PatternReport
+from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
@@ -49,7 +52,6 @@ from gsat.training.run_files import check_run, shown_metrics
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport, PatternReport
 
 Data = str | Path | Dataset | GraphStore
 
@@ -58,8 +60,8 @@ class Run:
     """A run: what was trained, how well it did, and what its model says about graphs.
 
     The model and the data are loaded when first used. :func:`gsat.open_run`, :func:`gsat.train`,
-    :func:`gsat.fit` and :func:`gsat.resume` make runs. Arguments ``data`` and ``split`` are those of
-    :meth:`graphs` in all methods; without them, the run's own test graphs are used.
+    :func:`gsat.fit` and :func:`gsat.resume` make runs. In all methods, ``data`` and ``split`` are
+    those of :meth:`graphs`; by default, the run's own test graphs are used.
 
     Args:
         path: The run directory; None if nothing was written. (default: ``None``)
@@ -370,8 +372,6 @@ class Run:
         Returns:
             Number of graphs, and of edges.
         """
-        from gsat.draw import write_scores_npz
-
         store = self.graphs(data, split)
         logits, scores = self.model.score_edges(store)
         level = self.model.task.level

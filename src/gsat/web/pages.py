@@ -356,8 +356,8 @@ def _address(request: Request, **changes: Any) -> str:
 
 def _example(loaded: LoadedRun) -> str:
     """A small graph that the model takes, as JSON."""
-    width = int(loaded.model.backbone.config.get("in_features") or 1)
-    edge_width = int(loaded.model.backbone.config.get("edge_features") or 0)
+    width = int(loaded.model.network.get("in_features") or 1)
+    edge_width = int(loaded.model.network.get("edge_features") or 0)
     edges = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
     row = ", ".join(["1"] * width) if width <= 12 else f"1, … ({width} numbers)"
     text = f'{{"edges": {edges},\n "x": [[{row}], [{row}], [{row}]]'

@@ -10,7 +10,6 @@ import numpy as np
 from markupsafe import Markup
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
 from gsat.training.members import member_recipes
@@ -261,4 +260,4 @@ def thumbnail(loaded: LoadedRun, split: str, row: int) -> str:
 
 def caption(explanation: Explanation) -> str:
     """The prediction and the truth in words."""
-    return answer(explanation)
+    return explanation.caption()
