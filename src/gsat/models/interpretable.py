@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
 # Edges of one batch when predicting and explaining: one gigabyte at the widest layer (h = 64).
 MAX_EDGES = 1 << 20
+
+
+class InputFeatures(NamedTuple):
+    """Features that the graphs of a model must have."""
+
+    node: int | None  # columns of x; None where the model does not say
+    edge: int  # columns of edge_attr that it uses
+    categorical: bool  # whether x contains categories: whole numbers
 
 
 class InterpretableModel(nn.Module, ABC):
@@ -115,6 +123,20 @@ class InterpretableModel(nn.Module, ABC):
             GSATError: If the model can't explain an attended graph; see :attr:`rescores`.
         """
         raise GSATError(f"{type(self).__name__} does not explain an attended graph")
+
+    @property
+    def input_features(self) -> InputFeatures:
+        """The features that its graphs must have."""
+        config = self.backbone.config
+        return InputFeatures(
+            config.get("in_features"),
+            config.get("edge_features") or 0,
+            bool(config.get("categories")),
+        )
+
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """Return node embeddings without attention, ``[N, h]``."""
+        return self.backbone.embed(batch)
 
     def predict_batch(self, batch: GraphBatch) -> Tensor:
         """Predict a batch without explaining it, where the prediction does not depend on that.

@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final, Literal
-
-from pydantic import Field
+from typing import Any
 
 from gsat.core.errors import GSATError, RunError
 from gsat.core.files import is_regular
 from gsat.core.json_files import read_json
-from gsat.core.schemas import FileModel
-
-FILE: Final = "audit.json"
-
-
-class AuditFile(FileModel):
-    """The part of ``audit.json`` that pages show; older files have no outcome."""
-
-    believe: bool | None = None
-    outcome: Literal["passed", "mixed", "failed"] | None = None
-    verdict: str = ""
-    reasons: list[str] = Field(default_factory=list)
-    against: list[str] = Field(default_factory=list)
-    remedy: str | None = None
-    notes: list[str] = Field(default_factory=list)
-    measures: dict[str, float | None] = Field(default_factory=dict)
-    graphs: int | None = None
-
-    @property
-    def result(self) -> str:
-        """The outcome; of an older file, as it follows from ``believe``."""
-        return self.outcome or ("passed" if self.believe else "failed")
-
-    @property
-    def evidence_against(self) -> list[str]:
-        """Evidence against the explanations; older files have it as notes."""
-        return self.against or self.notes
+from gsat.training.run_audit import AUDIT
+from gsat.training.run_schemas import AuditFile
+from gsat.training.run_verdict import outcome_of
+from gsat.web.library import Entry
+from gsat.web.requests import NotFoundError
 
 
-def read_audit(run: Path) -> dict[str, Any] | None:
+def read_audit(entry: Entry) -> dict[str, Any]:
     """Read the audit of a run."""
-    if not is_regular(run / FILE):
-        return None
-    return read_json(run / FILE, AuditFile, error=RunError)
+    if not is_regular(entry.path / AUDIT):
+        raise NotFoundError(f"the run '{entry.name}' has not been audited")
+    return read_json(entry.path / AUDIT, AuditFile, error=RunError)
 
 
-def audit_summary(run: Path) -> AuditFile | None:
-    """Read what the page shows of an audit; None if there is none that can be read."""
+def shown_audit(entry: Entry) -> dict[str, Any] | None:
+    """Return what pages show of an audit; None if there is none, or it can't be read."""
     try:
-        values = read_audit(run)
+        values = read_audit(entry)
     except GSATError:
         return None
-    return None if values is None else AuditFile.model_validate(values)
+    outcome = outcome_of(values)
+    return {
+        "outcome": outcome,
+        "verdict": values["verdict"].removeprefix(f"{outcome}: "),
+        "reasons": values["reasons"],
+        "against": values.get("against") or values["notes"],  # older files have notes
+        "remedy": values.get("remedy"),
+        "measures": values["measures"],
+        "graphs": values["graphs"],
+    }
