@@ -9,8 +9,8 @@ import pytest
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.training import run_verdict as module
-from gsat.training.run_verdict import TrainingVerdict, affordable, outcome_of, verdict_of_training
+from gsat.training import run_audit as module
+from gsat.training.run_audit import TrainingVerdict, affordable, outcome_of, verdict_of_training
 
 SMALL = {"graphs": 240, "epochs": 1, "hidden": 8, "layers": 1}
 
@@ -75,6 +75,7 @@ def test_a_model_that_does_not_explain_has_no_verdict(monkeypatch: pytest.Monkey
 
 
 def test_verdicts_of_older_audits_are_read(run: gsat.Run, tmp_path: Path) -> None:
+    assert outcome_of({"faithful": True}) == "passed"
     assert outcome_of({"believe": True}) == "passed"
     assert outcome_of({"believe": False}) == "failed"
     assert outcome_of({"believe": False, "outcome": "mixed"}) == "mixed"

@@ -12,7 +12,6 @@ from fastapi.testclient import TestClient
 from web_harness import make_client
 
 import gsat
-from gsat.draw.caption import reliability
 from gsat.training.recipe import make_recipe
 from gsat.web.charts import mean_curves, shown_curves
 from gsat.web.pictures import unit_spreads
@@ -77,7 +76,7 @@ def test_edges_are_listed_with_their_spread_and_dashes_are_explained(
     assert spread[best.unit] == pytest.approx(float(own.max()))
     assert "members differ by 0.1 or more" in text
     assert explanation.stability is not None
-    assert reliability(explanation) in text
+    assert explanation.reliability in text
 
 
 def test_a_single_model_has_no_spread(ensemble: gsat.Run) -> None:

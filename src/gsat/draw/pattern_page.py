@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer
 from gsat.draw.molecule import ColourScale, Formula, formula, formula_svg
 from gsat.draw.molecule_page import (
-    PageInfo,
     effect_bar,
     largest_effect,
     odds_factor,
@@ -20,17 +18,17 @@ from gsat.draw.molecule_page import (
 )
 
 if TYPE_CHECKING:
-    from gsat.explain.molecules import ExplainedMolecule
+    from gsat.explain.molecules import ExplainedMolecule, ReportInfo
     from gsat.explain.patterns import Pattern, PatternGroup
 
 SIGNIFICANT: Final = 0.05
 SHOWN: Final = 12  # patterns of a group
 EXAMPLE: Final = (180, 130)
-PIECE: Final = (150, 80)
+FRAGMENT_SIZE: Final = (150, 80)
 
 
 def pattern_page(
-    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: PageInfo
+    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: ReportInfo
 ) -> str:
     """Make a page of patterns that needs no other file."""
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
@@ -67,7 +65,7 @@ def _row(
     return {
         "name": pattern.name,
         "smiles": pattern.smiles,
-        "svg": _piece_svg(pattern.smiles),
+        "svg": _fragment_svg(pattern.smiles),
         "occurs": pattern.occurs,
         "used": pattern.used,
         "used_in_group": pattern.used_in_group,
@@ -95,15 +93,15 @@ def _effect(pattern: Pattern) -> str:
 def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
     drawn = formula(molecule.explanation, molecule=molecule.molecule)
     named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
-    predicted = answer(molecule.explanation).removeprefix("predicted ")
+    predicted = molecule.explanation.caption().removeprefix("predicted ")
     return {
         "svg": "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True),
         "caption": f"{named}: {predicted}" if named else predicted,
     }
 
 
-def _piece_svg(smiles: str) -> str:
-    """Draw a piece alone; empty if RDKit can't read it."""
+def _fragment_svg(smiles: str) -> str:
+    """Draw a fragment alone; empty if RDKit can't read it."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
@@ -112,4 +110,4 @@ def _piece_svg(smiles: str) -> str:
         return ""
     atoms, bonds = np.zeros(molecule.GetNumAtoms()), np.zeros(molecule.GetNumBonds())
     drawn = Formula(molecule, atoms, bonds, list(range(len(atoms))))
-    return formula_svg(drawn, ColourScale(0.0, 1.0), PIECE, compact=True)
+    return formula_svg(drawn, ColourScale(0.0, 1.0), FRAGMENT_SIZE, compact=True)

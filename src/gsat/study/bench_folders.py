@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gsat.core.disk import check_writable
-from gsat.core.jsonl import check_appendable
+from gsat.core.writing import check_appendable, check_writable
 from gsat.study.study import Experiment
 from gsat.training.run_directory import RunDirectory, run_name
 

@@ -15,19 +15,15 @@ import torch
 from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.core import atomic, locks, system
-from gsat.core.disk import disk_errors
+from gsat.core import locks, system, writing
 from gsat.core.errors import RunError, RunExistsError
-from gsat.core.files import check_no_links, is_regular, read_file, read_toml
-from gsat.core.hashes import checksum
-from gsat.core.json_files import read_json
+from gsat.core.files import check_no_links, checksum, is_regular, read_file, read_json, read_toml
 from gsat.core.limits import check_size, json_bytes
-from gsat.core.parsing import ParseError, parse_json, parse_toml
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import FileModel, ParseError, check_model, parse_json, parse_toml
+from gsat.core.writing import disk_errors
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
-from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
 from gsat.training.run_files import check_run, run_label
@@ -51,8 +47,8 @@ class RunDirectory:
         self._identity: tuple[int, int] | None = None  # of the folder that was locked
 
     @classmethod
-    def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
-        """Create the directory of a new run."""
+    def create(cls, path: str | Path, recipe: Recipe, processes: int = 1) -> RunDirectory:
+        """Create the directory of a new run, which this number of processes trains."""
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
@@ -61,10 +57,10 @@ class RunDirectory:
             run._check_free()
             run.clear_partial_files()
             text = recipe.toml()
-            where = {**environment(), "recipe_check": checksum(parse_toml(text))}
-            atomic.write_json(run.path / "environment.json", where)
-            # Last: with it the folder is a run, which can be resumed.
-            atomic.write_text(run.path / "recipe.toml", text)
+            where = {**environment(processes), "recipe_check": checksum(parse_toml(text))}
+            writing.write_json(run.path / "environment.json", where)
+            # recipe.toml last: it marks a run that can be resumed.
+            writing.write_text(run.path / "recipe.toml", text)
         return run
 
     def _check_free(self) -> None:
@@ -90,12 +86,12 @@ class RunDirectory:
 
     def is_empty(self) -> bool:
         """Whether it holds nothing, or only what a run killed at its very start leaves."""
-        names = {file.name for file in self.path.iterdir() if not atomic.is_partial(file)}
+        names = {file.name for file in self.path.iterdir() if not writing.is_partial(file)}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
         """Remove what a killed process was writing; the directory must be locked."""
-        atomic.clear_partial_files(self.path)
+        writing.clear_partial_files(self.path)
 
     @property
     def result_path(self) -> Path:
@@ -217,7 +213,7 @@ class RunDirectory:
             )
         for number, line in enumerate(lines[:epochs], start=1):
             _log_line(line, self.path, number)
-        atomic.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
+        writing.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
 
     # -- the best model -------------------------------------------------------------------------
 
@@ -241,24 +237,26 @@ class RunDirectory:
     def write_seconds(self, seconds: float, epochs: int) -> None:
         """Record the time spent, in a file of its own: it differs between equal runs."""
         spent = {"seconds": round(seconds, 3), "epochs": epochs}
-        atomic.write_json(self.path / "timing.json", spent)
+        writing.write_json(self.path / "timing.json", spent)
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write ``result.json``, with which the run is finished."""
         self.check_here()
-        atomic.write_json(self.result_path, result)
+        writing.write_json(self.result_path, result)
 
 
 def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
     try:
         values: dict[str, Any] = parse_json(line)
         check_model(LogLine, values)
-        return values
     except ParseError as error:
         raise RunError(
             f"{run / LOG} can't be read, line {number}: {error}; remove {run} and train the run "
             "again"
         ) from None
+    if "settledness" in values:  # its name in earlier versions
+        values.setdefault("score_stability", values.pop("settledness"))
+    return values
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:
@@ -267,7 +265,7 @@ def run_name(recipe: Recipe, data_hash: str) -> str:
     return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 
-def environment() -> dict[str, Any]:
+def environment(processes: int = 1) -> dict[str, Any]:
     """What a run's numbers may depend on besides the recipe: versions, machine, threads, ops."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
     versions = {}
@@ -285,5 +283,5 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "ops": engine(),
-        **({"processes": processes} if (processes := ProcessGroup().size) > 1 else {}),
+        **({"processes": processes} if processes > 1 else {}),
     }

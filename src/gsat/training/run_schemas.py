@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
-from gsat.core.schemas import FileModel
+from gsat.core.parsing import FileModel
 
 Metrics = dict[str, float | None]
+
+# Earlier versions wrote it as "settledness".
+_SCORE_STABILITY: Any = Field(None, validation_alias=AliasChoices("score_stability", "settledness"))
 
 
 class EnvironmentFile(FileModel):
@@ -67,14 +70,15 @@ class LogLine(FileModel):
     epoch: int = Field(ge=0)
     train: Metrics
     valid: Metrics
-    settledness: float | None = None
+    score_stability: float | None = _SCORE_STABILITY
     selected: bool = False
 
 
 class AuditFile(FileModel):
     """``audit.json``; older files have neither an outcome nor evidence against."""
 
-    believe: bool
+    faithful: bool | None = None
+    believe: bool | None = None  # former name
     outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = Field(max_length=2000)
     reasons: list[str]
@@ -93,7 +97,7 @@ class BestValues(FileModel):
 
     epoch: int = Field(ge=0, lt=2**31)
     valid: Metrics
-    settledness: float | None = None
+    score_stability: float | None = _SCORE_STABILITY
     top: float | None = None
 
 

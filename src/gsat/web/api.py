@@ -10,7 +10,6 @@ from fastapi.routing import APIRoute
 
 from gsat.core.errors import GSATError
 from gsat.core.parsing import ParseError, parse_json
-from gsat.web.audits import read_audit
 from gsat.web.batching import Batcher
 from gsat.web.charts import curve_values
 from gsat.web.library import LoadedRun, RunLibrary
@@ -128,7 +127,7 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
     @router.get("/api/runs/{run}/audit", tags=["runs"])
     def audit(run: Name) -> dict[str, Any]:
         """The last audit of a run: verdict, evidence and measures."""
-        return read_audit(library.entry(run))
+        return library.entry(run).read_audit()
 
     @router.get("/api/runs/{run}/graphs", tags=["graphs"])
     def graphs(run: Name, query: Annotated[GraphsQuery, Query()]) -> GraphRows:

@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, GSATError, RunError, shown
-from gsat.core.files import is_regular
+from gsat.core.files import is_regular, read_json
 from gsat.datasets.formats.jsonl import from_objects
-from gsat.explain.molecules import ExplainedMolecule, output_names
+from gsat.explain.molecules import ExplainedMolecule, MoleculeReport, output_names
+from gsat.explain.patterns import PatternReport
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
@@ -27,17 +28,12 @@ from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.ops import pool
 from gsat.tasks import Task
-from gsat.training.molecule_reports import (
-    MoleculeReport,
-    PatternReport,
-    molecule_report,
-    pattern_report,
-    spoken_names,
-)
-from gsat.training.opening import open_run
-from gsat.training.run import Run
+from gsat.training.molecule_reports import molecule_report, pattern_report, spoken_names
+from gsat.training.prediction_table import read_smiles
+from gsat.training.run import Run, open_run
+from gsat.training.run_audit import AUDIT, outcome_of
 from gsat.training.run_files import RunSummary, list_runs
-from gsat.training.run_molecules import read_smiles
+from gsat.training.run_schemas import AuditFile
 from gsat.web.fair_lock import COMPUTING
 from gsat.web.requests import SPLITS, GraphInput, Limits, NotFoundError, RequestError
 from gsat.web.scored import ScoredSplit
@@ -59,6 +55,24 @@ class Entry:
     def path(self) -> Path:
         """The run directory."""
         return self.summary.path
+
+    def read_audit(self) -> dict[str, Any]:
+        """Read the last audit of the run."""
+        if not is_regular(self.path / AUDIT):
+            raise NotFoundError(f"the run '{self.name}' has not been audited")
+        return read_json(self.path / AUDIT, AuditFile, error=RunError)
+
+    @property
+    def audit(self) -> dict[str, Any] | None:
+        """The last audit, as pages show it; None if there is none, or it can't be read."""
+        try:
+            values = self.read_audit()
+        except GSATError:
+            return None
+        outcome = outcome_of(values)
+        verdict = values["verdict"].removeprefix(f"{outcome}: ")
+        against = values.get("against") or values["notes"]  # older files have notes
+        return {**values, "outcome": outcome, "verdict": verdict, "against": against}
 
 
 class RunLibrary:
@@ -292,7 +306,7 @@ class LoadedRun:
             raise DataError("the graph has no nodes; the model predicts nodes")
         validate_graphs(store, name="the graph" if len(items) == 1 else "the graphs")
         x = np.asarray(store.arrays["x"]) if store.has("x") else np.zeros(0)
-        if self.model.input_features.categorical and len(x) and not (x != np.floor(x)).any():
+        if self.model.network.get("categories") and len(x) and not (x != np.floor(x)).any():
             # JSON has one type of number: whole numbers are categories.
             arrays = {**store.arrays, "x": x.astype(np.int64)}
             store = GraphStore(arrays, store.meta, store.index)

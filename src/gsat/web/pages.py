@@ -23,7 +23,6 @@ from gsat.core.errors import GSATError
 from gsat.training.run_files import shown_metrics
 from gsat.web import views
 from gsat.web.api import Name, Number, Split
-from gsat.web.audits import read_audit, shown_audit
 from gsat.web.compare import compare, comparison_values
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.requests import (
@@ -70,7 +69,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             run=loaded,
             several=len(library.entries()) > 1,
             has_patterns=loaded is not None and _has_patterns(loaded),
-            has_audit=loaded is not None and shown_audit(library.entry(loaded.name)) is not None,
+            has_audit=loaded is not None and library.entry(loaded.name).audit is not None,
             **values,
         )
 
@@ -95,7 +94,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
                 "entry": entry,
                 "summary": entry.summary,
                 "scores": shown_metrics(entry.summary.test, has_truth=False),
-                "audit": shown_audit(entry),
+                "audit": entry.audit,
             }
             for entry in library.entries()
         ]
@@ -119,7 +118,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             facts=views.facts(loaded),
             scores=views.score_table(loaded),
             charts=views.charts(loaded),
-            audit=shown_audit(entry),
+            audit=entry.audit,
             recipe=loaded.run.recipe.toml(),
         )
 
@@ -261,8 +260,8 @@ def make_pages(library: RunLibrary) -> APIRouter:
     @router.get("/runs/{run}/audit")
     def audit(run: Name) -> Response:
         loaded, entry = library.open(run), library.entry(run)
-        read_audit(entry)  # raises without an audit
-        return page("audit.html", "audit", loaded, audit=shown_audit(entry))
+        entry.read_audit()  # raises without an audit
+        return page("audit.html", "audit", loaded, audit=entry.audit)
 
     @router.get("/runs/{run}/try")
     def try_own(run: Name, smiles: Annotated[str, Query(max_length=4000)] = "") -> Response:
@@ -360,7 +359,7 @@ def _draw_ahead(loaded: LoadedRun, split: str, rows: Sequence[int]) -> None:
 def _has_patterns(loaded: LoadedRun) -> bool:
     """Whether the graphs are molecules, as far as is known without loading them."""
     try:
-        dataset = loaded.run.__dict__.get("dataset")
+        dataset = loaded.run.loaded_dataset
         molecules = loaded.takes_smiles or (dataset is not None and dataset.store.has("smiles"))
         return molecules and loaded.task.level == "graph"
     except GSATError:  # there is no model yet

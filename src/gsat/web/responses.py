@@ -7,7 +7,6 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer
 from gsat.explain.patterns import PatternGroup
 from gsat.explanation import Explanation
 from gsat.training.run_files import State
@@ -72,14 +71,14 @@ class ModelValues(BaseModel):
     @classmethod
     def of(cls, loaded: LoadedRun) -> Self:
         """Describe the model of a run."""
-        model, features = loaded.model, loaded.model.input_features
+        model = loaded.model
         return cls(
             kind=model.task.kind,
             level=model.task.level,
             outputs=loaded.outputs,
             takes_smiles=loaded.takes_smiles,
-            node_features=features.node,
-            edge_features=features.edge,
+            node_features=model.network.get("in_features"),
+            edge_features=model.network.get("edge_features") or 0,
             attends_to=model.on,
             r=model.r,
         )
@@ -204,7 +203,7 @@ class PredictionValues(BaseModel):
         values |= {"r": explanation.get("r"), "undirected": bool(explanation.undirected)}
         return cls(
             id=name if isinstance(name, str) and name else None,
-            answer=answer(explanation),
+            answer=explanation.caption(),
             outputs=list(explanation.get("class_names") or []),
             **values,
         )

@@ -13,11 +13,10 @@ from pydantic import ValidationError
 
 from gsat.core.errors import DataError
 from gsat.core.parsing import ParseError, parse_json
-from gsat.draw.caption import answer, reliability
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
-from gsat.training.run_molecules import (
+from gsat.training.prediction_table import (
     PredictedTable,
     predict_table,
     read_like_training,
@@ -47,12 +46,12 @@ class InputCard:
     @property
     def answer(self) -> str:
         """The prediction in words."""
-        return answer(self.explanation)
+        return self.explanation.caption()
 
     @property
     def reliability(self) -> str:
         """The reliability of the explanation, in words."""
-        return reliability(self.explanation)
+        return self.explanation.reliability
 
     @property
     def edges(self) -> list[Any]:
@@ -64,7 +63,7 @@ class InputCard:
         """The first fragments of the molecule, with their effects."""
         if self.molecule is None:
             return []
-        shown = self.molecule.pieces[:FRAGMENTS]
+        shown = self.molecule.fragments[:FRAGMENTS]
         return [(fragment, self.molecule.effect(fragment)) for fragment in shown]
 
 
@@ -148,12 +147,13 @@ def example_graph(loaded: LoadedRun) -> str:
     def row(width: int) -> str:
         return ", ".join(["1"] * width) if width <= 12 else f"1, … ({width} numbers)"
 
-    features = loaded.model.input_features
+    network = loaded.model.network
+    width, edge_width = network.get("in_features") or 1, network.get("edge_features") or 0
     edges = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
-    x = ", ".join([f"[{row(features.node or 1)}]"] * 3)
+    x = ", ".join([f"[{row(width)}]"] * 3)
     text = f'{{"edges": {edges},\n "x": [{x}]'
-    if features.edge:
-        text += f',\n "edge_attr": [{", ".join([f"[{row(features.edge)}]"] * 6)}]'
+    if edge_width:
+        text += f',\n "edge_attr": [{", ".join([f"[{row(edge_width)}]"] * 6)}]'
     return text + "}"
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from markupsafe import Markup
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer, reliability
 from gsat.draw.marks import DASHES, SPREADS
 from gsat.draw.molecule import ColourScale, formula, formula_svg
 from gsat.draw.molecule_page import largest_effect, odds_factor
@@ -19,9 +18,9 @@ from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
 from gsat.training.members import member_recipes
-from gsat.training.recipe_origin import describe_origin
+from gsat.training.recipe import describe_origin
+from gsat.training.run_audit import weaknesses
 from gsat.training.run_files import shown_metrics
-from gsat.training.run_trust import weaknesses
 from gsat.web.charts import line_chart, mean_curves, member_logs, scatter, shown_curves
 from gsat.web.library import LoadedRun
 from gsat.web.pictures import (
@@ -260,9 +259,9 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "splits": SPLITS,
         "scored": scored,
         "card": make_card(scored, place, loaded.outputs),
-        "caption": answer(explanation),
+        "caption": explanation.caption(),
         "message": explanation.message,
-        "reliability": reliability(explanation),
+        "reliability": explanation.reliability,
         "edges": edges[:MAX_EDGES],
         "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
@@ -313,7 +312,7 @@ def _dashes() -> list[tuple[str, str]]:
 
 
 def _fragments(molecule: ExplainedMolecule) -> list[dict[str, Any]]:
-    fragments = molecule.pieces[:FRAGMENTS]
+    fragments = molecule.fragments[:FRAGMENTS]
     effects = [molecule.effect(fragment) for fragment in fragments]
     longest = largest_effect(effects)
     return [
@@ -400,6 +399,6 @@ def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, Any]:
     return {
         "row": molecule.number,
         "svg": Markup(without_styles(svg)),
-        "caption": answer(molecule.explanation).removeprefix("predicted "),
+        "caption": molecule.explanation.caption().removeprefix("predicted "),
         "name": molecule.name or f"graph {molecule.number}",
     }
