@@ -29,7 +29,7 @@ import gsat as package
         (["ba2motifs", "--set", "lr=-1"], r"training\.lr.*greater than 0"),
         (["ba2motifs", "--set", "lr"], r"key=value"),
         (["ba2motifs", "--set", "=3"], r"key=value"),
-        (["ba2motifs", "--set", "graphs=few"], r"graphs.*whole number.*'few'"),
+        (["ba2motifs", "--set", "graphs=few"], r"graphs.*'few'"),
         (["ba2motifs", "--set", "graphs=0"], r"graphs.*0"),
         (["ba2motifs", "--set", "source=elsewhere"], r"source.*'generated' or 'published'"),
         (["ba2motifs", "--seed", "99999999999"], r"seed.*99999999999"),
