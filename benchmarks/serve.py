@@ -20,9 +20,9 @@ from typing import Any
 import torch
 
 from benchmarks.common import use_threads
-from gsat.training.opening import open_run
 from gsat.training.recipe import make_recipe
-from gsat.training.training import train
+from gsat.training.run import open_run
+from gsat.training.train import train
 from gsat.web.app import make_app
 from gsat.web.library import RunLibrary
 from gsat.web.limits import Limits

@@ -71,7 +71,7 @@ def test_an_unknown_engine(
         ("epochs = 3\n", r"no setting 'epochs'"),
         ("[trainin]\nepochs = 3\n", r"no setting 'trainin'"),
         ("[method.gsat]\nr_last = 0.5\n", r"no setting '.*r_last'"),
-        ("[data]\ngrahps = 5\n", r"no option 'grahps'"),
+        ("[data]\ngrahps = 5\n", r"'grahps'"),
         ('[training]\nepochs = "3"\n', r"'training\.epochs'.*integer.*'3'"),
         ("[backbone]\ndropout = 1.5\n", r"'backbone\.dropout'.*less than 1"),
         ("training = 3\n", r"'training'.*table"),

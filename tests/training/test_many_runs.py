@@ -21,10 +21,11 @@ from gsat.launch import local, pool
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult
 from gsat.training import many_runs
-from gsat.training.many_runs import is_everywhere, train_each, train_job, train_seeds
+from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
+from gsat.training.worker import is_everywhere, train_job
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 

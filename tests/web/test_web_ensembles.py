@@ -12,7 +12,6 @@ from fastapi.testclient import TestClient
 from web_harness import make_service
 
 import gsat
-from gsat.draw.caption import reliability
 from gsat.training.recipe import make_recipe
 from gsat.web.app import make_app
 from gsat.web.curves import mean_curves, shown_curves
@@ -80,7 +79,7 @@ def test_edges_are_listed_with_their_spread_and_dashes_are_explained(
     assert spread[best.unit] == pytest.approx(float(own.max()))
     assert "members differ by 0.1 or more" in text
     assert explanation.stability is not None
-    assert reliability(explanation) in text
+    assert explanation.reliability in text
 
 
 def test_a_single_model_has_no_spread(ensemble: gsat.Run) -> None:

@@ -16,9 +16,10 @@ from gsat.study.bench_folders import BenchFolders
 from gsat.study.records import Record, RecordedRuns, Records, is_current
 from gsat.study.study import Experiment, Study
 from gsat.study.tables import L1_SWEEP, R_SWEEP
+from gsat.training.recipe import load_data
 from gsat.training.results import read_records, summarise
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load, load_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,9 +15,10 @@ from gsat.core.writing import append_line
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore
 from gsat.metrics import spearman
+from gsat.training.recipe import load_data
 from gsat.training.results import read_records
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load, load_data
 
 Floats = NDArray[np.float64]
 MIN_GRAPHS = 20  # graphs in no training set, to use those only

@@ -1,4 +1,4 @@
-"""Metrics of a model on a split: prediction, and explanation where the truth is known."""
+"""Metrics of predictions and, where the ground truth is known, of explanations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gsat import metrics
 from gsat.core.errors import DataError
+from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
@@ -24,7 +25,7 @@ _PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
 
 
-def evaluate(
+def measure(
     store: GraphStore,
     task: Task,
     score: Score,
@@ -190,10 +191,28 @@ def _explanation(
     return dict(zip(EXPLANATION_METRICS, (auc, mean, precision), strict=True))
 
 
-def evaluate_model(
-    model: InterpretableModel, store: GraphStore, batch_size: int = 256
+def evaluate(
+    model: InterpretableModel,
+    data: Dataset | GraphStore,
+    split: str = "test",
+    *,
+    batch_size: int = 256,
 ) -> dict[str, Any]:
-    """Compute the metrics of a trained model on a split."""
+    """Measure a model's predictions, and its explanations where the ground truth is known.
+
+    Args:
+        model: A trained model.
+        data: A data set, or the graphs to measure it on.
+        split: Which graphs of a data set. (default: ``"test"``)
+        batch_size: Graphs per batch; losses are means over batches. (default: ``256``)
+
+    Returns:
+        Metrics by name, as fractions; None where one is undefined.
+
+    Raises:
+        DataError: If the graphs don't fit the model, or a prediction is not a finite number.
+    """
+    store = data.split(split) if isinstance(data, Dataset) else data
 
     def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
         output = model(batch)
@@ -204,14 +223,14 @@ def evaluate_model(
     with model.evaluating():
         try:
             hops, explains = hops_of(model), model.explains
-            return evaluate(store, model.task, score, batch_size, hops, explains, model.on)
+            return measure(store, model.task, score, batch_size, hops, explains, model.on)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; check the features for NaN") from None
 
 
 def hops_of(model: InterpretableModel) -> int | None:
     """How many layers a node's prediction depends on; None at graph level."""
-    return model.backbone.hops if model.task.level == "node" else None
+    return model.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

@@ -216,7 +216,7 @@ def join_processes() -> Iterator[ProcessGroup]:
     if process_count() == 1:
         yield ProcessGroup()
         return
-    # Both, so that numbers can be exchanged wherever they are.
+    # Gloo and NCCL, to exchange numbers on the CPU and on GPUs.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=_PATIENCE)
     group = ProcessGroup()
@@ -239,9 +239,9 @@ def resume_command(processes: int) -> str:
     return "gsat resume" if processes == 1 else "torchrun … -m gsat resume"
 
 
-def device_of_process(device: str) -> str:
-    """The device of this process: of several on a machine, each uses another GPU."""
-    if ProcessGroup().size == 1 or not device.startswith("cuda"):
+def device_of_process(device: str, processes: int) -> str:
+    """The device of this process: each of several processes on a machine uses its own GPU."""
+    if processes == 1 or not device.startswith("cuda"):
         return device
     if device != "cuda":
         raise GSATError(

@@ -7,9 +7,8 @@ import math
 from typing import Any
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer
+from gsat.explain.patterns import PatternReport
 from gsat.explanation import Explanation
-from gsat.training.molecule_reports import PatternReport
 from gsat.training.run_files import RunSummary
 from gsat.web.library import Entry
 from gsat.web.loaded import LoadedRun
@@ -42,7 +41,7 @@ def run_values(entry: Entry) -> dict[str, Any]:
 
 def model_values(loaded: LoadedRun) -> dict[str, Any]:
     """What a model needs and answers."""
-    task, network = loaded.task, loaded.model.backbone.config
+    task, network = loaded.task, loaded.model.network
     return {
         "kind": task.kind,
         "level": task.level,
@@ -67,7 +66,7 @@ def explanation_values(
     name = explanation.get("id") if name is None else name
     return {
         "id": name if isinstance(name, str) and name else None,
-        "answer": answer(explanation),
+        "answer": explanation.caption(),
         "outputs": list(explanation.get("class_names") or []),
         **values,
         "r": explanation.get("r"),

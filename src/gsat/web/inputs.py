@@ -14,7 +14,7 @@ from gsat.core.parsing import ParseError, parse_json
 from gsat.datasets.formats.jsonl import from_objects
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
-from gsat.training.run_molecules import read_smiles
+from gsat.training.prediction_table import read_smiles
 from gsat.web.errors import BadInputError, RequestError
 from gsat.web.limits import Limits
 from gsat.web.loaded import LoadedRun
@@ -113,7 +113,7 @@ def to_store(loaded: LoadedRun, asked: Asked) -> GraphStore:
     if not store.num_nodes and loaded.model.task.level == "node":
         raise DataError("the graph has no nodes; the model answers for nodes")
     validate_graphs(store, name="the graph" if asked.single else "the graphs")
-    if loaded.model.backbone.config.get("categories"):
+    if loaded.model.network.get("categories"):
         store = _with_categories(store)
     loaded.model.check_fits(store)
     return store

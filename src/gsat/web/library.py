@@ -13,7 +13,7 @@ from typing import Final
 
 from gsat.core.errors import RunError, shown
 from gsat.core.files import is_regular
-from gsat.training.opening import open_run
+from gsat.training.run import open_run
 from gsat.training.run_files import RunSummary, list_runs
 from gsat.web.errors import NotFoundError
 from gsat.web.limits import Limits

@@ -13,15 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, GSATError
-from gsat.explain.molecules import ExplainedMolecule, output_names
+from gsat.explain.molecules import ExplainedMolecule, MoleculeReport, output_names
+from gsat.explain.patterns import PatternReport
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.molecules.fingerprints import NearestMolecules
 from gsat.tasks import Task
 from gsat.training.molecule_reports import (
-    MoleculeReport,
-    PatternReport,
     molecule_report,
     pattern_report,
     spoken_names,
@@ -253,7 +252,7 @@ class LoadedRun:
         with COMPUTING, self.model.evaluating():
             for batch in store.batches(256, 1 << 20):
                 batch = batch.to(device)
-                nodes = self.model.backbone.embed(batch)
+                nodes = self.model.embed(batch)
                 sums = torch.zeros(batch.num_graphs, nodes.shape[1], device=device)
                 sums.index_add_(0, batch.node_graph, nodes)
                 counts = torch.bincount(batch.node_graph, minlength=batch.num_graphs)

@@ -17,8 +17,8 @@ from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gsat.core.errors import GSATError
+from gsat.training.prediction_table import PredictedTable
 from gsat.training.run_files import shown_metrics
-from gsat.training.run_molecules import PredictedTable
 from gsat.web import views
 from gsat.web.api import InSplit, Name, Number, Split
 from gsat.web.audits import audit_summary
@@ -329,7 +329,7 @@ def _draw_ahead(loaded: LoadedRun, split: str, rows: Sequence[int]) -> None:
 def _has_patterns(loaded: LoadedRun) -> bool:
     """Whether the graphs are molecules, as far as that is known without loading them."""
     try:
-        known = loaded.run.__dict__.get("dataset")
+        known = loaded.run.loaded_dataset
         molecules = loaded.takes_smiles or (known is not None and known.store.has("smiles"))
         return molecules and loaded.task.level == "graph"
     except GSATError:  # it has no model yet
@@ -356,8 +356,8 @@ def _address(request: Request, **changes: Any) -> str:
 
 def _example(loaded: LoadedRun) -> str:
     """A small graph that the model takes, as JSON."""
-    width = int(loaded.model.backbone.config.get("in_features") or 1)
-    edge_width = int(loaded.model.backbone.config.get("edge_features") or 0)
+    width = int(loaded.model.network.get("in_features") or 1)
+    edge_width = int(loaded.model.network.get("edge_features") or 0)
     edges = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
     row = ", ".join(["1"] * width) if width <= 12 else f"1, … ({width} numbers)"
     text = f'{{"edges": {edges},\n "x": [[{row}], [{row}], [{row}]]'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsat.draw.caption import reliability
 from gsat.draw.marks import DASHES, SPREADS
 from gsat.draw.molecule_page import largest_effect, odds_factor
 from gsat.web import views
@@ -41,7 +40,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "card": views.card(scored, place, loaded.outputs),
         "caption": views.caption(explanation),
         "message": explanation.message,
-        "reliability": reliability(explanation),
+        "reliability": explanation.reliability,
         "found": explanation.found,
         "edges": edges[:LISTED_EDGES],
         "spreads": unit_spreads(explanation),

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from gsat.draw.caption import answer
 from gsat.draw.molecule import ColourScale, formula, formula_svg
 from gsat.draw.pattern_page import SHOWN, SIGNIFICANT
 from gsat.explain.molecules import ExplainedMolecule
@@ -50,6 +49,6 @@ def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, Any]:
     return {
         "row": molecule.number,
         "svg": Markup(without_styles(svg)),
-        "caption": answer(molecule.explanation).removeprefix("predicted "),
+        "caption": molecule.explanation.caption().removeprefix("predicted "),
         "name": molecule.name or f"graph {molecule.number}",
     }

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from gsat.draw.budget import RankedEdge
-from gsat.draw.caption import answer
 from gsat.draw.graph import describe
 from gsat.draw.molecule import formula, hexadecimal, mixed
 from gsat.draw.molecule_picture import MoleculePicture
@@ -18,7 +16,7 @@ from gsat.draw.sentence import Sentence
 from gsat.draw.sheet import Sheet
 from gsat.draw.superpixels import ImagePicture
 from gsat.draw.svg import sheet_svg
-from gsat.explanation import Explanation
+from gsat.explanation import Explanation, RankedEdge
 from gsat.web.loaded import LoadedRun
 
 LARGE: Final = 150  # nodes; of larger graphs the explanation and its neighbours are shown
@@ -79,7 +77,7 @@ def draw_picture(
     if isinstance(picture, MoleculePicture):
         low, high = picture.scale.low, picture.scale.high
     size = THUMBNAIL if small and kind == "molecule" else picture.size
-    label = answer(explanation) or "explained graph"
+    label = explanation.caption() or "explained graph"
     about = "" if small else describe(explanation)
     sheet = Sheet(size, [picture.part((0.0, 0.0, *size))], title=label, about=about)
     svg = without_styles(sheet_svg(sheet, alone=False))

@@ -12,10 +12,9 @@ from markupsafe import Markup
 
 from gsat.core.errors import DataError
 from gsat.core.parsing import ParseError, parse_json
-from gsat.draw.caption import answer, reliability
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
-from gsat.training.run_molecules import (
+from gsat.training.prediction_table import (
     PredictedTable,
     predict_table,
     read_like_training,
@@ -55,7 +54,7 @@ class Tried:
     @property
     def reliability(self) -> str:
         """How far the explanation can be relied on, in words."""
-        return reliability(self.explanation)
+        return self.explanation.reliability
 
     @property
     def edges(self) -> list[Any]:
@@ -169,7 +168,7 @@ def _tried(
     edges = explanation.edge_index.numpy().tobytes()
     key = ("tried", hashlib.sha256(edges).hexdigest()[:16], int(explanation.num_nodes or 0))
     picture = draw_picture(loaded, key, explanation)
-    return Tried(title, answer(explanation), explanation, Markup(picture.svg), molecule)
+    return Tried(title, explanation.caption(), explanation, Markup(picture.svg), molecule)
 
 
 def _as_question(body: bytes) -> bytes:

@@ -10,13 +10,12 @@ import numpy as np
 from markupsafe import Markup
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
 from gsat.training.members import member_recipes
-from gsat.training.recipe_origin import describe_origin
+from gsat.training.recipe import describe_origin
+from gsat.training.run_audit import weaknesses
 from gsat.training.run_files import shown_metrics
-from gsat.training.run_trust import weaknesses
 from gsat.web.charts import line_chart, scatter
 from gsat.web.curves import mean_curves, member_logs, shown_curves
 from gsat.web.loaded import LoadedRun
@@ -261,4 +260,4 @@ def thumbnail(loaded: LoadedRun, split: str, row: int) -> str:
 
 def caption(explanation: Explanation) -> str:
     """The prediction and the truth in words."""
-    return answer(explanation)
+    return explanation.caption()
