@@ -15,7 +15,7 @@ from gsat.draw.caption import answer
 from gsat.draw.export import svg_of, write_explanation
 from gsat.draw.graph import draw_explanation
 from gsat.draw.values import plain_values
-from gsat.graphs.neighbourhood import k_hop_nodes
+from gsat.graphs.subgraph import k_hop_nodes
 from gsat.graphs.texts import explanation_words
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def test_edges_of_one_direction_are_pointed_out(tmp_path: Path) -> None:
     for record in both:
         pairs = [(a, b) for a, b in zip(*record["edge_index"], strict=True) if a < b]
         one.append(record | {"edge_index": [list(ends) for ends in zip(*pairs, strict=True)]})
-    assert "every edge is there in one direction alone" in train_on(one, "one")
+    assert "in one direction" in train_on(one, "one")
     assert train_on(both, "both") == ""
 
 
