@@ -29,8 +29,8 @@ def evaluate(
 ) -> None:
     """Measure the predictions and explanations of a run.
 
-    Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the ground truth is
-    known.
+    Predictions are measured by accuracy, ROC AUC, or R² and MAE; explanations by AUC and
+    precision@5 where the ground truth is known.
     """
     from gsat.datasets.registry import is_path
     from gsat.training.run import open_run

@@ -20,14 +20,9 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gsat.core.errors import DataError, GSATError, RecipeError, shown
-
-if TYPE_CHECKING:
-    from gsat.datasets.source import DatasetSource
-    from gsat.methods.base import Method
-    from gsat.models.backbone import Backbone
 
 T = TypeVar("T", bound=type)
 
@@ -224,7 +219,7 @@ class Registry(Generic[T]):
         return self.register(point.name)(part)
 
 
-METHODS: Registry[type[Method]] = Registry(
+METHODS: Registry[type[Any]] = Registry(
     "method",
     "gsat.methods",
     "register_method",
@@ -232,7 +227,7 @@ METHODS: Registry[type[Method]] = Registry(
     RecipeError,
     "gsat.methods.base.Method",
 )
-BACKBONES: Registry[type[Backbone]] = Registry(
+BACKBONES: Registry[type[Any]] = Registry(
     "backbone",
     "gsat.models",
     "register_backbone",
@@ -240,7 +235,7 @@ BACKBONES: Registry[type[Backbone]] = Registry(
     RecipeError,
     "gsat.models.backbone.Backbone",
 )
-DATASETS: Registry[type[DatasetSource]] = Registry(
+DATASETS: Registry[type[Any]] = Registry(
     "data set",
     "gsat.datasets.sources",
     "register_dataset",

@@ -15,7 +15,6 @@ from gsat.core.errors import DataError, escape_controls
 from gsat.core.limits import check_size
 
 if TYPE_CHECKING:
-    from gsat.explanation import Explanation
     from gsat.graphs.store import GraphStore
 
 WORDS: Final = "words"  # name of the per-graph array of the nodes' words
@@ -68,14 +67,3 @@ def node_words(store: GraphStore, position: int) -> list[str]:
     view = store.select([position])
     words = [_decode(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
     return words[: int(view.node_counts[0])]
-
-
-def explanation_words(explanation: Explanation) -> list[str] | None:
-    """Words of the nodes of an explained graph or of its subgraph; ``None`` without words."""
-    text = explanation.get(WORDS)
-    if not isinstance(text, str):
-        return None
-    words, number = text.split("\0"), explanation.get("node_id")
-    places = range(int(explanation.num_nodes or 0)) if number is None else number.tolist()
-    # Decoding drops empty words at the end.
-    return [words[place] if place < len(words) else "" for place in places]

@@ -230,7 +230,7 @@ def evaluate(
 
 def hops_of(model: InterpretableModel) -> int | None:
     """How many layers a node's prediction depends on; None at graph level."""
-    return model.backbone.hops if model.task.level == "node" else None
+    return model.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

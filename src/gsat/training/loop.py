@@ -27,7 +27,7 @@ from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
-from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
+from gsat.ops import Draws, keep_freed_memory, return_freed_memory
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
@@ -170,7 +170,7 @@ class Loop:
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
-        threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
+        threads = self.method.model.threads()
         used = self.method.model.being_trained()
         with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.core.errors import DataError, GSATError, RunError
+from gsat.core.writing import write_output
 from gsat.datasets import molecule_tables
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
@@ -117,9 +118,7 @@ class PredictionTable:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(self.rows())
         if path is not None:
-            from gsat.draw.files import write
-
-            write(path, text.getvalue().encode())
+            write_output(path, text.getvalue().encode())
         return text.getvalue()
 
 
@@ -153,12 +152,10 @@ class PredictedTable:
 
     def save(self, path: str | Path) -> Path:
         """Write the table."""
-        from gsat.draw.files import write
-
         path = Path(path)
         if path.suffix not in (".csv", ".tsv"):
             raise GSATError(f"predictions are written as .csv or .tsv, not to {path.name}")
-        write(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
+        write_output(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
         return path
 
 

@@ -15,6 +15,9 @@ from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
+from gsat.explain.molecules import MoleculeReport
+from gsat.explain.patterns import PatternReport
+from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
@@ -48,7 +51,6 @@ from gsat.training.run_files import check_run, shown_metrics
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport, PatternReport
 
 Data = str | Path | Dataset | GraphStore
 
@@ -392,8 +394,6 @@ class Run:
         Returns:
             How many graphs and edges there are.
         """
-        from gsat.draw import write_scores_npz
-
         store = self.graphs(data, split)
         logits, scores = self.model.score_edges(store)
         level = self.model.task.level

@@ -84,14 +84,13 @@ class AuditReport:
 
     def save(self, path: str | Path) -> Path:
         """Write the audit to a file."""
-        from gsat.draw.audit_page import audit_page
-        from gsat.draw.files import check_suffix, write
+        if writing.check_suffix(path, REPORTS) == ".html":
+            from gsat.draw.audit_page import audit_page
 
-        if check_suffix(path, REPORTS) == ".html":
             page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
-            return write(path, page.encode())
+            return writing.write_output(path, page.encode())
         text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        return write(path, f"{text}\n".encode())
+        return writing.write_output(path, f"{text}\n".encode())
 
 
 def audit_run(
