@@ -197,7 +197,7 @@ def _show_molecule(
 
 def _print_fragments(report: MoleculeReport) -> None:
     """Print the fragments of the one molecule of a report, best first, with their effects."""
-    from gsat.draw.molecule_page import odds_factor
+    from gsat.draw.pages import odds_factor
 
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gsat.draw.marks import DASHES, SPREADS
-from gsat.draw.molecule_page import largest_effect, odds_factor
+from gsat.draw.pages import largest_effect, odds_factor
+from gsat.draw.scales import DASHES, SPREADS, scale_colours
 from gsat.web import views
 from gsat.web.loaded import SPLITS, LoadedRun
-from gsat.web.pictures import ranked, scale_colours, unit_spreads
+from gsat.web.pictures import ranked, unit_spreads
 
 FRAGMENTS = 8
 LISTED_EDGES = 500
@@ -74,7 +74,7 @@ def picture_values(
         "row": row,
         "svg": svg,
         "picture": picture,
-        "colours": scale_colours(),
+        "colours": scale_colours(5),
         "top": top,
         "count": count,
         "truth": truth,

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from gsat.draw.molecule import ColourScale, formula, formula_svg
-from gsat.draw.pattern_page import SHOWN, SIGNIFICANT
+from gsat.draw.molecule import formula, formula_svg
+from gsat.draw.pages import SHOWN, SIGNIFICANT
+from gsat.draw.scales import ColourScale
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.web.loaded import LoadedRun
 from gsat.web.pictures import without_styles
