@@ -68,7 +68,7 @@ def test_a_refinement_pass_embeds_the_graph_with_its_own_weights(on: str, passes
 def test_a_refined_model_is_a_view() -> None:
     model = make()
     view = model.refined(1)
-    assert model.refine is None
+    assert model.options.refine is None
     assert view.backbone is model.backbone
     with pytest.raises(GSATError, match="refine"):
         model.refined(-1)
@@ -84,7 +84,7 @@ def test_explain_takes_the_number_of_refinement_passes() -> None:
 
 
 def test_a_model_without_extractor_can_not_refine() -> None:
-    with pytest.raises(GSATError, match="not PlainModel"):
+    with pytest.raises(GSATError, match="PlainModel"):
         PlainModel(GIN(4, TASK)).explain(graphs(), refine=1)
 
 
@@ -112,7 +112,7 @@ def test_separate_statistics_are_those_of_each_run() -> None:
     batch, draws = graphs().batch(), Draws(1, "test")
     first, second = model.train()(batch, draws), shared.train()(batch, draws)
     assert torch.equal(first.logits, second.logits)  # in training, batches have their own
-    norm, twin = model.backbone.layers[0].norm, model.attended.layers[0].norm
+    norm, twin = model.backbone.layers[0].norm, model.predictor.layers[0].norm
     assert norm.weight is twin.weight
     assert not torch.equal(norm.running_mean, twin.running_mean)
     both = shared.backbone.layers[0].norm.running_mean

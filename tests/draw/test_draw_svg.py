@@ -12,8 +12,7 @@ import torch
 from gsat.draw import draw_explanation, draw_grid, explanation_svg
 from gsat.draw.explanations import explanation_sheet
 from gsat.draw.options import DrawingOptions
-from gsat.draw.shapes import PALETTE
-from gsat.draw.shapes import Circles, Strokes, text_width
+from gsat.draw.shapes import PALETTE, Circles, Strokes, text_width
 
 NAME = "{http://www.w3.org/2000/svg}"
 

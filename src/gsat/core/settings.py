@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -113,6 +114,28 @@ def signature(
         if name not in hidden
     ]
     return own.replace(parameters=[*named, *fields])
+
+
+def show_settings(cls: type, settings: type[BaseModel], leave_out: Iterable[str] = ()) -> None:
+    """Put the fields of a settings type in the place of ``**settings``: in signature and docstring.
+
+    The signature of a class whose constructor takes no ``**settings`` is that constructor's.
+    """
+    constructor: Any = cls.__init__  # type: ignore[misc]
+    own = inspect.signature(constructor).parameters
+    shown = inspect.signature(constructor)
+    if "settings" in own:
+        shown = signature(constructor, settings, leave_out)
+        if cls.__doc__:
+            lines = argument_lines(settings, leave_out=(*leave_out, *own))
+            cls.__doc__ = re.sub(
+                r"^ +\*\*settings:.*\n(?:     +.*\n)*",
+                lambda _: f"{lines}\n",
+                inspect.cleandoc(cls.__doc__),
+                flags=re.MULTILINE,
+            )
+    parameters = [p for name, p in shown.parameters.items() if name != "self"]
+    cls.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
 
 
 def argument_lines(settings: type[BaseModel], leave_out: Iterable[str] = ()) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 
 class Progress:
@@ -15,10 +15,10 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
 
-    def start(self, total: int, done: int = 0) -> None:
-        """Show the bar."""
+    def start(self, total: int, done: int = 0) -> Self:
+        """Show the bar, until :meth:`stop` or the end of a ``with`` block."""
         if not self.visible:
-            return
+            return self
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -42,6 +42,13 @@ class Progress:
         )
         self._bar.start()
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def advance(self, status: str = "", steps: int = 1) -> None:
         """Add completed steps."""

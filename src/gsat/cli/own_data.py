@@ -1,4 +1,4 @@
-"""Options of tables of molecules, and messages about a table that was read."""
+"""Options of the user's own data, and messages about data that was read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# The settings of the user's own data that are options of ``gsat train``; --set takes all of them.
+# Settings that are also options of ``gsat train``; --set takes all settings.
 OPTIONS = ("smiles", "label", "id", "split", "task", "largest_fragment")
 
 
 def table_options(command: Command) -> Command:
-    """Replace ``**table`` of a command by :data:`OPTIONS`, as their settings declare them."""
+    """Replace ``**table`` of a command by :data:`OPTIONS`, generated from their declarations."""
     options = []
     for name in OPTIONS:
         field = MoleculeOptions.model_fields[name]
@@ -69,10 +69,7 @@ def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
 
 
 def read_own_data(recipe: Recipe) -> Dataset | None:
-    """Read a user's own data, and print what was found in it and what can't be used.
-
-    Returns None, and reads nothing, for a named data set.
-    """
+    """Load the user's own data and print notes on it; None for a named data set."""
     from gsat.datasets.registry import is_own_data
     from gsat.graphs.validation import ONE_WAY, one_way
     from gsat.molecules.table import is_table
