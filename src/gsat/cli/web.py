@@ -50,19 +50,16 @@ def serve_runs(
         raise MissingExtraError(str(error.name), "web", "the page") from None
     del fastapi
     from gsat.web.app import make_app
-    from gsat.web.computing import COMPUTING
+    from gsat.web.fair_lock import COMPUTING
     from gsat.web.guard import Policy, check_token
     from gsat.web.library import RunLibrary
-    from gsat.web.limits import Limits
+    from gsat.web.requests import Limits
     from gsat.web.server import STOP_SECONDS, bind, run_server
-    from gsat.web.service import Service
 
     set_threads(threads)
     policy = Policy(host, frozenset(name.lower() for name in allow_host or ()),
                     check_token(host, token))  # fmt: skip
-    bounds = Limits(**(limits or {}))
-    library = RunLibrary(runs, bounds)
-    service = Service(library, policy, bounds)
+    library = RunLibrary(runs, Limits(**(limits or {})))
     opened = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{opened.getsockname()[1]}"
@@ -86,8 +83,8 @@ def serve_runs(
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
-    app = make_app(service, page=page)
-    run_server(app, opened, bounds, ready=ready, stopping=library.stopping.set)
+    app = make_app(library, policy, pages=page)
+    run_server(app, opened, library.limits, ready=ready, stopping=library.stopping.set)
     # A daemon thread in compiled code aborts the process at exit, and Python waits for all other
     # threads: threads still running after the timeout are abandoned.
     if preparing.ident is not None:
