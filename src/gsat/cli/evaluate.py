@@ -37,11 +37,12 @@ def evaluate(
     from gsat.training.run_audit import audit_line
 
     opened = open_run(run)
-    measured = opened.evaluate(data, split, refine=refine)
+    graphs = opened.graphs(data, split)
+    measured = opened.evaluate(graphs, refine=refine)
     if json_:
         typer.echo(json.dumps(measured))
         return
     whole = data is not None and is_path(data)
-    print_metrics("all" if whole else split, opened.readable_metrics(measured, data, split))
+    print_metrics("all" if whole else split, opened.readable_metrics(measured, graphs))
     if verdict := audit_line(opened):
         typer.echo(verdict)

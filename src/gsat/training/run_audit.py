@@ -56,13 +56,7 @@ PASSES: Final = 20.0  # cost of a quick audit, in evaluations of its graphs (mea
 
 @dataclass(frozen=True)
 class AuditReport:
-    """An audit of a run, which writes itself to files.
-
-    Attributes:
-        audit: What was measured.
-        title: What was audited.
-        about: Lines on the model and the graphs.
-    """
+    """An audit of a run, with a title and lines on the model and the graphs."""
 
     audit: Audit
     title: str
@@ -85,7 +79,7 @@ class AuditReport:
     def save(self, path: str | Path) -> Path:
         """Write the audit to a file."""
         if writing.check_suffix(path, REPORTS) == ".html":
-            from gsat.draw.audit_page import audit_page
+            from gsat.draw.pages import audit_page
 
             page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
             return writing.write_output(path, page.encode())
@@ -162,17 +156,11 @@ def read_audit(path: Path, best_epoch: int) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class TrainingVerdict:
-    """The verdict that a training ends with.
+    """The verdict that a training ends with."""
 
-    Attributes:
-        outcome: ``"passed"``, ``"mixed"`` or ``"failed"``.
-        line: The verdict in one sentence.
-        remedy: A setting that may lead to better explanations, as ``key=value``; None without one.
-    """
-
-    outcome: str
+    outcome: str  # "passed", "mixed" or "failed"
     line: str
-    remedy: str | None = None
+    remedy: str | None = None  # a setting that may improve explanations, as key=value
 
     @classmethod
     def of(cls, audit: Mapping[str, Any]) -> TrainingVerdict:
@@ -209,10 +197,9 @@ def short_audit(run: Run, *, share: float = SHARE, progress: bool = False) -> Au
 
 
 def affordable(model: InterpretableModel, graphs: GraphStore, seconds: float) -> int:
-    """Count the graphs that a model can evaluate in a given time.
+    """Number of graphs that a model can evaluate in a given time.
 
-    The time of an evaluation is measured on 20 graphs and on all of them, and is taken to grow
-    evenly between the two.
+    Interpolated linearly between the times for 20 graphs and for all of them.
     """
     few = _seconds(model, graphs.select(range(LEAST)))
     if few > seconds:
