@@ -167,7 +167,7 @@ def _show(
 
 def _print_fragments(report: MoleculeReport) -> None:
     """Print the fragments of a single molecule with their effects, best first."""
-    from gsat.draw.molecule_page import odds_factor
+    from gsat.draw.pages import odds_factor
 
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)
