@@ -70,15 +70,7 @@ campaign-web: $(DEV)
 		$(BIN)/pytest -q -s -n0 tests/web/test_web_schema.py
 
 results: $(DEV)
-	$(BIN)/gsat results --page results --write docs/results.md
-	$(BIN)/gsat results --page headlines --write README.md
-	$(BIN)/gsat results --page claims --write docs/claims.md
-	$(BIN)/gsat results --page reproduction --write docs/reproduction.md
-	$(BIN)/gsat results --page runs --write docs/runs.md
-	$(BIN)/gsat results --page overview --write docs/images/overview.svg
-	$(BIN)/gsat results --page audit --write docs/audit.md
-	$(BIN)/gsat results --page defaults --write docs/defaults.md
-	$(BIN)/gsat results --page settings --write docs/settings.md
+	$(BIN)/python -m paper results --all
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import gsat
-from gsat.core.hashes import checksum
+from gsat.core.files import checksum
 from gsat.datasets.load import Dataset
 from gsat.training.run_directory import environment
 

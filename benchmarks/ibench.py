@@ -20,11 +20,10 @@ import torch
 import gsat
 from gsat.datasets.load import Dataset
 from gsat.datasets.sources.ibench import SETS
-from gsat.explain.pieces import Piece, measure_effects
+from gsat.explain.fragments import ScoredFragment, measure_effects
 from gsat.graphs import GraphStore
 from gsat.methods import METHODS
 from gsat.models import DMPNN, InterpretableModel
-from gsat.molecules.fragments import Fragment
 from gsat.training.evaluation import atom_metrics, mean_at_nodes, signed_atom_metrics
 from gsat.training.run_directory import environment
 
@@ -90,12 +89,12 @@ def node_scores(model: InterpretableModel, store: GraphStore) -> np.ndarray:
 
 def contributions(model: InterpretableModel, store: GraphStore) -> np.ndarray:
     """The effect of leaving out each atom, ``[N]``, on log-odds or the predicted number."""
-    pieces = [
-        [Piece(Fragment("atom", "group", (atom,), ""), 0.0, 0.0, False) for atom in range(count)]
+    fragments = [
+        [ScoredFragment("atom", "group", (atom,), "", 0.0, 0.0, False) for atom in range(count)]
         for count in store.node_counts.tolist()
     ]
     logits = torch.stack([explanation.logits for explanation in model.explain(store)])
-    measured = measure_effects(model, store, pieces, logits)
+    measured = measure_effects(model, store, fragments, logits)
     return np.array(
         [(p.log_odds or p.effects or (0.0,))[-1] for own in measured for p in own], dtype=np.float64
     )

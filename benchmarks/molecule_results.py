@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from gsat.study.pages import write_between_marks
+from paper.pages import write_between_marks
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "molecule-results.md"

@@ -12,7 +12,7 @@ from benchmarks.common import peak_memory, side_by_side
 from gsat.graphs import GraphStore, ShardWriter
 
 NODES, EDGES = 20, 40  # of each graph
-PIECE = 10_000  # graphs made at once
+CHUNK = 10_000  # graphs made at once
 BATCH = 128
 BATCHES = 500
 
@@ -20,16 +20,16 @@ BATCHES = 500
 def write(folder: str, graphs: int) -> dict[str, Any]:
     """Make ``graphs`` graphs and write them, in this (fresh) process."""
     rng = np.random.default_rng(0)
-    _piece(rng, PIECE)  # what making them needs is not counted
+    _chunk(rng, CHUNK)  # what making them needs is not counted
     before = peak_memory()
     making = 0.0
     start = time.perf_counter()
     with ShardWriter(folder) as writer:
-        for first in range(0, graphs, PIECE):
+        for first in range(0, graphs, CHUNK):
             began = time.perf_counter()
-            piece = _piece(rng, min(PIECE, graphs - first))
+            chunk = _chunk(rng, min(CHUNK, graphs - first))
             making += time.perf_counter() - began
-            writer.add(piece)
+            writer.add(chunk)
     writing = time.perf_counter() - start - making
     used = peak_memory() - before
     files = [file.stat().st_size for file in Path(folder).glob("*.safetensors")]
@@ -69,7 +69,7 @@ def read(folder: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _piece(rng: np.random.Generator, graphs: int) -> GraphStore:
+def _chunk(rng: np.random.Generator, graphs: int) -> GraphStore:
     """Make undirected random graphs with four features per node and two classes."""
     u = rng.integers(0, NODES, (graphs, EDGES // 2))
     v = (u + rng.integers(1, NODES, u.shape)) % NODES

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from paper.pages import write_between_marks
 
 from campaign.faults import run_trials
 from campaign.fuzz import fuzz_all
 from campaign.hostile import run_cases
 from campaign.page import campaign_section
 from campaign.parsers import in_memory, make_parsers
-from gsat.study.pages import write_between_marks
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD, PAGE = ROOT / "results" / "campaign.json", ROOT / "docs" / "security.md"

@@ -19,8 +19,8 @@ from typing import Any
 
 # What reads foreign bytes. Not the kernels: Numba could not compile what atheris adds to code.
 INSTRUMENTED = (
-    "gsat.core.parsing", "gsat.core.schemas", "gsat.core.settings", "gsat.core.files",
-    "gsat.core.json_files", "gsat.core.limits", "gsat.core.tensors",
+    "gsat.core.parsing", "gsat.core.settings", "gsat.core.files",
+    "gsat.core.limits", "gsat.core.tensors",
     "gsat.graphs.array_table", "gsat.graphs.build", "gsat.graphs.storage", "gsat.graphs.texts",
     "gsat.graphs.scan", "gsat.datasets.fetch.archive", "gsat.datasets.fetch.pickle_scan",
     "gsat.datasets.fetch.unpickle", "gsat.datasets.formats.jsonl",

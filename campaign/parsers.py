@@ -20,7 +20,7 @@ import numpy as np
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.core.hashes import checksum, sha256
+from gsat.core.files import checksum, sha256
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 
@@ -155,7 +155,8 @@ def _molecule_parsers(folder: Path) -> list[Parser]:
     import polars
     from rdkit import Chem
 
-    from gsat.molecules.reader import TableSettings, read_table
+    from gsat.molecules.options import TableSettings
+    from gsat.molecules.reader import read_table
 
     def reader(name: str) -> Callable[[bytes], object]:
         def read(content: bytes) -> object:

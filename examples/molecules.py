@@ -44,13 +44,13 @@ recipe = gsat.make_recipe(str(table), settings={"epochs": 3 if arguments.fast el
 run = gsat.train(recipe)  # out="runs/mols" would keep it for gsat.open_run
 print({name: value for name, value in run.test.items() if value is not None})
 
-# One molecule: its pieces, the highest score first, and what taking each out would change.
+# One molecule: its fragments, the highest score first, and what taking each out would change.
 report = run.explain_molecules(smiles="Nc1ccc(C(=O)O)cc1")
 (molecule,) = report.molecules
 print(molecule.explanation)
-for piece in molecule.pieces:
-    effect = molecule.effect(piece)
-    print(f"  {piece.name:24} score {piece.score:.2f}  effect {effect:+.2f}")
+for fragment in molecule.fragments:
+    effect = molecule.effect(fragment)
+    print(f"  {fragment.name:24} score {fragment.score:.2f}  effect {effect:+.2f}")
 report.save(arguments.out / "molecule.svg")
 
 # All test molecules on one page, and the patterns in their explanations.

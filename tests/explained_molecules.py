@@ -1,4 +1,4 @@
-"""Explained molecules for tests: scores by piece, and a model whose effects are known."""
+"""Explained molecules for tests: scores by fragment, and a model whose effects are known."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from rdkit import Chem
 
+from gsat.explain.fragments import ScoredFragment, score_fragments
 from gsat.explain.molecules import ExplainedMolecule
-from gsat.explain.pieces import Piece, score_pieces
 from gsat.explanation import Explanation
 from gsat.graphs import GraphBatch
 from gsat.models import GIN, InterpretableModel, ModelOutput
@@ -39,8 +39,8 @@ def explained(smiles: str, high: Mapping[tuple[int, int], float], **more: Any) -
     """An explained molecule without effects."""
     explanation = explanation_of(smiles, high)
     molecule = Chem.MolFromSmiles(smiles)
-    pieces: tuple[Piece, ...] = tuple(score_pieces(explanation, molecule))
-    return ExplainedMolecule(explanation, molecule, pieces, **{"target": 1, **more})
+    fragments: tuple[ScoredFragment, ...] = tuple(score_fragments(explanation, molecule))
+    return ExplainedMolecule(explanation, molecule, fragments, **{"target": 1, **more})
 
 
 class AtomCounter(InterpretableModel):

@@ -75,6 +75,7 @@ def test_a_model_that_does_not_explain_has_no_verdict(monkeypatch: pytest.Monkey
 
 
 def test_verdicts_of_older_audits_are_read(run: gsat.Run, tmp_path: Path) -> None:
+    assert outcome_of({"faithful": True}) == "passed"
     assert outcome_of({"believe": True}) == "passed"
     assert outcome_of({"believe": False}) == "failed"
     assert outcome_of({"believe": False, "outcome": "mixed"}) == "mixed"

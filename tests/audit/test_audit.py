@@ -646,7 +646,7 @@ WEAK_GAP = {"rest_levelled": 1.0, "levelled_gap": 0.1}
 def test_verdicts(measures: dict[str, float | None], outcome: str, remedy: str | None) -> None:
     verdict = judge({**GOOD, **measures}, "accuracy")
     assert (verdict.outcome, verdict.remedy) == (outcome, remedy)
-    assert verdict.believe is (outcome == "passed")
+    assert verdict.faithful is (outcome == "passed")
     assert verdict.line.startswith(f"{outcome}: ")
     assert verdict.reasons
 

@@ -15,7 +15,7 @@ from gsat.graphs import GraphStore
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc")
 def test_a_few_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scale, "PIECE", 100)
+    monkeypatch.setattr(scale, "CHUNK", 100)
     monkeypatch.setattr(scale, "BATCHES", 3)
     written = scale.write(str(tmp_path), 250)
     store = GraphStore.load(tmp_path)

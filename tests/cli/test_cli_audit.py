@@ -26,7 +26,7 @@ def test_the_first_line_is_the_verdict(audited: tuple[Path, list[str]]) -> None:
     kept = json.loads((path / "audit.json").read_text("utf-8"))
     assert lines[0] == kept["verdict"]
     # Two epochs on 48 graphs teach nothing.
-    assert kept["believe"] is False
+    assert kept["faithful"] is False
     assert kept["outcome"] == "failed"
     assert lines[0].startswith("failed: ")
     assert kept["reasons"]
@@ -64,8 +64,9 @@ def test_explanations_carry_the_verdict(audited: tuple[Path, list[str]], tmp_pat
 
 def test_a_run_that_passed_says_so(copied: Path) -> None:
     audit = gsat.open_run(copied).audit().as_dict()
-    good = {**audit, "believe": True, "outcome": "passed", "verdict": "passed: sufficient",
-            "against": ["EST rejects 30%"], "split": "test"}  # fmt: skip
+    good = {**audit, "faithful": True, "believe": True, "outcome": "passed",
+            "verdict": "passed: sufficient", "against": ["EST rejects 30%"],
+            "split": "test"}  # fmt: skip
     result = json.loads((copied / "result.json").read_text("utf-8"))
     good["best_epoch"] = result["best_epoch"]
     result["valid"]["accuracy"] = 1.0  # not weak
@@ -75,7 +76,11 @@ def test_a_run_that_passed_says_so(copied: Path) -> None:
     assert "edges ranked; audit: passed: sufficient" in said[1]
     assert "EST rejects 30%" in said[1]
     # A file of an earlier version has neither an outcome nor evidence against.
-    old = {k: v for k, v in good.items() if k not in ("outcome", "against", "remedy", "unit")}
+    old = {
+        k: v
+        for k, v in good.items()
+        if k not in ("outcome", "faithful", "against", "remedy", "unit")
+    }
     (copied / "audit.json").write_text(json.dumps({**old, "verdict": "believe it"}), "utf-8")
     said = succeed("explain", copied, "--graph", 0).lines
     assert said[1].endswith("edges ranked; audit: believe it")
@@ -135,7 +140,7 @@ def test_a_run_that_cannot_be_written_to_is_audited(
     def refuse_to_write(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gsat.training.run_audit.atomic.write_json", refuse_to_write)
+    monkeypatch.setattr("gsat.training.run_audit.writing.write_json", refuse_to_write)
     succeed("audit", copied, "--quiet")
     assert not (copied / "audit.json").exists()
 

@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_a_molecule_is_explained_by_its_pieces(run: Path) -> None:
+def test_a_molecule_is_explained_by_its_fragments(run: Path) -> None:
     done = gsat("explain", run, "--smiles", "CCc1ccccc1[N+](=O)[O-]")
     assert done.code == 0, done
     assert done.lines[0].startswith("predicted ")
@@ -59,8 +59,8 @@ def test_effects_are_shown_for_the_class_that_is_asked_for(run: Path) -> None:
         for t in ("yes", "no")
     )
     assert (yes["target"], no["target"]) == (yes["outputs"].index("yes"), no["outputs"].index("no"))
-    for piece in yes["pieces"]:
-        assert sum(piece["effects"]) == pytest.approx(0, abs=1e-6)
+    for fragment in yes["fragments"]:
+        assert sum(fragment["effects"]) == pytest.approx(0, abs=1e-6)
     assert "effect on p(no)" in gsat("explain", run, *smiles, "--target", "no").out
     assert (
         "there is no class or label 'maybe'"
@@ -79,7 +79,7 @@ def test_a_molecule_is_written_in_every_format(run: Path, tmp_path: Path, suffix
         assert b"class='note'" in content
         ET.fromstring(content)
     elif suffix == ".json":
-        assert {piece["name"] for piece in json.loads(content)["pieces"]} == {
+        assert {fragment["name"] for fragment in json.loads(content)["fragments"]} == {
             "methyl",
             "benzene",
             "nitro",
@@ -138,7 +138,7 @@ def test_a_run_explains_without_the_table_it_was_trained_on(run: Path, tmp_path:
     try:
         report = opened.explain_molecules(smiles="Cc1ccccc1[N+](=O)[O-]")
         assert report[0].nearest is None
-        assert {piece.name for piece in report[0].pieces} == {"methyl", "benzene", "nitro"}
+        assert {fragment.name for fragment in report[0].fragments} == {"methyl", "benzene", "nitro"}
     finally:
         hidden.rename(table)
 

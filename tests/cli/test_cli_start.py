@@ -27,11 +27,11 @@ GROUPS = {
         "distill",
         "tune",
     ],
-    "The paper:": ["bench", "results"],
+    "The paper:": ["bench"],
     "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
 }
 COMMANDS = [(name,) for names in GROUPS.values() for name in names]
-COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify", "audit")]
+COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify")]
 
 
 def test_quick_commands_import_nothing_heavy() -> None:
@@ -173,7 +173,6 @@ REFUSED = {
     ("datasets", "bogus"): "there is no data set 'bogus'",
     ("datasets", "bogus.jsonl"): "is a path",
     ("datasets", "--download", "bogus"): "there is no data set 'bogus'",
-    ("results", "missing.jsonl"): "no recorded runs at missing.jsonl",
     ("bench", "run", "table1", "--budget", "soon"): "a time is written like",
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gsat.core import atomic
+from gsat.core import writing
 
 
 def failing_sync(handle: int) -> None:
@@ -22,10 +22,10 @@ def failing_sync(handle: int) -> None:
 
 
 def write_in_blocks(path: Path, content: bytes) -> None:
-    atomic.write_blocks(path, [content[:2], memoryview(content)[2:]])
+    writing.write_blocks(path, [content[:2], memoryview(content)[2:]])
 
 
-WRITERS = [atomic.write_bytes, write_in_blocks]
+WRITERS = [writing.write_bytes, write_in_blocks]
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -60,7 +60,7 @@ def test_an_error_between_blocks_leaves_the_old_file(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        atomic.write_blocks(file, interrupted())
+        writing.write_blocks(file, interrupted())
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
 
@@ -89,7 +89,7 @@ def test_the_content_is_synced_before_the_name_and_the_name_after(
 
 def test_what_a_kill_leaves_behind_is_recognised_and_cleared(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from gsat.core.atomic import *\n"
+        "import os, signal, sys; from pathlib import Path; from gsat.core.writing import *\n"
         "def blocks(): yield b'half'; os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_blocks(Path(sys.argv[1]), blocks())"
     )
@@ -100,13 +100,13 @@ def test_what_a_kill_leaves_behind_is_recognised_and_cleared(tmp_path: Path) -> 
     assert killed.returncode == -signal.SIGKILL
     assert file.read_text() == "old"
     (left,) = [path for path in file.parent.iterdir() if path != file]
-    assert atomic.is_partial(left)
-    assert not atomic.is_partial(file)
+    assert writing.is_partial(left)
+    assert not writing.is_partial(file)
     # What earlier versions left is recognised, too; a download that can be resumed is kept.
     (tmp_path / ".LAST.12345.partial").write_text("")
     (tmp_path / ".tmpa1B2c3").write_text("")  # of safetensors
     (tmp_path / "data.bin.partial").write_text("")
-    atomic.clear_partial_files(tmp_path)
+    writing.clear_partial_files(tmp_path)
     files = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {"file", "data.bin.partial"}
 
@@ -118,7 +118,7 @@ def test_threads_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
     def write(content: bytes) -> None:
         start.wait()
         for _ in range(5):
-            atomic.write_bytes(file, content)
+            writing.write_bytes(file, content)
 
     threads = [threading.Thread(target=write, args=(content,)) for content in contents]
     for thread in threads:
@@ -131,9 +131,9 @@ def test_threads_that_write_one_file_do_not_mix(tmp_path: Path) -> None:
 
 def test_json_is_readable_and_strict(tmp_path: Path) -> None:
     file = tmp_path / "values.json"
-    atomic.write_json(file, {"name": "é", "values": [1, None]})
+    writing.write_json(file, {"name": "é", "values": [1, None]})
     text = '{\n  "name": "é",\n  "values": [\n    1,\n    null\n  ]\n}\n'
     assert file.read_bytes() == text.encode()
     with pytest.raises(ValueError, match="JSON compliant"):
-        atomic.write_json(file, {"loss": float("nan")})
+        writing.write_json(file, {"loss": float("nan")})
     assert file.read_bytes() == text.encode()

@@ -12,14 +12,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from gsat.core import system
-from gsat.core.atomic import clear_abandoned_files, partial_name, write_bytes
 from gsat.core.errors import DataError, GSATError, RunError
-from gsat.core.files import bare_name, check_no_links, open_file, read_file, read_toml
-from gsat.core.json_files import read_json
+from gsat.core.files import bare_name, check_no_links, open_file, read_file, read_json, read_toml
 from gsat.core.limits import check_size, in_words, memory_limit
 from gsat.core.locks import locked
-from gsat.core.schemas import FileModel
+from gsat.core.parsing import FileModel
 from gsat.core.tensors import map_tensors, write_tensors
+from gsat.core.writing import clear_abandoned_files, partial_name, write_bytes
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links and FIFOs of Unix")
 

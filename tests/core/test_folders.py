@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gsat.core.disk import check_writable, disk_errors
 from gsat.core.errors import DiskError
+from gsat.core.files import checksum, file_sha256, sha256
 from gsat.core.folders import cache_folder, data_folder, offline
-from gsat.core.hashes import checksum, file_sha256, sha256
+from gsat.core.writing import check_writable, disk_errors
 
 
 def test_the_cache_is_where_it_was_chosen_to_be(

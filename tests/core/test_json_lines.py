@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gsat.core.errors import DiskError
-from gsat.core.jsonl import append_line, check_appendable
+from gsat.core.writing import append_line, check_appendable
 
 
 def test_a_line_is_appended_unless_the_condition_holds(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_line_is_appended_unless_the_condition_holds(tmp_path: Path) -> None:
 
 def test_processes_that_append_at_once_lose_and_repeat_nothing(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from gsat.core.jsonl import append_line\n"
+        "import sys; from pathlib import Path; from gsat.core.writing import append_line\n"
         "file = Path(sys.argv[1])\n"
         "for n in range(25):\n"
         "    line = {'n': n, 'text': 'x' * 5000}\n"

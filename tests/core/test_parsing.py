@@ -10,8 +10,7 @@ import pytest
 from pydantic import Field
 
 from gsat.core.errors import GSATError, printable, shown
-from gsat.core.parsing import DEPTH, ParseError, parse_json, parse_toml
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import DEPTH, FileModel, ParseError, check_model, parse_json, parse_toml
 from gsat.core.settings import parse_value
 
 
@@ -21,7 +20,7 @@ from gsat.core.settings import parse_value
         ("[" * 100_000, "nested more than"),
         ("[" * (DEPTH + 1) + "]" * (DEPTH + 1), "nested more than"),
         ('{"a":' * 5000 + "1" + "}" * 5000, "nested more than"),
-        ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ("[1e999]", "must be finite"),
         ("[NaN]", "must be finite"),
         (f"[1{'0' * 30}]", "too large"),

@@ -8,7 +8,7 @@ import pytest
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.core.paths import exists, full_path
+from gsat.core.files import exists, full_path
 from gsat.core.registry import load_file
 from gsat.datasets.registry import full_name, is_path
 from gsat.training.recipe import read_recipe

@@ -252,7 +252,7 @@ def test_two_processes_read_the_same_as_one(
     monkeypatch.setenv("GSAT_JOBS", "2")
     shared, shared_parts = parallel.read_many(texts, quiet=True, **options)
     assert [list(row) for row in shared.problems] == [list(row) for row in alone.problems]
-    for name in ("rows", "smiles", "canonical", "scaffold", "pieces"):
+    for name in ("rows", "smiles", "canonical", "scaffold", "components"):
         assert getattr(shared, name) == getattr(alone, name)
     assert len(parts) == len(shared_parts) == 3
     for one, two in zip(parts, shared_parts, strict=True):

@@ -221,7 +221,7 @@ def test_a_spread_that_does_not_fit_is_refused(house, spread, message):
 
 
 @pytest.mark.parametrize("options", [{}, {"top": 2}])
-def test_what_is_not_believed_is_pale_and_says_why(house, options):
+def test_an_unreliable_explanation_is_pale_and_says_why(house, options):
     bold, pale = (parsed(house(), doubt=doubt, **options) for doubt in ("", "seeds disagree"))
     assert "not to be relied on: seeds disagree" in words(pale)
     strongest = [

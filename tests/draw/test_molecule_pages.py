@@ -59,10 +59,10 @@ class Page(HTMLParser):
 def molecules() -> list[ExplainedMolecule]:
     nitro = explained("O=[N+]([O-])c1ccccc1", {(0, 1): 0.9, (1, 2): 0.8}, name=HOSTILE, line=7)
     nitro.explanation.y = torch.tensor([0])
-    pieces = tuple(replace(p, effects=(-0.25, 0.25)) for p in nitro.pieces)
+    fragments = tuple(replace(p, effects=(-0.25, 0.25)) for p in nitro.fragments)
     near = (Neighbour(3, "CCO", 0.123),)
     plain = explained("CCO", {(0, 1): 0.6}, number=1, line=9, nearest=near, notes=("far away",))
-    return [replace(nitro, pieces=pieces), plain, explained("C", {}, number=2, line=11)]
+    return [replace(nitro, fragments=fragments), plain, explained("C", {}, number=2, line=11)]
 
 
 def test_a_page_has_a_card_and_a_row_for_each_molecule(molecules: list[ExplainedMolecule]) -> None:
@@ -91,8 +91,9 @@ def test_a_card_says_how_far_an_explanation_can_be_relied_on(
 def test_effects_are_shown_as_probabilities_and_odds(molecules: list[ExplainedMolecule]) -> None:
     sure = replace(
         molecules[0],
-        pieces=tuple(
-            replace(p, effects=(-0.001, 0.001), log_odds=(-3.0, 3.0)) for p in molecules[0].pieces
+        fragments=tuple(
+            replace(p, effects=(-0.001, 0.001), log_odds=(-3.0, 3.0))
+            for p in molecules[0].fragments
         ),
     )
     text = report_page([sure], INFO)
@@ -100,7 +101,7 @@ def test_effects_are_shown_as_probabilities_and_odds(molecules: list[ExplainedMo
     assert "width:50.0%" in text, "the bar shows the odds"
     assert "×" not in Page(report_page(molecules, INFO)).text.partition("Its effect")[0]
     rows = list(csv.DictReader(io.StringIO(scores_csv([sure]))))
-    assert {row["piece_log_odds"] for row in rows if row["piece"]} == {"3"}
+    assert {row["fragment_log_odds"] for row in rows if row["fragment"]} == {"3"}
     many = [replace(sure, number=n) for n in range(4)]
     groups = find_patterns(many, Task("binary"), ["safe", "toxic"])
     (pattern, *_) = groups[1].patterns
@@ -147,9 +148,13 @@ def test_scores_have_a_row_per_atom_and_per_bond(molecules: list[ExplainedMolecu
     assert [row["symbol"] for row in atoms[:3]] == ["O", "N", "O"]
     bond = next(row for row in rows if row["kind"] == "bond" and row["atom"] == "0")
     assert (bond["atom_2"], bond["symbol"], bond["score"]) == ("1", "=", "0.9")
-    assert (bond["piece"], bond["in_explanation"], bond["piece_effect"]) == ("nitro", "1", "0.25")
+    assert (bond["fragment"], bond["in_explanation"], bond["fragment_effect"]) == (
+        "nitro",
+        "1",
+        "0.25",
+    )
     between = next(row for row in rows if (row["atom"], row["atom_2"]) == ("1", "3"))
-    assert between["piece"] == "", "the bond from the nitro group to the ring is in no piece"
+    assert between["fragment"] == "", "the bond from the nitro group to the ring is in no fragment"
 
 
 def test_spreadsheets_find_no_formula_in_the_scores() -> None:
@@ -164,8 +169,8 @@ def test_a_page_of_patterns_shows_statistics_and_examples() -> None:
         one = explained(
             "O=[N+]([O-])c1ccccc1", {(0, 1): 0.9, (1, 2): 0.8}, number=number, line=number
         )
-        pieces = tuple(replace(p, effects=(-0.5, 0.5)) for p in one.pieces)
-        molecules.append(replace(one, pieces=pieces, name=HOSTILE if number == 0 else ""))
+        fragments = tuple(replace(p, effects=(-0.5, 0.5)) for p in one.fragments)
+        molecules.append(replace(one, fragments=fragments, name=HOSTILE if number == 0 else ""))
         other = explained("CCO", {}, number=number)
         other.explanation.prediction = torch.tensor(0)
         molecules.append(other)
@@ -177,7 +182,7 @@ def test_a_page_of_patterns_shows_statistics_and_examples() -> None:
     assert text.count("<figcaption") == 3
     for expected in ("Predicted toxic", "12 of 24 molecules", "nitro", "+0.50 ± 0.00", "Fisher"):
         assert expected in page.text, expected
-    assert "No piece is in the explanations of this group" in page.text
+    assert "No fragment is in the explanations of this group" in page.text
     rows = list(csv.DictReader(io.StringIO(patterns_csv(groups, molecules))))
     assert {(row["group"], row["pattern"]) for row in rows} == {
         ("safe", "nitro"),

@@ -20,14 +20,16 @@ BINARY = Task("binary")
 
 
 def molecule(
-    smiles: str, piece: str | None, predicted: int, effect: float = 0.1
+    smiles: str, fragment: str | None, predicted: int, effect: float = 0.1
 ) -> ExplainedMolecule:
-    """A molecule whose explanation is one of its pieces, or nothing."""
+    """A molecule whose explanation is one of its fragments, or nothing."""
     out = explained(smiles, {})
     out.explanation.prediction = torch.tensor(predicted)
-    pieces = tuple(replace(p, used=p.name == piece, effects=(-effect, effect)) for p in out.pieces)
-    assert piece is None or any(p.used for p in pieces)
-    return replace(out, pieces=pieces)
+    fragments = tuple(
+        replace(p, used=p.name == fragment, effects=(-effect, effect)) for p in out.fragments
+    )
+    assert fragment is None or any(p.used for p in fragments)
+    return replace(out, fragments=fragments)
 
 
 @pytest.fixture

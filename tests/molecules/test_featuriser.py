@@ -147,7 +147,7 @@ def test_salts() -> None:
     # A dot inside a ring closure does not separate.
     across = featurise(["C1.CC.C1"], largest_fragment=True)
     assert across[0].num_nodes == 2
-    assert read_all([salt, "CC"]).pieces == [3, 1]
+    assert read_all([salt, "CC"]).components == [3, 1]
 
 
 def test_canonical_smiles_and_scaffolds() -> None:

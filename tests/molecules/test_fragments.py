@@ -1,4 +1,4 @@
-"""Pieces of molecules, checked against RDKit's own fragment counts and against chemistry."""
+"""Fragments of molecules, checked against RDKit's own fragment counts and against chemistry."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COUNTED: dict[str, Callable[[Chem.Mol], int]] = {
 }
 
 
-def pieces(smiles: str) -> list[Fragment]:
+def fragments_of(smiles: str) -> list[Fragment]:
     return fragments(Chem.MolFromSmiles(smiles))
 
 
 def names(smiles: str) -> list[str]:
-    return [piece.name for piece in pieces(smiles)]
+    return [fragment.name for fragment in fragments_of(smiles)]
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +67,12 @@ def molecules(raw_data: Path) -> list[Chem.Mol]:
         ("OCC(O)C", ["alcohol", "alcohol", "alkyl C3"]),
     ],
 )
-def test_molecules_fall_into_named_pieces(smiles: str, expected: list[str]) -> None:
+def test_molecules_fall_into_named_fragments(smiles: str, expected: list[str]) -> None:
     assert names(smiles) == expected
 
 
-def test_the_smiles_of_a_piece_shows_where_the_rest_is() -> None:
-    nitro, benzene, methyl = pieces("Cc1ccccc1[N+](=O)[O-]")
+def test_the_smiles_of_a_fragment_shows_where_the_rest_is() -> None:
+    nitro, benzene, methyl = fragments_of("Cc1ccccc1[N+](=O)[O-]")
     assert (nitro.smiles, benzene.smiles, methyl.smiles) == ("*[N+](=O)[O-]", "c1ccccc1", "*C")
     assert (nitro.kind, benzene.kind, methyl.kind) == ("group", "ring", "chain")
 
@@ -103,24 +103,26 @@ def test_the_smarts_are_valid_and_match_no_aromatic_atom() -> None:
 def test_real_molecules_are_covered_and_no_aromatic_ring_is_cut(molecules: list[Chem.Mol]) -> None:
     for molecule in molecules:
         found = fragments(molecule)
-        covered = {i for piece in found for i in piece.atoms}
+        covered = {i for fragment in found for i in fragment.atoms}
         assert covered == set(range(molecule.GetNumAtoms()))
         for ring in molecule.GetRingInfo().AtomRings():
             if all(molecule.GetAtomWithIdx(i).GetIsAromatic() for i in ring):
-                for piece in found:
-                    assert not set(ring) & set(piece.atoms) or set(ring) <= set(piece.atoms)
+                for fragment in found:
+                    assert not set(ring) & set(fragment.atoms) or set(ring) <= set(fragment.atoms)
 
 
 def test_the_order_of_atoms_makes_no_difference(molecules: list[Chem.Mol]) -> None:
     for molecule in molecules[::20]:
         turned = Chem.RenumberAtoms(molecule, list(reversed(range(molecule.GetNumAtoms()))))
         # In a barbiturate two imides share atoms; the first one takes them.
-        one, other = (sorted(piece.name for piece in fragments(m)) for m in (molecule, turned))
+        one, other = (
+            sorted(fragment.name for fragment in fragments(m)) for m in (molecule, turned)
+        )
         assert one == other
 
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_groups_are_counted_as_by_rdkit(name: str, molecules: list[Chem.Mol]) -> None:
     for molecule in molecules:
-        found = sum(piece.name == name for piece in fragments(molecule))
+        found = sum(fragment.name == name for fragment in fragments(molecule))
         assert found == COUNTED[name](molecule), Chem.MolToSmiles(molecule)

@@ -7,13 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from study_harness import GSAT
 
 from gsat.core.errors import DiskError
 from gsat.study.bench_folders import BenchFolders
 from gsat.study.plan import RunRequest, make_plan
 from gsat.study.records import Records
 from gsat.study.runner import run_plan
+from study_harness import GSAT
 
 
 @pytest.mark.usefixtures("trained")

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from study_harness import failure, line, lines
 
 from gsat.study.cells import (
     FAR_ABOVE,
@@ -19,6 +18,7 @@ from gsat.study.cells import (
 from gsat.study.records import Records
 from gsat.study.study import Experiment, TableStudy
 from gsat.study.tables import STUDIES
+from study_harness import failure, line, lines
 
 TABLE1 = STUDIES["table1"]
 GSAT = Experiment("mutag", "gsat")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from study_harness import lines
+from paper.claims import claims_page
+from paper.pages import results_page
+from paper.reproduction import reproduction_page
 
 from gsat.methods import METHODS
 from gsat.methods.gsat import GSATMethod
 from gsat.study.cells import Emphasis, common_seeds, measure
-from gsat.study.claims import claims_page
-from gsat.study.pages import results_page
 from gsat.study.records import Records
 from gsat.study.renderers import RENDERERS
 from gsat.study.report import render
-from gsat.study.reproduction import reproduction_page
 from gsat.study.study import Experiment, TableStudy
 from gsat.study.tables import FLOORS, STUDIES
+from study_harness import lines
 
 TABLES = [study for study in STUDIES.values() if isinstance(study, TableStudy) and not study.later]
 TABLE1 = STUDIES["table1"]

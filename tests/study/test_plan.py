@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_harness import GSAT
 
 from gsat.core.errors import GSATError
 from gsat.study import plan as module
@@ -17,6 +16,7 @@ from gsat.study.runner import run_plan
 from gsat.study.study import Experiment
 from gsat.study.tables import FLOORS, STUDIES
 from gsat.training.results import read_records, record_once
+from study_harness import GSAT
 
 
 def test_the_cheapest_runs_come_first(

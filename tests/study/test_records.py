@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from study_harness import failure, line
 
 from gsat.models import GIN, PNA
 from gsat.study.records import Records, is_current
 from gsat.study.study import PREDICTION, Experiment
+from study_harness import failure, line
 
 MUTAG = Experiment("mutag", "gsat")
 

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 
 import pytest
 from markdown_it import MarkdownIt
-from study_harness import lines
 
 from gsat.study.printed import PrintedCell, PrintedTable
 from gsat.study.records import Records
@@ -16,6 +15,7 @@ from gsat.study.renderers import RENDERERS
 from gsat.study.report import render
 from gsat.study.study import Experiment, TableStudy
 from gsat.study.tables import STUDIES
+from study_harness import lines
 
 TABLE = PrintedTable(
     "Figures of 100 % & more",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from study_harness import failure, line, lines, table_rows
 
 from gsat.core.errors import GSATError
 from gsat.study.records import Records
@@ -17,6 +16,7 @@ from gsat.study.report import render
 from gsat.study.study import Experiment
 from gsat.study.tables import STUDIES
 from gsat.training.results import read_runs
+from study_harness import failure, line, lines, table_rows
 
 ROOT = Path(__file__).parents[2]
 TABLE1 = STUDIES["table1"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_harness import ERM, GSAT, SMALL
 
 from gsat.launch.pool import PoolResult
 from gsat.study import runner as module
@@ -20,6 +19,7 @@ from gsat.study.study import Experiment
 from gsat.training import checkpoint
 from gsat.training.recipe import Recipe
 from gsat.training.results import read_records
+from study_harness import ERM, GSAT, SMALL
 
 
 def test_explainers_of_the_same_network_train_it_once(

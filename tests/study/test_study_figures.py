@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
-from study_harness import failure, line
 
 import gsat
 from gsat.core.errors import GSATError, RunError
@@ -18,6 +17,7 @@ from gsat.study.figures import draw_run_examples, posthoc_curves, regulariser_cu
 from gsat.study.records import Records
 from gsat.study.study import Experiment
 from gsat.training.recipe import make_recipe
+from study_harness import failure, line
 
 # -- over epochs ----------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_harness import SMALL
 
 import gsat
 from gsat.core.errors import GSATError
@@ -14,6 +13,7 @@ from gsat.study import verify as module
 from gsat.study.study import Experiment
 from gsat.study.verify import sample_runs, verifiable, verify
 from gsat.training.results import record_once
+from study_harness import SMALL
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import torch
 
 import gsat
 from gsat.core.errors import CheckpointError, GSATError, RunError
-from gsat.core.hashes import checksum
+from gsat.core.files import checksum
 from gsat.models.weights import outline
 from gsat.training.loop import Loop
 from gsat.training.run_directory import RunDirectory

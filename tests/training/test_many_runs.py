@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import pytest
 
 import gsat
-from gsat.core.disk import disk_errors
 from gsat.core.errors import BusyError, DiskError, GSATError, Interrupted, RunError, StopAllError
+from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult

@@ -151,7 +151,7 @@ def test_the_first_rows_are_those_of_the_whole_split_but_come_before_it(runs: Pa
 def test_a_graph_does_not_wait_until_a_split_is_scored(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsat.web.loaded.PIECE", 100)
+    monkeypatch.setattr("gsat.web.loaded.CHUNK", 100)
     loaded = make_service(runs).library.open("motifs-a")
     score, explain, order = loaded.model.score_edges, loaded.run.explain, []
 
@@ -215,7 +215,7 @@ def test_one_row_is_that_of_the_whole_split_but_comes_before_it(runs: Path) -> N
         whole = loaded.split("all")
         assert loaded.row("all", 7) == (whole, 7)
         again = graph_values(loaded, "all", 7, 0, True)
-        for key in ("card", "caption", "following", "previous", "pieces"):
+        for key in ("card", "caption", "following", "previous", "fragments"):
             assert str(values[key]) == str(again[key])
         assert [name for name, _ in values["bars"]] == [name for name, _ in again["bars"]]
         expected = row_values(whole, 7, loaded.outputs)
@@ -227,10 +227,10 @@ def test_one_row_is_that_of_the_whole_split_but_comes_before_it(runs: Path) -> N
 
 
 @pytest.mark.medium
-def test_a_service_that_stops_scores_no_further_pieces(
+def test_a_service_that_stops_scores_no_further_chunks(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsat.web.loaded.PIECE", 100)
+    monkeypatch.setattr("gsat.web.loaded.CHUNK", 100)
     library = make_service(runs).library
     library.stopping.set()
     loaded = library.open("motifs-a")

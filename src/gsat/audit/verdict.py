@@ -69,9 +69,14 @@ class Verdict:
     remedy: str | None = None
 
     @property
-    def believe(self) -> bool:
+    def faithful(self) -> bool:
         """Whether the explanations passed."""
         return self.outcome == "passed"
+
+    @property
+    def believe(self) -> bool:
+        """Former name of ``faithful``."""
+        return self.faithful
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -91,7 +96,8 @@ class Verdict:
             "reasons": list(self.reasons),
             "against": list(self.against),
             "remedy": self.remedy,
-            "believe": self.believe,
+            "faithful": self.faithful,
+            "believe": self.faithful,
             "notes": list(self.notes),
         }
 

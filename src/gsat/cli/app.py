@@ -17,8 +17,8 @@ YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
     "train", "resume", "evaluate", "predict", "explain", "audit", "patterns", "explore", "serve",
-    "distill", "tune", "bench", "results",
-    "demo", "datasets", "methods", "settings", "runs", "warm-up",
+    "distill", "tune", "bench", "demo", "datasets", "methods", "settings", "runs", "warm-up",
+    "moved",
 )  # fmt: skip
 
 
@@ -98,10 +98,24 @@ def run(arguments: list[str]) -> int:
     for name in COMMANDS:
         module = name.replace("-", "_")
         importlib.import_module(f"gsat.cli.{module}")  # which adds its command to the app
-    debug = "--debug" in arguments  # before or after the command
+    return run_app(app, arguments, "gsat")
+
+
+def run_app(app: typer.Typer, arguments: list[str], name: str) -> int:
+    """Run a command of an application; an error is one line on standard error.
+
+    Args:
+        app: The application.
+        arguments: The words after its name; ``--debug`` may stand anywhere.
+        name: The application's name in usage messages.
+
+    Returns:
+        The exit code.
+    """
+    debug = "--debug" in arguments
     try:
         # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.
-        app([a for a in arguments if a != "--debug"], prog_name="gsat")
+        app([a for a in arguments if a != "--debug"], prog_name=name)
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples, print_error
-from gsat.cli.bench import bench
+from gsat.cli.app import YOUR_DATA, app, examples
 from gsat.cli.options import Data, Json, Quiet, RunFolder, Split
 from gsat.core.errors import GSATError
 from gsat.training.run_files import check_run
@@ -89,24 +88,3 @@ def audit(
         typer.echo(line)
     if out is not None:
         typer.echo(str(report.save(out)))
-
-
-@bench.command("audit", epilog=examples("gsat bench audit", "gsat bench audit --out runs/audited"))
-def audit_study(
-    out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/audit"),
-    record: Annotated[Path, typer.Option(help="The file to record in.")] = Path(
-        "results/audit.jsonl"
-    ),
-    quiet: Quiet = False,
-) -> None:
-    """Audit models with known explanations, and compare the measures with the truth.
-
-    Recorded models are skipped, so the same command continues after an interruption.
-    """
-    from gsat.core.jsonl import check_appendable
-    from gsat.study.audit_page import audit_study_page
-    from gsat.study.audit_study import read_audits, run_study
-
-    check_appendable(record)
-    run_study(out, record, progress=not quiet, warn=print_error)
-    typer.echo(audit_study_page(read_audits(record)), nl=False)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
     from gsat.study.bench_folders import BenchFolders
     from gsat.study.plan import RunPlan, RunRequest
-    from gsat.study.schedule import Step
     from gsat.study.study import Experiment, Study
 
 RECORD = Path("results/runs.jsonl")
@@ -79,7 +78,6 @@ def list_studies(record: Record = RECORD) -> None:
         "gsat bench run table1 --seeds 3 --dry-run",
         "gsat bench run table1 --only dataset=ba2motifs --seeds 2 --jobs 2",
         "gsat bench run all --seeds 3 --jobs 2 --budget 8h",
-        "gsat bench run --plan results/schedule.toml --jobs 2 --dry-run",
         "gsat bench run table1 --backend ray --address auto",
     ),
 )
@@ -89,9 +87,7 @@ def run_studies(
     ] = None,
     schedule: Annotated[
         Path | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="Steps of a schedule in place of STUDY, in their order."
-        ),
+        typer.Option("--plan", hidden=True),
     ] = None,
     seeds: Seeds = 10,
     jobs: Annotated[
@@ -127,6 +123,13 @@ def run_studies(
 
     What is recorded is not run again, so after an interruption the same command continues.
     """
+    if schedule is not None:
+        raise GSATError(
+            "'gsat bench run --plan' has moved: in a checkout of the repository, run: "
+            f"python -m paper schedule {schedule}"
+        )
+    if not names:
+        raise GSATError("name tables and figures to run, or: all")
     begun = time.monotonic()
     _check_format(format_)
     if backend not in ("local", "ray"):
@@ -136,37 +139,20 @@ def run_studies(
     limit = None if budget is None else parse_time(budget)
     from gsat.study.plan import make_plan
     from gsat.study.runner import run_plan
-    from gsat.study.schedule import plan_steps, read_schedule
     from gsat.training.process_group import process_count
 
     if process_count() > 1:
         raise GSATError("bench starts its own processes; run it without torchrun")
-    if (schedule is None) == (not names):
-        raise GSATError("name tables and figures, or give a schedule with --plan FILE")
-    steps: list[Step] = []
-    if schedule is not None:
-        if only:
-            raise GSATError("--only goes with names of studies; a schedule has its own filters")
-        steps = read_schedule(schedule)
-        names = list(dict.fromkeys(name for step in steps for name in step.studies))
-    studies, requests, folders = _choose(names or [], seeds, only, format_, out, record)
+    studies, requests, folders = _choose(names, seeds, only, format_, out, record)
     if not dry_run:
         folders.check()
-    parts: list[RunPlan] = []
-    if steps:
-        plan, parts = plan_steps(steps, folders, load=not dry_run)
-    else:
-        plan = make_plan(requests, folders, load=not dry_run)
+    plan = make_plan(requests, folders, load=not dry_run)
     code = 0
     for name, why in plan.unavailable.items():
         print_error(f"{name} is left out: {why}")
         code = 1 if plan.to_run or plan.recorded else GSATError.exit_code
     if dry_run:
-        workers = jobs or (1 if backend == "local" else None)
-        if steps:
-            _print_steps(steps, plan, parts, folders, workers or 1)
-        else:
-            _print_plan(plan, workers)
+        _print_plan(plan, jobs or (1 if backend == "local" else None))
         raise typer.Exit(code)
     outcome = run_plan(
         plan,
@@ -242,9 +228,7 @@ def verify(
         raise GSATError(f"no run is recorded in {record}; make some with: gsat bench run table1")
     records = verifiable(record, only, limit)
     if not records:
-        raise GSATError(
-            f"no recorded run in {record} is within --only and --budget; see: gsat results"
-        )
+        raise GSATError(f"no recorded run in {record} is within --only and --budget")
     differing = False
     with tempfile.TemporaryDirectory() as folder:
         for number, chosen in enumerate(sample_runs(records, count)):
@@ -302,32 +286,6 @@ def _print_plan(plan: RunPlan, jobs: int | None) -> None:
         f"{format_duration(plan.seconds(jobs or 1))} "
         f"{f'with --jobs {jobs}' if jobs else 'of one CPU'}"
     )
-
-
-def _print_steps(
-    steps: list[Step], plan: RunPlan, parts: list[RunPlan], folders: BenchFolders, jobs: int
-) -> None:
-    """Print when each step and each table would be done."""
-    from gsat.study.cost import end_times, format_duration
-    from gsat.study.records import Records
-    from gsat.study.schedule import completion
-    from gsat.training.results import read_runs
-
-    ends = end_times([run.seconds for run in plan.to_run], jobs)
-    begun = 0
-    for number, (step, part) in enumerate(zip(steps, parts, strict=True), start=1):
-        own = ends[begun : begun + len(part.to_run)]
-        begun += len(part.to_run)
-        what = f"{', '.join(step.studies)}{f' ({step.only})' if step.only else ''}"
-        when = f"done after {format_duration(max(own))}" if own else "nothing to do"
-        seeds = f"{step.seeds} seed{'s' if step.seeds != 1 else ''}"
-        typer.echo(f"{number:>3}. {what}, {seeds}: {_count(own)}, {when}")
-    recorded = {recipe for recipe, runs in Records(read_runs(folders.record)).items() if runs.done}
-    for name, (found, total, last) in completion(plan, recorded, jobs).items():
-        after = f" after {format_duration(last)}" if last else " now"
-        typer.echo(f"{name:<16} {found} of {total} have runs{after}")
-    whole = format_duration(plan.seconds(jobs))
-    typer.echo(f"{_count(plan.to_run)} to do; about {whole} with --jobs {jobs}")
 
 
 def _count(runs: Sized) -> str:

@@ -26,14 +26,15 @@ def demo(
     A minute or two from nothing to a picture.
     """
     set_threads(1)
-    from gsat import draw, runs
+    from gsat import draw
     from gsat.training.recipe import make_recipe
     from gsat.training.run_files import unused_path
+    from gsat.training.training import train
 
     folder = unused_path(out)
     typer.echo("BA-2Motifs: does a graph contain a house or a five-cycle, and which edges show it?")
     recipe = make_recipe("ba2motifs", settings={"epochs": epochs})
-    run = runs.train(recipe, folder / "run", progress=not quiet)
+    run = train(recipe, folder / "run", progress=not quiet)
     graphs = run.graphs()
     labels = graphs.per_graph("y")[:, 0]
     shown = [int(i) for c in (0, 1) for i in (labels == c).nonzero()[0][:4]]

@@ -75,7 +75,7 @@ def explain(
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Show which edges, and which pieces of molecules, the model of a run used.
+    """Show which edges, and which fragments of molecules, the model of a run used.
 
     For one graph as text, a picture or a page; for a table of molecules as one page.
     """
@@ -194,27 +194,27 @@ def _show_molecule(
     elif budget is not None:
         _print_edges(explanation.within(top, above))
     else:
-        _print_pieces(report)
+        _print_fragments(report)
     _print_notes(report, *molecule.notes)
 
 
-def _print_pieces(report: MoleculeReport) -> None:
-    """Print the pieces of the one molecule of a report, best first, with their effects."""
+def _print_fragments(report: MoleculeReport) -> None:
+    """Print the fragments of the one molecule of a report, best first, with their effects."""
     from gsat.draw.molecule_page import odds_factor
 
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)
-    wide = max(5, *(len(piece.name) for piece in molecule.pieces))
-    odds = " and its odds" if any(piece.log_odds for piece in molecule.pieces) else ""
-    typer.echo(f"\n{'piece':{wide}}  score  effect on {effect_of}{odds}")
-    for piece in molecule.pieces:
-        effect = molecule.effect(piece)
+    wide = max(8, *(len(fragment.name) for fragment in molecule.fragments))
+    odds = " and its odds" if any(fragment.log_odds for fragment in molecule.fragments) else ""
+    typer.echo(f"\n{'fragment':{wide}}  score  effect on {effect_of}{odds}")
+    for fragment in molecule.fragments:
+        effect = molecule.effect(fragment)
         shown = "" if effect is None else f"{effect:+.3f}"
-        factor = f"{odds_factor(molecule.log_odds(piece)):>6}" if odds else ""
-        mark = "*" if piece.used else " "
+        factor = f"{odds_factor(molecule.log_odds(fragment)):>6}" if odds else ""
+        mark = "*" if fragment.used else " "
         typer.echo(
-            f"{piece.name:{wide}}  {piece.score:.3f}{mark} {shown:>7}{factor}  "
-            f"{piece.fragment.smiles}"
+            f"{fragment.name:{wide}}  {fragment.score:.3f}{mark} {shown:>7}{factor}  "
+            f"{fragment.smiles}"
         )
     typer.echo("* in the explanation")
     for neighbour in (molecule.nearest or ())[:1]:

@@ -1,35 +1,63 @@
-"""Options of tables of molecules, and what is said about a table that was read."""
+"""Options of tables of molecules, and messages about a table that was read."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from gsat.core.errors import GSATError
+from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 
 if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-def table_settings(dataset: str, **given: Any) -> list[str]:
-    """Return the settings of options of ``gsat train``, as ``key=value``.
+# The settings of the user's own data that are options of ``gsat train``; --set takes all of them.
+OPTIONS = ("smiles", "label", "id", "split", "task", "largest_fragment")
 
-    Args:
-        dataset: Name or path of the data.
-        **given: Values by option; None where it was not given.
 
-    Raises:
-        GSATError: If options of a table are given for other data.
-    """
+def table_options(command: Command) -> Command:
+    """Replace ``**table`` of a command by :data:`OPTIONS`, as their settings declare them."""
+    options = []
+    for name in OPTIONS:
+        field = MoleculeOptions.model_fields[name]
+        kind: Any = str | None
+        if field.annotation is bool:
+            kind = bool
+        elif field.annotation == list[str]:
+            kind = list[str] | None
+        data = "Own data" if name in OwnDataOptions.model_fields else "Molecules"
+        option = typer.Option(
+            f"--{name.replace('_', '-')}", help=f"{data}: {field.description}.", show_default=False
+        )
+        options.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if kind is bool else None,
+                annotation=Annotated[kind, option],
+            )
+        )
+    signature = inspect.signature(command, eval_str=True)
+    shown = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    command.__signature__ = signature.replace(parameters=[*shown, *options])  # type: ignore[attr-defined]
+    return command
+
+
+def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
+    """Return the given options of a table as settings, ``key=value``."""
     from gsat.datasets.registry import is_own_data
     from gsat.molecules.table import is_table
 
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in given.items() if value}
     allowed = set(values) if is_table(dataset) else set()
     if is_own_data(dataset):
-        allowed |= {"split", "task"}
+        allowed |= set(OwnDataOptions.model_fields)
     for name in values:
         if name not in allowed:
             option = name.replace("_", "-")

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsat.core.errors import DataError, DataNotFoundError, RecipeError, shown
-from gsat.core.files import open_file
-from gsat.core.paths import exists
+from gsat.core.files import exists, open_file
 from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
 
 if TYPE_CHECKING:

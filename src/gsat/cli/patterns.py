@@ -32,9 +32,9 @@ def patterns(
         ),
     ] = None,
 ) -> None:
-    """Find the pieces of molecules that recur in explanations.
+    """Find the fragments of molecules that recur in explanations.
 
-    For each predicted class: how often a piece occurs and is in the explanation, whether that is
+    For each predicted class: how often a fragment occurs and is in the explanation, whether that is
     more often than chance would have it, its mean effect, and three examples.
     """
     from gsat.draw.files import check_suffix
@@ -61,6 +61,6 @@ def patterns(
                 f"odds ratio {pattern.odds_ratio:.1f}, q {pattern.q_value:.1e}{effect}"
             )
         if not found:
-            typer.echo("  no piece stands out")
+            typer.echo("  no fragment stands out")
     if out is not None:
         typer.echo(str(report.save(out)))

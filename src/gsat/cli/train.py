@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.molecules import say_what_was_read, table_settings
+from gsat.cli.molecules import say_what_was_read, table_options, table_settings
 from gsat.cli.names import load_part
 from gsat.cli.options import (
     Audit,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         "gsat train ba2motifs --set r_final=0.6 --epochs 50",
     ),
 )
+@table_options
 def train(
     dataset: DatasetArgument,
     backbone: BackboneOption = "",
@@ -65,42 +66,12 @@ def train(
     ] = None,
     members: Annotated[
         int | None,
-        typer.Option(min=1, help="Train an ensemble: so many models on one split."),
+        typer.Option(min=1, help="Train an ensemble of N models on one split."),
     ] = None,
     jobs: Annotated[
         int,
         typer.Option(min=1, help="With --seeds or --members: how many runs at the same time."),
     ] = 1,
-    smiles: Annotated[
-        str | None, typer.Option(help="Molecules: the column of SMILES. [default: found]")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="Molecules: the column to predict; may be repeated. [default: found]"),
-    ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option("--id", help="Molecules: the column of identifiers. [default: found]"),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Own data: random, stratified, scaffold; molecules: also column:NAME. [default: "
-            "by scaffold, or random where that leaves a class out]",
-        ),
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="Own data: binary, multiclass, multilabel or regression. [default: by the labels]"
-        ),
-    ] = None,
-    largest_fragment: Annotated[
-        bool,
-        typer.Option(
-            "--largest-fragment", help="Molecules: keep only the largest piece of a salt."
-        ),
-    ] = False,
     recipe: RecipeFile = None,
     epochs: Epochs = None,
     set_: Set = None,
@@ -113,6 +84,7 @@ def train(
     threads: Threads = None,
     quiet: Quiet = False,
     json_: Json = False,
+    **table: Any,
 ) -> None:
     """Train a model on a data set of the paper, on your own graphs or on a table of molecules.
 
@@ -127,15 +99,7 @@ def train(
 
     parts = {"backbone": load_part(backbone), "method": load_part(method)}
     settings = [
-        *table_settings(
-            dataset,
-            smiles=smiles,
-            label=label or None,
-            id=id_,
-            split=split,
-            task=task,
-            largest_fragment=largest_fragment or None,
-        ),
+        *table_settings(dataset, table),
         *all_settings(set_, epochs),
         *([] if members is None else [f"members={members}"]),
     ]

@@ -1,4 +1,4 @@
-"""``gsat tune``, ``gsat bench defaults``."""
+"""``gsat tune``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 
 from gsat.cli import names
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
-from gsat.cli.bench import bench
 from gsat.cli.options import (
     BackboneOption,
     Epochs,
@@ -192,52 +191,3 @@ def _audit_of(point: Point) -> str:
 def _settings_of(point: Point) -> str:
     values = [f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items()]
     return ", ".join(values) or "as it is"
-
-
-@bench.command(
-    "defaults",
-    epilog=examples(
-        "gsat bench defaults --jobs 2",
-        "gsat bench defaults --group molecules --data nitrile --data ester",
-    ),
-)
-def defaults_study(
-    group: Annotated[
-        list[str] | None,
-        typer.Option(help="Groups of data sets: graphs, molecules, molecules-gin. [default: all]"),
-    ] = None,
-    trained: Annotated[
-        list[str] | None, typer.Option(help="Names of candidates' settings. [default: all]")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option(help="Names of data sets. [default: all]")
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many runs at the same time.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where the runs are kept.")] = Path("runs/defaults"),
-    record: Annotated[Path, typer.Option(help="The file to record in.")] = Path(
-        "results/defaults.jsonl"
-    ),
-    quiet: Quiet = False,
-) -> None:
-    """Compare default settings by known explanations, each data set left out in turn.
-
-    What is recorded is not run again, so after an interruption the same command continues.
-    """
-    from gsat.core.jsonl import check_appendable
-    from gsat.study.defaults import GROUPS, read_defaults, run_study
-    from gsat.study.defaults_page import defaults_page
-
-    check_appendable(record)
-    if unknown := sorted({*(group or ())} - GROUPS.keys()):
-        raise GSATError(f"--group is one of {', '.join(GROUPS)}, not '{unknown[0]}'")
-    run_study(
-        out,
-        record,
-        groups=group or (),
-        trained=trained or (),
-        data=data or (),
-        jobs=jobs,
-        progress=not quiet,
-        warn=print_error,
-    )
-    typer.echo(defaults_page(read_defaults(record)), nl=False)

@@ -1,23 +1,28 @@
-"""Files that a stranger may have made: how they are opened, read and parsed.
+"""Reading of files that may be malicious, and checksums.
 
-A file is read if it is a regular file, not larger than expected and, in a folder that came from
-elsewhere, no link. A FIFO or a device is never waited for.
+Only regular files within a size limit are opened. Symbolic links are refused unless the caller
+allows them; opening never blocks on a FIFO or a device.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from pydantic import BaseModel
+
 from gsat.core import system
 from gsat.core.errors import GSATError, RunError
-from gsat.core.limits import SMALL_FILE, in_words
-from gsat.core.parsing import ParseError, parse_toml
+from gsat.core.limits import SMALL_FILE, check_size, in_words, json_bytes
+from gsat.core.parsing import ParseError, check_model, parse_json, parse_toml
 
-MOST_ENTRIES: Final = 100_000  # of a run directory
+MOST_ENTRIES: Final = 100_000  # files and folders in a run directory
+TOML_FILE: Final = 1 << 20  # bytes; a recipe has one or two thousand
 
 
 def open_file(path: Path, *, error: type[GSATError], links: bool = False) -> BinaryIO:
@@ -33,14 +38,14 @@ def read_file(
 ) -> bytes:
     """Read a regular file."""
     with open_file(path, error=error, links=links) as handle:
-        if os.fstat(handle.fileno()).st_size > limit:
-            raise _too_large(path, limit, error)
+        size = os.fstat(handle.fileno()).st_size
         try:
-            content = handle.read(limit + 1)
+            # The file may grow meanwhile, or its size may be unknown to the system.
+            content = handle.read(limit + 1) if size <= limit else b""
         except OSError as problem:
             raise error(f"{path} can't be read: {_reason(problem, path)}") from None
-    if len(content) > limit:  # it has grown, or the system does not know its size
-        raise _too_large(path, limit, error)
+    if max(size, len(content)) > limit:
+        raise error(f"{path} is too large: more than {in_words(limit)}")
     return content
 
 
@@ -53,24 +58,50 @@ def read_toml(path: Path, *, error: type[GSATError], links: bool = False) -> dic
         raise error(f"{path} is not a TOML file: {problem}") from None
 
 
-TOML_FILE: Final = 1 << 20  # bytes; a recipe has one or two thousand
+def read_json(
+    path: Path, model: type[BaseModel], *, error: type[GSATError], infinite: bool = False
+) -> dict[str, Any]:
+    """Read a JSON object and check it against its schema."""
+    content = read_file(path, error=error)
+    check_size(json_bytes(content), str(path), error)
+    try:
+        values = parse_json(content, infinite=infinite)
+        check_model(model, values)
+        return dict(values)
+    except ParseError as problem:
+        raise error(f"{path} can't be read: {problem}") from None
+
+
+def read_lines(path: Path, model: type[BaseModel]) -> list[dict[str, Any]]:
+    """Read a file of JSON lines and check each line against a schema."""
+    if not path.is_file():
+        return []
+    records = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            values: dict[str, Any] = parse_json(line)
+            check_model(model, values)
+        except ParseError as error:
+            raise GSATError(f"{path} can't be read, line {number}: {error}") from None
+        records.append(values)
+    return records
 
 
 def bare_name(name: str) -> bool:
-    """Whether a name from a description is that of a file beside it, and of nothing else."""
+    """Whether a name refers to a file in the same folder, without any path."""
     plain = all(character.isalnum() or character in "._-" for character in name)
     return plain and 0 < len(name) <= 255 and not name.startswith(".")
 
 
 def check_no_links(folder: Path) -> None:
-    """Raise if a folder holds anything but folders and regular files, at any depth.
+    """Raise if a folder contains, at any depth, anything but folders and regular files.
 
-    What is written to a run directory would be written to where its links lead.
+    Writing to a run directory must not follow links to other places.
     """
-    left, seen = [os.fspath(folder)], 0
-    while left:
+    pending, seen = [os.fspath(folder)], 0
+    while pending:
         try:
-            entries = list(os.scandir(left.pop()))
+            entries = list(os.scandir(pending.pop()))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -79,26 +110,51 @@ def check_no_links(folder: Path) -> None:
         if seen > MOST_ENTRIES:
             raise RunError(f"{folder} holds more than {MOST_ENTRIES} files; it is not a run")
         for entry in entries:
-            if entry.is_symlink():
-                raise RunError(f"{entry.path} is a symbolic link; a run may hold none: remove it")
             if entry.is_dir(follow_symlinks=False):
-                left.append(entry.path)
+                pending.append(entry.path)
             elif not entry.is_file(follow_symlinks=False):
-                raise RunError(
-                    f"{entry.path} is not a regular file; a run may hold none: remove it"
-                )
+                kind = "is a symbolic link" if entry.is_symlink() else "is not a regular file"
+                raise RunError(f"{entry.path} {kind}; a run may hold none: remove it")
 
 
 def is_regular(path: Path) -> bool:
-    """Whether there is a regular file, not a link to one."""
+    """Whether a path is a regular file and not a link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
 
 
-def _too_large(path: Path, limit: int, error: type[GSATError]) -> GSATError:
-    return error(f"{path} is too large: more than {in_words(limit)}")
+def full_path(text: str) -> Path:
+    """Make a path absolute and expand ``~``."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # the home of an unknown user
+        return Path(text).absolute()
+
+
+def exists(path: str | Path) -> bool:
+    """Whether a file or folder exists; False for names that are too long."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
+def sha256(content: bytes) -> str:
+    """SHA-256 of bytes, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, in hex; the file is read in blocks."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def checksum(values: Any) -> str:
+    """SHA-256 of plain values, in hex, independent of how a file formats them."""
+    return sha256(json.dumps(values, sort_keys=True).encode())
 
 
 def _reason(problem: OSError, path: Path) -> str:

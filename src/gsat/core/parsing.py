@@ -1,8 +1,8 @@
-"""JSON and TOML from strangers: parsed strictly, so that what is returned is harmless.
+"""Strict parsing of untrusted JSON and TOML, and validation against schemas.
 
-What was parsed is nested at most :data:`DEPTH` deep, has no key twice, no number that neither a
-64-bit integer nor a finite float can hold, and no text that a terminal would obey. Everything else
-is a :class:`ParseError`, which is a ``ValueError``.
+Parsed values are nested at most :data:`DEPTH` deep and contain no duplicate keys, no number beyond
+64-bit integers and finite floats, and no control characters. Anything else raises
+:class:`ParseError`, a ``ValueError``.
 """
 
 from __future__ import annotations
@@ -11,103 +11,126 @@ import json
 import math
 import re
 import tomllib
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gsat.core.errors import escape_controls, shown
 
 DEPTH: Final = 32
-# A key such as a.b.c; tomllib takes the square of the number of its parts.
+# A dotted key such as a.b.c; tomllib takes quadratic time in the number of its parts.
 _PART: Final = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY: Final = re.compile(rf"""(?<![\w"'-])(?:{_PART}\.[ \t]*+){{{DEPTH}}}""")
+_WHITESPACE: Final = {ord("\n"): " ", ord("\t"): " ", ord("\r"): " "}
 
 
 class ParseError(ValueError):
-    """A text is not JSON or TOML, or holds what no file of ours does."""
+    """A text is not JSON or TOML, or contains values that are not allowed."""
 
 
 def parse_json(text: str | bytes, *, infinite: bool = False, any_text: bool = False) -> Any:
     """Parse a JSON document."""
     try:
-        found = json.loads(_decoded(text), object_pairs_hook=unique_keys)
+        values = json.loads(_decode(text), object_pairs_hook=unique_keys)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise ParseError(f"it is not JSON: {shown(str(error))}") from None
-    check_plain(found, infinite=infinite, any_text=any_text)
-    return found
+    check_plain(values, infinite=infinite, any_text=any_text)
+    return values
 
 
 def parse_toml(text: str | bytes) -> dict[str, Any]:
     """Parse a TOML document."""
-    decoded = _decoded(text)
+    decoded = _decode(text)
     if _LONG_KEY.search(decoded):
         raise ParseError(f"a key has more than {DEPTH} parts")
     try:
-        found = tomllib.loads(decoded)
+        values = tomllib.loads(decoded)
     except RecursionError:
         raise _too_deep() from None
-    except ValueError as error:  # also a number of 4301 digits, a date that does not exist
+    except ValueError as error:  # also for numbers of 4301 digits and impossible dates
         raise ParseError(f"it is not TOML: {shown(str(error))}") from None
-    check_plain(found)
-    return found
+    check_plain(values)
+    return values
 
 
 def check_plain(value: Any, *, infinite: bool = False, any_text: bool = False) -> None:
-    """Raise unless plain values are harmless; see the head of this module."""
-    left: list[tuple[Any, int]] = [(value, 0)]  # not by recursion, which deep values would break
-    while left:
-        one, depth = left.pop()
-        if isinstance(one, str) and any_text:
-            continue
-        if isinstance(one, str):
-            plain = one.translate(_LINES)
-            if escape_controls(plain) != plain:
-                raise ParseError(f"a text contains control characters: {shown(one, 40)}")
-        elif isinstance(one, float):
-            if not infinite and not math.isfinite(one):
-                raise ParseError(f"a number is {one}, it must be finite")
-        elif isinstance(one, int):
-            if not -(2**63) <= one < 2**64:
-                raise ParseError(f"a number is too large: {shown(one, 40)}")
-        elif isinstance(one, (dict, list)):
+    """Raise unless plain values keep to the limits in this module's docstring."""
+    pending: list[tuple[Any, int]] = [(value, 0)]  # no recursion: deep values would overflow it
+    while pending:
+        item, depth = pending.pop()
+        if isinstance(item, str):
+            text = item.translate(_WHITESPACE)
+            if not any_text and escape_controls(text) != text:
+                raise ParseError(f"a text contains control characters: {shown(item, 40)}")
+        elif isinstance(item, float):
+            if not infinite and not math.isfinite(item):
+                raise ParseError(f"a number is {item}, it must be finite")
+        elif isinstance(item, int):
+            if not -(2**63) <= item < 2**64:
+                raise ParseError(f"a number is too large: {shown(item, 40)}")
+        elif isinstance(item, (dict, list)):
             if depth == DEPTH:
                 raise _too_deep()
-            if isinstance(one, dict):
-                left.extend((key, depth + 1) for key in one)
-            elif _plain_numbers(one):
+            if isinstance(item, list) and _are_plain_numbers(item):
                 continue
-            left.extend((item, depth + 1) for item in _items(one))
+            keys, values = (item, item.values()) if isinstance(item, dict) else ((), item)
+            pending.extend((inner, depth + 1) for inner in (*keys, *values))
 
 
-_LINES: Final = {ord("\n"): " ", ord("\t"): " ", ord("\r"): " "}
-
-
-def _plain_numbers(values: list[Any]) -> bool:
-    """Whether these are numbers that nothing is wrong with: most of a graph is such rows."""
+def _are_plain_numbers(values: list[Any]) -> bool:
+    """Whether a list holds valid numbers only: a fast path for the rows of graphs."""
     if not values or set(map(type, values)) - {int, float}:
         return False
     try:
         finite = all(map(math.isfinite, values))
-    except OverflowError:  # of a whole number that no float can hold
+    except OverflowError:  # an integer beyond the range of floats
         return False
     return finite and min(values) >= -(2**63) and max(values) < 2**64
 
 
-def _items(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value
-
-
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of the pairs of a JSON object; a key that is there twice is an error."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    """Make a dict of the pairs of a JSON object; a duplicate key is an error."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ParseError(f"the key '{shown(twice, 40)}' is there twice")
-    return made
+        for key, _ in pairs:
+            if key in seen:
+                raise ParseError(f"the key '{shown(key, 40)}' occurs twice")
+            seen.add(key)
+    return values
 
 
-def _decoded(text: str | bytes) -> str:
+class FileModel(BaseModel):
+    """Base class of file schemas: exact types and finite numbers; additional keys are allowed.
+
+    Files of later versions may contain keys that this version does not know.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def check_model(model: type[AnyModel], values: Any) -> AnyModel:
+    """Validate plain values against a schema."""
+    if not isinstance(values, Mapping):
+        raise ParseError(f"a table of values was needed, not {shown(values, 40)}")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = first["msg"][:1].lower() + first["msg"][1:]
+        raise ParseError(
+            f"'{shown(where, 60)}': {shown(what, 100)}, not {shown(first['input'], 40)}"
+        ) from None
+
+
+def _decode(text: str | bytes) -> str:
     if isinstance(text, str):
         return text
     try:

@@ -19,11 +19,11 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.core.atomic import write_blocks
 from gsat.core.errors import GSATError
 from gsat.core.files import open_file
 from gsat.core.limits import SMALL_FILE, check_size, json_bytes, memory_limit
 from gsat.core.parsing import ParseError, parse_json
+from gsat.core.writing import write_blocks
 
 _TYPES: Final = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",

@@ -1,8 +1,8 @@
-"""Graphs in the cache: made once, memory-mapped afterwards, and believed only if they are whole."""
+"""Graphs in the cache: built once, then memory-mapped, and used only if their hash is right."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gsat.core.errors import DataError
@@ -10,8 +10,16 @@ from gsat.graphs import GraphStore
 from gsat.graphs.sharded_array import content_digest
 from gsat.graphs.storage import file_versions
 
-# Versions of files whose content this process has found to be what they say it is.
+# Versions of files whose hash this process has checked.
 _verified: set[tuple[tuple[int, ...], ...]] = set()
+
+
+def cached(
+    folder: Path, build: Callable[[], GraphStore], leave_out: Sequence[str] = ()
+) -> GraphStore:
+    """Load the graphs of a cache folder, or build and save them."""
+    store = load_cached(folder, leave_out)
+    return save_cached(build(), folder, leave_out) if store is None else store
 
 
 def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
@@ -20,10 +28,10 @@ def content_hash(store: GraphStore, leave_out: Sequence[str] = ()) -> str:
 
 
 def load_cached(folder: Path, leave_out: Sequence[str] = ()) -> GraphStore | None:
-    """Load the graphs of a folder of the cache; None where they are missing, damaged or changed.
+    """Load the graphs of a cache folder; None if they are missing, damaged or changed.
 
-    The hash that a run records as that of its data is computed from the arrays themselves, once per
-    process and version of the files; it is not taken from the files.
+    The hash that a run records is computed from the arrays, once per process and version of the
+    files; it is not taken from the files.
     """
     try:
         store = GraphStore.load(folder)
@@ -33,15 +41,15 @@ def load_cached(folder: Path, leave_out: Sequence[str] = ()) -> GraphStore | Non
                 return None
             _verified.add(version)
         return store
-    except (DataError, OSError):  # they are made again
+    except (DataError, OSError):
         return None
 
 
-def save_cached(store: GraphStore, folder: Path) -> GraphStore:
-    """Write graphs to a folder of the cache."""
+def save_cached(store: GraphStore, folder: Path, leave_out: Sequence[str] = ()) -> GraphStore:
+    """Write graphs with their hash to a cache folder; return them as loaded from there."""
+    store.meta["content"] = content_hash(store, leave_out)
     try:
         return GraphStore.load(store.save(folder))
-    # A cache that can't be written, or was replaced before it was read back, costs time, not the
-    # run.
+    # If the cache can't be written, or another process replaces it first, use the graphs in memory.
     except (DataError, OSError):
         return store

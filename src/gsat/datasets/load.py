@@ -1,9 +1,9 @@
-"""`load_dataset`: read or generate a data set, or take graphs of your own, and split them."""
+"""`load_dataset`: read or generate a data set, or use your own graphs, and split them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, file_sha256
-from gsat.datasets.cache import content_hash, load_cached, save_cached
+from gsat.core.settings import argument_lines, signature
+from gsat.datasets.cache import cached, load_cached
 from gsat.datasets.dataset import Dataset, check_dataset
 from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
 from gsat.datasets.labels import read_labels, standardised
 from gsat.datasets.own_data import load_own_data
-from gsat.datasets.own_options import OwnDataOptions
+from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 from gsat.datasets.registry import IN_MEMORY, find_source, full_name, is_own_data, make_options
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.splits import NAMES, Splits
@@ -41,8 +42,8 @@ __all__ = [
     "read_molecules",
 ]
 
-# SMILES describe the graphs a second time, and recorded hashes are from before.
-_UNCOUNTED = (f"graph.{SMILES}",)
+# SMILES describe the graphs a second time; recorded hashes are without them.
+_NOT_HASHED = (f"graph.{SMILES}",)
 
 
 def load_dataset(
@@ -60,15 +61,14 @@ def load_dataset(
             :func:`read_molecules`), a TU folder or a zip of one, a folder written by
             :meth:`GraphStore.save`, a .jsonl or .jsonl.gz file (docs/data.md); or the graphs
             themselves: a sequence of PyG ``Data``, a PyG data set, a :class:`GraphStore`.
-        seed: Decides the split, where the data set has no fixed one. (default: ``0``)
-        data_seed: Decides generated graphs; one data set is shared by all seeds.
-            (default: ``0``)
-        **options: The data set's own options; of graphs of your own ``task``, ``level``,
-            ``metric``, ``classes``, ``split`` with the shares ``train``, ``valid`` and ``test``,
-            or with ``folds`` and ``fold``.
+        seed: Seed of the split, unless the data set has a fixed one. (default: ``0``)
+        data_seed: Seed of generated graphs; all seeds share one data set. (default: ``0``)
+        **options: Options of the data set (see ``gsat datasets NAME``); for your own graphs
+            ``task``, ``level``, ``metric``, ``classes``, ``split`` with the shares ``train``,
+            ``valid`` and ``test``, or with ``folds`` and ``fold``.
 
     Returns:
-        The data set; it is kept in the cache for the next time.
+        The data set; it is cached.
 
     Raises:
         DataError: If there is no such data set, or it has no such option, or its graphs can't be
@@ -98,19 +98,7 @@ def load_dataset(
     return _load_named(name, chosen, seed, data_seed)
 
 
-def read_molecules(
-    path: str | os.PathLike[str],
-    *,
-    smiles: str = "",
-    label: str | Sequence[str] = (),
-    id: str = "",
-    task: str = "auto",
-    split: str = "auto",
-    largest_fragment: bool = False,
-    duplicates: str = "merge",
-    seed: int = 0,
-    **options: Any,
-) -> Dataset:
+def read_molecules(path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Dataset:
     """Read a table of molecules and split it.
 
     Rows that can't be used are left out and listed in ``rejected`` of the data set, with their line
@@ -118,24 +106,11 @@ def read_molecules(
 
     Args:
         path: A .csv, .tsv, .smi or .sdf file, gzipped or not, or a .parquet file.
-        smiles: The column of SMILES. (default: found by name and content)
-        label: The column to predict, or several: yes-or-no questions, or numbers.
-            (default: found by name and content)
-        id: The column of identifiers. (default: found by name, if there is one)
-        task: ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"regression"``.
-            (default: ``"auto"``, inferred from the labels)
-        split: ``"scaffold"``, ``"random"``, ``"stratified"``, ``"kfold"``, or ``"column:NAME"`` for
-            a column of train, valid and test. (default: ``"auto"``, by scaffold if there are enough
-            molecules and every part has all classes, else stratified by class, else random)
-        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
-        duplicates: ``"merge"``: rows with the same molecule become one, numbers are averaged,
-            molecules of contradicting classes are left out; or ``"keep"``. (default: ``"merge"``)
-        seed: Decides the split, where it is random. (default: ``0``)
-        **options: Further options, as of :func:`load_dataset`: ``metric``, ``classes``,
-            ``balance``, ``train``, ``valid``, ``test``, ``folds``, ``fold``.
+        seed: Seed of a random split. (default: ``0``)
+        **options: The fields of ``MoleculeOptions``.
 
     Returns:
-        The data set, with ``rejected`` and ``notes``; it is kept in the cache for the next time.
+        The data set, with ``rejected`` and ``notes``; it is cached.
 
     Raises:
         DataError: If a column is not found, or no row can be used.
@@ -158,27 +133,27 @@ def read_molecules(
         raise DataError(
             f"{path} is not a table of molecules; its name ends in {', '.join(SUFFIXES)}"
         )
-    return load_dataset(
-        path,
-        seed=seed,
-        smiles=smiles,
-        label=[label] if isinstance(label, str) else list(label),
-        id=id,
-        task=task,
-        split=split,
-        largest_fragment=largest_fragment,
-        duplicates=duplicates,
-        **options,
+    return load_dataset(path, seed=seed, **options)
+
+
+# The options are declared once, in MoleculeOptions.
+read_molecules.__signature__ = signature(  # type: ignore[attr-defined]
+    read_molecules, MoleculeOptions, leave_out=("content",)
+)
+if read_molecules.__doc__:
+    _OPTIONS = argument_lines(MoleculeOptions, leave_out=("content",)).replace("\n", "\n    ")
+    read_molecules.__doc__ = read_molecules.__doc__.replace(
+        "    **options: The fields of ``MoleculeOptions``.", _OPTIONS
     )
 
 
 def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -> Dataset:
-    """Load a data set of the registry, from the cache if it is there."""
+    """Load a named data set, from the cache if it is there."""
     source = find_source(name)
     task, overlap = source.task(name, options), source.overlap(options)
     made_by, folder = _made_by(source, name, options, data_seed)
-    store = load_cached(folder, _UNCOUNTED)
-    if store is None:
+
+    def build() -> GraphStore:
         files = source.raw_files(name, options)
         for file, path in zip(files, require_all(files), strict=True):
             file.check(path)
@@ -187,9 +162,10 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
             raise DataError(f"build of '{name}' must return a GraphStore, not {type(store)}")
         splits = _split(source, name, store, seed, options)
         validate_dataset(store, task, splits, name=name, overlap=overlap)
-        store.meta["content"] = content_hash(store, _UNCOUNTED)
         store.meta["made_by"] = made_by
-        store = save_cached(store, folder)
+        return store
+
+    store = cached(folder, build, _NOT_HASHED)
     splits = _split(source, name, store, seed, options)
     if source.standardised and task.kind == "regression":
         task = standardised(task, read_labels(store, task.level)[splits["train"]])
@@ -198,7 +174,7 @@ def _load_named(name: str, options: DatasetOptions, seed: int, data_seed: int) -
         store=store,
         task=task,
         splits=splits,
-        # Where it depends on the bytes of the files, the store itself knows.
+        # The store decides if the answer depends on the content of the files.
         matches_paper=store.meta.get("matches_paper") or source.matches_paper(name, options),
         hash=store.meta["content"],
         options={**options.model_dump(), "data_seed": data_seed},
@@ -216,17 +192,15 @@ def check_here(name: str, *, data_seed: int = 0, **options: Any) -> None:
     try:
         missing(files)
     except DataNotFoundError:
-        # The graphs may be in the cache, from files that are gone.
-        known = all(file.sha256 for file in files)
-        if (
-            not known
-            or load_cached(_made_by(source, name, chosen, data_seed)[1], _UNCOUNTED) is None
-        ):
+        # The graphs may be in the cache, although the files are gone.
+        if not all(file.sha256 for file in files):
+            raise
+        if load_cached(_made_by(source, name, chosen, data_seed)[1], _NOT_HASHED) is None:
             raise
 
 
 def add_positions(explanation: Explanation, meta: Mapping[str, Any]) -> Explanation:
-    """Add where nodes are drawn, if they are parts of an image."""
+    """Add the positions of nodes that are parts of an image."""
     x, name = explanation.get("x"), (meta.get("made_by") or {}).get("name")
     if not name:  # graphs of your own
         return explanation
@@ -252,14 +226,12 @@ def _split(
 def _made_by(
     source: DatasetSource, name: str, options: DatasetOptions, data_seed: int
 ) -> tuple[dict[str, Any], Path]:
-    """What decides the graphs of a data set, and the folder of the cache for them."""
+    """What determines the graphs of a data set, and their cache folder."""
     files = source.raw_files(name, options)
-    chosen = options.model_dump()
-    # What changes the split alone is left out.
     made_by: dict[str, Any] = {
         "name": name,
         "version": source.version,
-        "options": {k: v for k, v in chosen.items() if k not in source.split_options},
+        "options": options.model_dump(exclude=set(source.split_options)),
         "data_seed": None if files and not source.drawn else data_seed,
         "files": _checksums(files),
     }
@@ -272,7 +244,7 @@ def _made_by(
 
 
 def _checksums(files: tuple[RawFile, ...]) -> list[Any]:
-    """What names the bytes of each file: its published checksum, else that of the file itself."""
+    """The published checksum of each file, or else the checksum of the file here."""
     unknown = [file for file in files if not file.sha256]
     found = dict(zip(unknown, require_all(unknown), strict=True))
     return [file.sha256 or file_sha256(found[file]) for file in files]

@@ -1,110 +1,77 @@
-"""Tables of molecules as data sets: read once, then taken from the cache."""
+"""Tables of molecules as data sets: read once, then loaded from the cache."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gsat.core.atomic import write_text
 from gsat.core.errors import DataError, DataNotFoundError, GSATError
-from gsat.core.files import read_file
+from gsat.core.files import checksum, read_file, sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import checksum, sha256
 from gsat.core.limits import memory_limit
-from gsat.datasets.cache import content_hash, load_cached, save_cached
-from gsat.datasets.own_options import MoleculeOptions
+from gsat.core.writing import write_text
+from gsat.datasets.cache import load_cached, save_cached
 from gsat.graphs import GraphStore
 from gsat.molecules import featuriser, reader
-from gsat.molecules.reader import TableSettings, read_table
+from gsat.molecules.options import TableSettings
 
-# Scaffolds follow from the molecules, and RDKit may come to write them differently.
-_UNCOUNTED = ("graph.scaffold",)
-
-
-def settings_of(options: MoleculeOptions) -> TableSettings:
-    """How the options of a data set say that its table is read."""
-    column = options.split.removeprefix("column:") if options.split.startswith("column:") else ""
-    return TableSettings(
-        smiles=options.smiles,
-        label=tuple(options.label),
-        id=options.id,
-        task=options.task,
-        classes=tuple(str(name) for name in options.classes),
-        split=column,
-        largest_fragment=options.largest_fragment,
-        merge=options.duplicates == "merge",
-    )
-
-
-def found_options(store: GraphStore) -> dict[str, Any]:
-    """The options that say what was found in a table, so that it is read in the same way again."""
-    table = store.meta["table"]
-    return {"smiles": table["smiles"], "label": list(table["labels"]), "id": table["id"]}
+# Scaffolds follow from the molecules, and a later RDKit may write them differently.
+_NOT_HASHED = ("graph.scaffold",)
 
 
 def input_of(store: GraphStore) -> dict[str, Any] | None:
     """What a model needs to make the same graphs of other molecules, as plain values."""
     if "featuriser" not in store.meta:
         return None
-    known = ("table", "classes", "labels")
-    return {
-        "features": store.meta["featuriser"],
-        **{name: store.meta[name] for name in known if store.meta.get(name)},
-    }
+    names = [name for name in ("table", "classes", "labels") if store.meta.get(name)]
+    return {"features": store.meta["featuriser"], **{name: store.meta[name] for name in names}}
 
 
 def read(path: Path, settings: TableSettings, *, quiet: bool = False) -> GraphStore:
-    """Read a table of molecules, from the cache if it was read in the same way before."""
+    """Read a table of molecules, from the cache if it was read with the same settings before."""
     if not path.exists():
         raise DataNotFoundError(f"there is no file {path}")
     content = sha256(read_file(path, error=DataError, limit=memory_limit(), links=True))
-    found = _pointer(path, content, settings)
-    try:  # what these settings were found to mean, when the file was read before
-        means = found.read_text(encoding="utf-8")
-    except OSError:
-        means = ""
-    store = load_cached(_folder(means), _UNCOUNTED) if means else None
+    folder = _folder(path, content, settings)
+    # Where columns or the task are to be found, a file names the folder of the settings that were
+    # found, so that a run, which records these, uses the same graphs.
+    pointer = folder.with_suffix(".txt")
+    with contextlib.suppress(OSError, ValueError):
+        folder = folder.with_name(pointer.read_text(encoding="utf-8"))
+    store = load_cached(folder, _NOT_HASHED)
     if store is None:
-        store = read_table(path, settings, quiet=quiet)
-        store.meta["content"] = content_hash(store, _UNCOUNTED)
-        means = _key(path, content, _meant(settings, store))
-        store = save_cached(store, _folder(means))
+        store = reader.read_table(path, settings, quiet=quiet)
+        folder = _folder(path, content, _resolved(settings, store))
+        store = save_cached(store, folder, _NOT_HASHED)
         with contextlib.suppress(OSError, GSATError):
-            for one in (settings, _meant(settings, store)):
-                write_text(_pointer(path, content, one), means)
+            write_text(pointer, folder.name)
     return store
 
 
-def _meant(settings: TableSettings, store: GraphStore) -> TableSettings:
-    """Settings that name what was found, as a run remembers them."""
+def columns(store: GraphStore) -> dict[str, Any]:
+    """The options that name the columns of a table that was read."""
     table = store.meta["table"]
-    classes = tuple(store.meta.get("classes", ())) if settings.labelled else settings.classes
-    return replace(
-        settings,
-        smiles=table["smiles"],
-        label=tuple(table["labels"]),
-        id=table["id"],
-        task=table["kind"] if settings.task == "auto" and settings.labelled else settings.task,
-        classes=classes,
-    )
+    return {"smiles": table["smiles"], "label": list(table["labels"]), "id": table["id"]}
 
 
-def _folder(key: str) -> Path:
-    return cache_folder() / "datasets" / f"molecules-{key}"
+def _resolved(settings: TableSettings, store: GraphStore) -> TableSettings:
+    """The settings with what was found in place of what was left open."""
+    found = columns(store)
+    if settings.labelled:
+        found["classes"] = list(store.meta.get("classes", ()))
+        if settings.task == "auto":
+            found["task"] = store.meta["table"]["kind"]
+    return settings.model_copy(update=found)
 
 
-def _pointer(path: Path, content: str, settings: TableSettings) -> Path:
-    return cache_folder() / "datasets" / f"molecules-{_key(path, content, settings)}.txt"
-
-
-def _key(path: Path, content: str, settings: TableSettings) -> str:
-    """A name for what is read from a file in a certain way, by these versions."""
+def _folder(path: Path, content: str, settings: TableSettings) -> Path:
+    """The cache folder for what these versions read from a file with these settings."""
     try:
         rdkit = metadata.version("rdkit")
     except metadata.PackageNotFoundError:
         rdkit = ""
     versions = [reader.VERSION, featuriser.VERSION, rdkit]
-    return checksum([path.suffixes, content, asdict(settings), versions])[:16]
+    key = checksum([path.suffixes, content, settings.model_dump(), versions])[:16]
+    return cache_folder() / "datasets" / f"molecules-{key}"

@@ -23,7 +23,7 @@ from gsat.core.files import open_file
 from gsat.core.folders import cache_folder
 from gsat.core.limits import check_size
 from gsat.datasets import molecule_tables, splits
-from gsat.datasets.cache import content_hash, load_cached, save_cached
+from gsat.datasets.cache import cached, content_hash
 from gsat.datasets.dataset import Dataset
 from gsat.datasets.formats import jsonl, tu
 from gsat.datasets.labels import (
@@ -52,7 +52,7 @@ KINDS: Final = (
 def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) -> Dataset:
     """Load graphs of your own, infer what is not given of their task, and split them."""
     if isinstance(options, MoleculeOptions):
-        store = molecule_tables.read(source, molecule_tables.settings_of(options))
+        store = molecule_tables.read(source, options.table_settings())
     else:
         store = read(source) if isinstance(source, Path) else from_graphs(source, options.level)
     if not len(store):
@@ -105,7 +105,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
             "split": options.split if options.split.startswith("column:") else how,
             "classes": list(store.meta.get("classes") or []) if has_classes(task) else [],
             "content": found,
-            **(molecule_tables.found_options(store) if "table" in store.meta else {}),
+            **(molecule_tables.columns(store) if "table" in store.meta else {}),
         },
         seed=seed,
     )
@@ -139,12 +139,7 @@ def read(path: Path) -> GraphStore:
     else:
         raise DataError(f"{path} can't be read as graphs: data at a path is {KINDS}")
     folder = cache_folder() / "datasets" / f"own-{_key(files, reader.__module__)}"
-    cached = load_cached(folder)
-    if cached is None:
-        cached = reader(path)
-        cached.meta["content"] = content_hash(cached)
-        cached = save_cached(cached, folder)
-    return cached
+    return cached(folder, lambda: reader(path))
 
 
 def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:

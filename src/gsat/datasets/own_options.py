@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gsat.datasets.source import DatasetOptions
+from gsat.molecules.options import TableOptions, TableSettings
 
 
 class OwnDataOptions(DatasetOptions):
@@ -36,7 +37,7 @@ class OwnDataOptions(DatasetOptions):
     content: str = Field("", description="the hash the graphs must have; a run fills it in")
 
 
-class MoleculeOptions(OwnDataOptions):
+class MoleculeOptions(OwnDataOptions, TableOptions):
     """Options of a table of molecules; a run fills in what was found."""
 
     split: str = Field(  # type: ignore[assignment]
@@ -45,17 +46,14 @@ class MoleculeOptions(OwnDataOptions):
         description="'scaffold', 'random', 'stratified', 'kfold', or 'column:NAME' for a column of "
         "train, valid and test; 'auto': by scaffold, or random where that leaves a class out",
     )
-    smiles: str = Field("", description="column of the SMILES; found by name and content if absent")
-    label: list[str] = Field(
-        [], description="columns to predict: one, or several yes-or-no questions or numbers"
-    )
-    id: str = Field("", description="column of identifiers; found by name if absent")
-    largest_fragment: bool = Field(
-        False, description="whether only the largest piece of a salt is kept"
-    )
-    duplicates: Literal["merge", "keep"] = Field(
-        "merge", description="whether rows with the same molecule become one"
-    )
     balance: bool = Field(
         False, description="whether rare classes weigh as much in the loss as frequent ones"
     )
+
+    def table_settings(self) -> TableSettings:
+        """How the table is read."""
+        return TableSettings(
+            **{name: getattr(self, name) for name in (*TableOptions.model_fields, "task")},
+            classes=[str(name) for name in self.classes],
+            split=self.split.removeprefix("column:") if self.split.startswith("column:") else "",
+        )

@@ -1,6 +1,6 @@
-"""Data sets by name: those of this package, registered ones, plug-ins, and paths of your own.
+"""Data sets by name: shipped, registered, plug-ins, and paths of the user's own data.
 
-Imports nothing heavy, so that a wrong name is refused at once; see :mod:`gsat.datasets.source`.
+Imports nothing heavy, so that a wrong name is rejected at once; see :mod:`gsat.datasets.source`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gsat.core.errors import DataError
-from gsat.core.paths import exists, full_path
+from gsat.core.files import exists, full_path
 from gsat.core.registry import DATASETS
-from gsat.core.settings import SettingInfo, describe
+from gsat.core.settings import SettingInfo, describe, validated
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
-from gsat.datasets.source import DatasetOptions, DatasetSource, check_options
+from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.molecules.table import is_table
 
-IN_MEMORY = "custom"  # the name of graphs that were given in Python
+IN_MEMORY = "custom"  # the name of graphs that were passed as Python objects
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def find_source(name: str) -> DatasetSource:
     """Return the data set of a name.
 
     Args:
-        name: One of :func:`dataset_names`, or of a family such as ``spmotif-0.83``.
+        name: One of :func:`dataset_names`, or a name of a family, such as ``spmotif-0.83``.
 
     Returns:
         An instance of its class.
@@ -47,20 +47,22 @@ def find_source(name: str) -> DatasetSource:
         >>> find_source("houses").Options().graphs
         1000
     """
-    found = _find_class(name)
-    if found is None and is_own_data(name):
+    source = _find_class(name)
+    if source is None and is_own_data(name):
         raise DataError(f"'{name}' stands for graphs of your own, not for a named data set")
-    if found is None:
+    if source is None:
         raise DataError(DATASETS.unknown(name))
-    if not (isinstance(found, type) and issubclass(found, DatasetSource)):
-        raise DataError(f"the data set '{name}' must be a subclass of DatasetSource, not {found!r}")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+    if not (isinstance(source, type) and issubclass(source, DatasetSource)):
+        raise DataError(
+            f"the data set '{name}' must be a subclass of DatasetSource, not {source!r}"
+        )
+    if missing := sorted(getattr(source, "__abstractmethods__", ())):
         raise DataError(f"the data set '{name}' lacks {' and '.join(missing)}: write them")
-    return found()
+    return source()
 
 
 def is_own_data(name: str) -> bool:
-    """Whether a name stands for graphs of your own: a path, or graphs given in Python."""
+    """Whether a name stands for the user's own graphs: a path, or graphs passed in Python."""
     return name == IN_MEMORY or is_path(name)
 
 
@@ -73,13 +75,11 @@ def is_path(name: str) -> bool:
         return False
     if "/" in name or os.sep in name or name.endswith((".jsonl", ".jsonl.gz", ".zip")):
         return True
-    if is_table(name):
-        return True
-    return bool(name) and exists(name) and _find_class(name) is None
+    return is_table(name) or (bool(name) and exists(name) and _find_class(name) is None)
 
 
 def full_name(name: str) -> str:
-    """Return the name by which data is found from any folder: a path is made absolute."""
+    """Return a name that works in any folder: a path is made absolute."""
     return str(full_path(name)) if is_path(name) else name
 
 
@@ -91,31 +91,34 @@ def options_type(name: str) -> type[DatasetOptions]:
 
 
 def make_options(name: str, given: Mapping[str, Any]) -> DatasetOptions:
-    """Check the options given for a data set and complete them by the defaults.
+    """Validate the options of a data set and fill in the defaults.
 
     Args:
-        name: Of the data set, or a path.
+        name: Data set name or path.
         given: Options by name.
 
     Returns:
         All options of the data set.
 
     Raises:
-        DataError: If there is no such data set or option, or the option takes no such value.
+        DataError: If there is no such data set or option, or a value is invalid.
 
     Example:
         >>> make_options("houses", {"graphs": 50}).model_dump()
         {'graphs': 50}
     """
-    shown = "your own data" if is_own_data(name) else name
-    return check_options(shown, options_type(name), given)
+    options = options_type(name)
+    shown = "your own data" if is_own_data(name) else f"'{name}'"
+    available = ", ".join(options.model_fields) or "none"
+    owner = f"the options of {shown} ({available})"
+    return validated(options, given, owner=owner, error=DataError)
 
 
 def describe_options(name: str) -> list[SettingInfo]:
     """List a data set's options with their types, defaults and meanings.
 
     Args:
-        name: Of a data set, or a path.
+        name: Data set name or path.
 
     Returns:
         One entry per option, in the order of declaration.
@@ -135,29 +138,27 @@ def recipe_family(name: str) -> str:
 
 
 def default_backbone(name: str) -> str:
-    """Return the name of the network that data is trained with where none is asked for."""
+    """Return the name of a data set's default network."""
     if is_own_data(name):
         return "dmpnn" if is_table(name) else DatasetSource.backbone
     return find_source(name).backbone
 
 
 def paper_match(name: str, matches_paper: str) -> str | None:
-    """Say how data relates to the paper's, for people to read."""
-    found = None if is_own_data(name) else _find_class(name)
-    return matches_paper if found is not None and found.in_paper else None
+    """Return ``matches_paper`` if the paper uses the data set, else None."""
+    source = None if is_own_data(name) else _find_class(name)
+    return matches_paper if source is not None and source.in_paper else None
 
 
 def _find_class(name: str) -> type[DatasetSource] | None:
-    """The class that answers to a name; only that one is imported."""
-    # Built-in names first: plug-ins are looked up on the disk.
+    """The class for a name; only that class is imported."""
+    # Built-in names first: looking up plug-ins reads the disk.
     if name in DATASETS.built_in() or name in DATASETS:
         return DATASETS.get(name)
-    stem = name.rpartition("-")[0]
-    if stem:
-        for known in DATASETS.names():
-            if known.rpartition("-")[0] == stem:
-                found = DATASETS.get(known)
-                pattern = getattr(found, "pattern", "")
-                if pattern and re.fullmatch(pattern, name):
-                    return found
+    family = name.rpartition("-")[0]
+    for member in DATASETS.names() if family else ():
+        if member.rpartition("-")[0] == family:
+            source = DATASETS.get(member)
+            if getattr(source, "pattern", "") and re.fullmatch(source.pattern, name):
+                return source
     return None

@@ -1,4 +1,4 @@
-"""The base of every data set: what it is called, its options, its files, its graphs.
+"""The base class of all data sets: options, raw files, graphs and splits.
 
 A data set is one file with one class::
 
@@ -15,27 +15,22 @@ A data set is one file with one class::
         def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
             ...
 
-Nothing else has to be edited: ``gsat.load_dataset("triangles", graphs=50)``, recipes, ``gsat
-train triangles`` and ``gsat datasets`` find it by its name. A file of another package is announced
-as an entry point of the group ``gsat.datasets``; one in a script counts from its import on.
+``gsat.load_dataset("triangles", graphs=50)``, recipes, ``gsat train triangles`` and ``gsat
+datasets`` find it by its name. Another package announces its data sets as entry points of the
+group ``gsat.datasets``; a class in a script is available once the script is imported.
 
-The files of this package import torch, ``gsat.graphs`` and ``gsat.tasks`` inside ``task``,
-``build`` and ``split`` only, not at their top: ``gsat datasets`` imports all of them to list their
-options and their files, and importing torch takes seconds.
+The files of this package import torch, ``gsat.graphs`` and ``gsat.tasks`` inside methods:
+``gsat datasets`` imports all of them to list options and files, and importing torch takes seconds.
 """
 
 from __future__ import annotations
 
-import difflib
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ValidationError
-
-from gsat.core.errors import DataError
-from gsat.core.settings import SettingInfo, Settings, describe
+from gsat.core.settings import Settings
 from gsat.datasets.fetch.raw_files import RawFile
 
 if TYPE_CHECKING:
@@ -52,38 +47,35 @@ Match = Literal["yes", "rebuilt", "different"]
 class DatasetOptions(Settings):
     """Base of a data set's options: typed fields with defaults and descriptions.
 
-    They stand in the ``[data]`` table of a recipe, beside ``name`` and the seeds, and are keyword
-    arguments of :func:`gsat.load_dataset`.
+    They are the ``[data]`` table of a recipe, beside ``name`` and the seeds, and keyword arguments
+    of :func:`gsat.load_dataset`.
     """
 
 
 class DatasetSource(ABC):
-    """Base of all data sets; the first line of a subclass's docstring describes it in lists.
+    """Base of all data sets; lists show the first line of a subclass's docstring.
 
-    Subclasses write :meth:`task` and :meth:`build`, and override what else differs. One class may
-    be registered under several names, or answer to a ``pattern`` of names; its methods are given
-    the name that was asked for.
+    Subclasses define :meth:`task` and :meth:`build`, and override what else differs. A class may be
+    registered under several names, or match a ``pattern`` of names; methods get the name in use.
 
     Attributes:
-        Options: the type of its options. (default: no options)
-        version: raised by one whenever :meth:`build` makes other graphs than before; what was
-            built by an older version is then not taken from the cache. (default: ``1``)
-        files: the raw files it needs, by the value of its option ``source``; those of a data set
-            without that option stand under ``""``. (default: none)
-        split_options: options that change the split alone; data sets that differ in no other
-            option share their graphs in the cache. (default: none)
-        pattern: a regular expression for further names. They share what stands before their last
-            hyphen with a registered name, as ``spmotif-0.83`` does with ``spmotif-0.5``.
+        Options: Type of its options. (default: no options)
+        version: Raise it by one when :meth:`build` changes the graphs; older graphs in the cache
+            are then ignored. (default: ``1``)
+        files: Raw files by the value of the option ``source``, or under ``""`` without that option.
             (default: none)
-        recipe: whose shipped recipes it is trained with, such as ``spmotif`` for
-            ``recipes/spmotif-gin.toml``; where there is no such file, the default recipe is used.
+        split_options: Options that change the split only; graphs in the cache are shared between
+            their values. (default: none)
+        pattern: Regular expression of further names, which share the part before the last hyphen
+            with a registered name: ``spmotif-0.83`` and ``spmotif-0.5``. (default: none)
+        recipe: Family of the shipped recipes to use, such as ``spmotif`` for
+            ``recipes/spmotif-gin.toml``; without such a file, the default recipe is used.
             (default: its own name)
-        backbone: the name of the network it is trained with where none is asked for.
-            (default: ``"gin"``)
-        in_paper: whether the paper reports on this data set. (default: ``False``)
-        drawn: whether ``data_seed`` draws graphs from the raw files. (default: ``False``)
-        standardised: whether a regression gets the centre and the scale of its training labels, in
-            place of those of :meth:`task`. (default: ``False``)
+        backbone: Default network. (default: ``"gin"``)
+        in_paper: Whether the paper reports results on it. (default: ``False``)
+        drawn: Whether ``data_seed`` selects graphs from the raw files. (default: ``False``)
+        standardised: Whether a regression uses the mean and deviation of its training labels
+            instead of those in :meth:`task`. (default: ``False``)
     """
 
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions
@@ -101,171 +93,100 @@ class DatasetSource(ABC):
 
     @abstractmethod
     def task(self, name: str, options: Any) -> Task:
-        """Return what is predicted.
-
-        Args:
-            name: The name that was asked for.
-            options: An instance of ``Options``.
-
-        Returns:
-            The task, whose ``level`` says whether graphs or nodes are labelled.
-        """
+        """Return the task; its ``level`` says whether graphs or nodes are labelled."""
 
     @abstractmethod
     def build(self, name: str, options: Any, data_seed: int) -> GraphStore:
-        """Read or generate all graphs.
-
-        The result is kept in the cache, so this runs once for each choice of options.
+        """Read or generate all graphs; the result is cached for each choice of options.
 
         Args:
-            name: The name that was asked for.
+            name: Registered name, or a name that matches ``pattern``.
             options: An instance of ``Options``.
-            data_seed: Decides what is drawn at random; a data set with raw files ignores it unless
-                it is ``drawn``.
+            data_seed: Seed of everything random; a data set with raw files ignores it unless it is
+                ``drawn``.
 
         Returns:
-            The graphs, for example by :meth:`GraphStore.from_arrays` or
+            The graphs, for example from :meth:`GraphStore.from_arrays` or
             :func:`gsat.graphs.from_pyg`.
         """
 
     def split(self, store: GraphStore, seed: int, options: Any) -> dict[str, NDArray[np.int64]]:
         """Split the graphs, or the nodes where these are labelled.
 
-        By default 80 % are for training, 10 % for validation and 10 % for the test, shuffled. The
-        nodes of a single graph are shuffled themselves; those of several graphs follow their
-        graphs.
+        Graphs with a field ``split`` (0 train, 1 valid, 2 test, −1 none) are split as it says; if
+        it marks no validation graphs, a tenth of the training graphs is drawn for validation.
+        Without that field, 80 % are for training, 10 % for validation and 10 % for the test,
+        shuffled. The nodes of a single graph are shuffled themselves; the nodes of several graphs
+        follow their graphs.
 
         Args:
-            store: What :meth:`build` returned.
-            seed: Decides the shuffle.
+            store: The graphs that :meth:`build` returned.
+            seed: Seed of the shuffle.
             options: An instance of ``Options``.
 
         Returns:
             Positions of graphs (or nodes) under ``train``, ``valid`` and ``test``.
         """
-        from gsat.datasets.splits import shuffled
+        from gsat.datasets import splits
 
+        if store.has("split"):
+            marks = store.per_graph("split")
+            if (marks == 1).any():
+                return splits.given(marks)
+            return splits.with_validation(marks, seed)
+        if store.has("node_y") and len(store) == 1:
+            return splits.shuffled(store.num_nodes, seed)
+        parts = splits.shuffled(len(store), seed)
         if not store.has("node_y"):
-            return shuffled(len(store), seed)
-        if len(store) == 1:
-            return shuffled(store.num_nodes, seed)
-        parts = shuffled(len(store), seed)
+            return parts
         return {part: store.select(rows).target_nodes() for part, rows in parts.items()}
 
     def summary(self, name: str) -> str:
-        """Describe the data set in one line.
-
-        Args:
-            name: The name that was asked for.
-
-        Returns:
-            The description. (default: the first line of the class's docstring)
-        """
+        """Describe the data set in one line: by default the first line of the docstring."""
         return (type(self).__doc__ or "").strip().split("\n")[0].rstrip(".")
 
     def raw_files(self, name: str, options: Any) -> tuple[RawFile, ...]:
-        """Return the raw files that these options need.
-
-        Args:
-            name: The name that was asked for.
-            options: An instance of ``Options``.
-
-        Returns:
-            The files. (default: those of ``files`` for the option ``source``)
-        """
+        """Return the raw files for these options: by default ``files`` of the option ``source``."""
         return self.files.get(getattr(options, "source", ""), ())
 
     def matches_paper(self, name: str, options: Any) -> Match:
-        """Say how the graphs relate to the paper's.
-
-        Args:
-            name: The name that was asked for.
-            options: An instance of ``Options``.
+        """Compare the graphs with the paper's.
 
         Returns:
             ``"yes"``: the same graphs; ``"rebuilt"``: made again by the same rules;
-            ``"different"``: other rules, or the paper has no such data set.
-            (default: ``"different"``)
+            ``"different"``: other rules, or not a data set of the paper.
         """
         return "different"
 
     def overlap(self, options: Any) -> str:
-        """Say why splits share graphs on purpose.
-
-        Args:
-            options: An instance of ``Options``.
-
-        Returns:
-            The reason, for messages; empty if they share none. (default: ``""``)
-        """
+        """Explain why splits share graphs on purpose; empty (the default) if they share none."""
         return ""
 
     def identity(self, options: Any) -> str | None:
-        """Return a text that changes with files that an option names.
-
-        Args:
-            options: An instance of ``Options``.
-
-        Returns:
-            The text, or None if no option names a file. (default: ``None``)
-        """
+        """Return a text that changes with files that options name; None (the default): no files."""
         return None
 
     def positions(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return where nodes that are parts of an image are drawn.
+        """Place nodes that are parts of an image.
 
         Args:
             x: Node features, ``[N, F]``.
 
         Returns:
-            Positions to the right and up, ``[N, 2]``, and brightness from 0 to 1, ``[N]``; None if
-            nodes are not parts of an image. (default: ``None``)
+            Positions to the right and up, ``[N, 2]``, and brightness from 0 to 1, ``[N]``; None
+            (the default) if nodes are not parts of an image.
         """
         return None
 
     def sources(self, name: str) -> dict[str, tuple[RawFile, ...]]:
         """Return the raw files by the value of the option ``source``, the default first.
 
-        Args:
-            name: The name that was asked for.
-
         Returns:
-            The files by value. A data set without that option has one entry, under ``""``.
+            The files by value; without that option, one entry under ``""``.
         """
         field = self.Options.model_fields.get("source")
         if field is None:
             return {"": self.raw_files(name, self.Options())}
         values = sorted(typing.get_args(field.annotation), key=lambda value: value != field.default)
-        return {
-            value: self.raw_files(name, self.Options.model_validate({"source": value}))
-            for value in values
-        }
-
-
-def check_options(
-    name: str, options: type[DatasetOptions], given: Mapping[str, Any]
-) -> DatasetOptions:
-    """Check the options that were given for a data set."""
-    try:
-        return options.model_validate(dict(given))
-    except ValidationError as error:
-        # An unknown name first: it is often the reason for the other errors.
-        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-        key = str(first["loc"][0])
-        known = {info.name: info for info in describe(options)}
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            listed = ", ".join(known) or "none"
-            message = f"{name} has no option '{key}'; {hint}its options: {listed}"
-        else:
-            message = f"data option '{key}' must be {_wanted(known[key])}, not {given[key]!r}"
-        raise DataError(message) from None
-
-
-def _wanted(option: SettingInfo) -> str:
-    """What an option takes, in words."""
-    article = "a " if option.type.startswith("list") or option.type.endswith("number") else ""
-    *others, last = option.type.split(" or ")
-    words = f"{', '.join(others)} or {last}" if len(others) > 1 else option.type
-    return f"{article}{words}" + (f" {option.range}" if option.range else "")
+        options = {value: self.Options.model_validate({"source": value}) for value in values}
+        return {value: self.raw_files(name, chosen) for value, chosen in options.items()}

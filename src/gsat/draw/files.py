@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gsat.core.atomic import write_bytes
 from gsat.core.errors import GSATError
+from gsat.core.writing import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -115,7 +115,7 @@ def draw_explanation(
         spread: How uncertain each score is, ``[E]``, such as the standard deviation over an
             ensemble; lines of uncertain scores are dashed.
             (default: the explanation's own ``edge_spread``, if any)
-        doubt: Why the explanation is not believed: it is drawn pale, and the reason stands over it.
+        doubt: Why the explanation is unreliable: it is drawn pale, and the reason stands over it.
             (default: the explanation's own ``doubt``, if any)
         scale: The lowest and the highest score of the scale, so that pictures can be compared.
             (default: those of the graph)

@@ -12,7 +12,7 @@ from gsat.draw.scene import Scene
 from gsat.draw.sheet import Floats, Strokes, Tag
 
 THICK: Final = 4.2  # points, of the widest line
-FADED: Final = 0.4  # of the opacity of what is not believed
+FADED: Final = 0.4  # opacity factor of unreliable explanations
 SPREADS: Final = (0.1, 0.2)  # from here on a score is uncertain, and very uncertain
 DASHES: Final[tuple[tuple[float, ...], ...]] = ((), (2.6, 1.1), (0.9, 0.9))  # in line widths
 

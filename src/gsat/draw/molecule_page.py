@@ -15,17 +15,17 @@ from gsat.draw.caption import answer, reliability
 from gsat.draw.molecule import ColourScale, formula, formula_svg, hexadecimal, mixed
 
 if TYPE_CHECKING:
+    from gsat.explain.fragments import ScoredFragment
     from gsat.explain.molecules import ExplainedMolecule
-    from gsat.explain.pieces import Piece
 
 SIZE: Final = (320, 220)  # of a formula, in pixels
-PIECES: Final = 4  # shown for a molecule
+FRAGMENTS: Final = 4  # shown for a molecule
 FOOT: Final = (
     "A score is the probability with which the model keeps a bond, or an atom. The number of a "
-    "piece is its mean score, bold if it stands out in the molecule. Its effect is the model's "
-    "answer for the whole molecule minus its answer without the piece; of a probability, also as "
-    "the factor by which the piece multiplies (×) or divides (÷) the odds p / (1 − p), which the "
-    "bar shows: where the model is sure, the probability itself hardly changes. Made with gsat."
+    "fragment is its mean score, bold if it stands out in the molecule. Its effect is the answer "
+    "for the whole molecule minus the answer without the fragment; for a probability, also the "
+    "factor by which the fragment multiplies (×) or divides (÷) the odds p / (1 − p). The bar "
+    "shows the odds: a probability near 0 or 1 hardly changes. Made with gsat."
 )
 
 
@@ -58,7 +58,11 @@ def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
     """Make a page of molecules that needs no other file."""
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
-        [_length(molecule, piece) for molecule in molecules for piece in molecule.pieces[:PIECES]]
+        [
+            _length(molecule, fragment)
+            for molecule in molecules
+            for fragment in molecule.fragments[:FRAGMENTS]
+        ]
     )
     targets = {molecule.target for molecule in molecules}
     one = info.effect_of(next(iter(targets))) if len(targets) == 1 else "the answer"
@@ -92,7 +96,9 @@ def _card(
     explanation = molecule.explanation
     predicted, _, true = answer(explanation).partition(", true ")
     drawn = formula(explanation, molecule=molecule.molecule)
-    pieces = [_piece(molecule, piece, largest) for piece in molecule.pieces[:PIECES]]
+    fragments = [
+        _fragment(molecule, fragment, largest) for fragment in molecule.fragments[:FRAGMENTS]
+    ]
     near = molecule.nearest
     name = molecule.name or (
         f"molecule {molecule.number}" if molecule.line is None else f"line {molecule.line}"
@@ -114,27 +120,31 @@ def _card(
         "nearest_smiles": "\n".join(f"{n.similarity:.2f}  {n.smiles}" for n in near or ()),
         "notes": molecule.notes,
         "reliability": reliability(explanation),
-        "pieces": pieces,
-        "text": " ".join([name, molecule.smiles, predicted, *(piece["name"] for piece in pieces)]),
+        "fragments": fragments,
+        "text": " ".join(
+            [name, molecule.smiles, predicted, *(fragment["name"] for fragment in fragments)]
+        ),
     }
 
 
-def _piece(molecule: ExplainedMolecule, piece: Piece, largest: float) -> dict[str, Any]:
+def _fragment(
+    molecule: ExplainedMolecule, fragment: ScoredFragment, largest: float
+) -> dict[str, Any]:
     return {
-        "name": piece.name,
-        "smiles": piece.fragment.smiles,
-        "used": piece.used,
-        "score": f"{piece.score:.2f}",
-        "bar": effect_bar(_length(molecule, piece), largest),
-        "effect": signed(molecule.effect(piece)),
-        "odds": odds_factor(molecule.log_odds(piece)),
+        "name": fragment.name,
+        "smiles": fragment.smiles,
+        "used": fragment.used,
+        "score": f"{fragment.score:.2f}",
+        "bar": effect_bar(_length(molecule, fragment), largest),
+        "effect": signed(molecule.effect(fragment)),
+        "odds": odds_factor(molecule.log_odds(fragment)),
     }
 
 
-def _length(molecule: ExplainedMolecule, piece: Piece) -> float | None:
-    """What the bar of a piece shows: its effect on log-odds, or on a number."""
-    change = molecule.log_odds(piece)
-    return molecule.effect(piece) if change is None else change
+def _length(molecule: ExplainedMolecule, fragment: ScoredFragment) -> float | None:
+    """What the bar of a fragment shows: its effect on log-odds, or on a number."""
+    change = molecule.log_odds(fragment)
+    return molecule.effect(fragment) if change is None else change
 
 
 def _nearest(molecule: ExplainedMolecule) -> str:

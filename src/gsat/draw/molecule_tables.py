@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gsat.explain.patterns import PatternGroup
 
 SCORES: Final = (
-    "molecule", "line", "id", "kind", "atom", "atom_2", "symbol", "score", "piece", "piece_smiles",
-    "piece_score", "in_explanation", "piece_effect", "piece_log_odds",
+    "molecule", "line", "id", "kind", "atom", "atom_2", "symbol", "score", "fragment",
+    "fragment_smiles", "fragment_score", "in_explanation", "fragment_effect", "fragment_log_odds",
 )  # fmt: skip
 PATTERNS: Final = (
     "group", "rank", "pattern", "kind", "smiles", "molecules", "group_size", "occurs",
@@ -29,8 +29,8 @@ def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
     """Write a row per atom and per bond of each molecule.
 
     Atoms have the numbers of the SMILES. The score of an atom is its own, where the model attends
-    to nodes, or else the mean over its bonds. Of the pieces that hold an atom or bond, the one with
-    the highest score is named.
+    to nodes, or else the mean over its bonds. Each row names the best-scored fragment that
+    contains the atom or bond.
     """
     return write_csv(SCORES, (row for molecule in molecules for row in _score_rows(molecule)))
 
@@ -54,27 +54,27 @@ def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
     for atom in read.GetAtoms():
         i = atom.GetIdx()
         place = ["atom", str(i), "", atom.GetSymbol(), f"{atoms[i]:.6g}"]
-        yield [*head, *place, *_piece_cells(molecule, (i,))]
+        yield [*head, *place, *_fragment_cells(molecule, (i,))]
     for bond in read.GetBonds():
         ends = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
         place = ["bond", *map(str, ends), _BONDS.get(str(bond.GetBondType()), "~")]
-        yield [*head, *place, f"{bonds[bond.GetIdx()]:.6g}", *_piece_cells(molecule, ends)]
+        yield [*head, *place, f"{bonds[bond.GetIdx()]:.6g}", *_fragment_cells(molecule, ends)]
 
 
 _BONDS: Final = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
-def _piece_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[str]:
-    """Name the piece with the highest score that holds these atoms; empty if there is none."""
-    for piece in molecule.pieces:
-        if set(atoms) <= set(piece.fragment.atoms):
+def _fragment_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[str]:
+    """Name the fragment with the highest score that holds these atoms; empty if there is none."""
+    for fragment in molecule.fragments:
+        if set(atoms) <= set(fragment.atoms):
             return [
-                piece.name,
-                piece.fragment.smiles,
-                f"{piece.score:.6g}",
-                str(int(piece.used)),
-                _number(molecule.effect(piece)),
-                _number(molecule.log_odds(piece)),
+                fragment.name,
+                fragment.smiles,
+                f"{fragment.score:.6g}",
+                str(int(fragment.used)),
+                _number(molecule.effect(fragment)),
+                _number(molecule.log_odds(fragment)),
             ]
     return [""] * 6
 

@@ -46,7 +46,7 @@ class DrawingOptions:
             raise GSATError(f"scale is the lowest and the highest score, not {self.scale}")
 
     def doubt_of(self, explanation: Explanation) -> str:
-        """Return why the explanation is not believed; empty if nothing speaks against it."""
+        """Return why the explanation is unreliable; empty without a reason."""
         doubt = explanation.get("doubt") if self.doubt is None else self.doubt
         return doubt if isinstance(doubt, str) else ""
 

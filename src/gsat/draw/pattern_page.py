@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SIGNIFICANT: Final = 0.05
 SHOWN: Final = 12  # patterns of a group
 EXAMPLE: Final = (180, 130)
-PIECE: Final = (150, 80)
+FRAGMENT_SIZE: Final = (150, 80)
 
 
 def pattern_page(
@@ -67,7 +67,7 @@ def _row(
     return {
         "name": pattern.name,
         "smiles": pattern.smiles,
-        "svg": _piece_svg(pattern.smiles),
+        "svg": _fragment_svg(pattern.smiles),
         "occurs": pattern.occurs,
         "used": pattern.used,
         "used_in_group": pattern.used_in_group,
@@ -102,8 +102,8 @@ def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
     }
 
 
-def _piece_svg(smiles: str) -> str:
-    """Draw a piece alone; empty if RDKit can't read it."""
+def _fragment_svg(smiles: str) -> str:
+    """Draw a fragment alone; empty if RDKit can't read it."""
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
@@ -112,4 +112,4 @@ def _piece_svg(smiles: str) -> str:
         return ""
     atoms, bonds = np.zeros(molecule.GetNumAtoms()), np.zeros(molecule.GetNumBonds())
     drawn = Formula(molecule, atoms, bonds, list(range(len(atoms))))
-    return formula_svg(drawn, ColourScale(0.0, 1.0), PIECE, compact=True)
+    return formula_svg(drawn, ColourScale(0.0, 1.0), FRAGMENT_SIZE, compact=True)

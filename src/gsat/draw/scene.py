@@ -52,7 +52,7 @@ class Scene:
         shade: Brightness of superpixels in [0, 1], ``[N]``; None for other graphs.
         spread: How uncertain the scores are, ``[U]``; None where unknown.
         node_score: Scores of the nodes, where the model attends to them, ``[N]``; None elsewhere.
-        doubted: Whether the explanation is not believed.
+        doubted: Whether the explanation is unreliable.
         hops: How many hops around ``marked`` there are; 0 for a whole graph.
     """
 

@@ -1,4 +1,4 @@
-"""Molecules explained: the scores, the pieces with their effects, and how far to trust it all."""
+"""Explained molecules: scores, fragments with their effects, and warnings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gsat.core.errors import DataError, GSATError
-from gsat.explain.pieces import Piece, measure_effects, score_pieces
+from gsat.explain.fragments import ScoredFragment, measure_effects, score_fragments
 from gsat.explain.trust import molecule_notes
 from gsat.graphs import GraphStore
 from gsat.launch.progress import Progress
@@ -29,18 +29,18 @@ class ExplainedMolecule:
     Attributes:
         explanation: The prediction and the scores of its bonds.
         molecule: The RDKit ``Mol`` whose atoms are the nodes of the graph.
-        pieces: Its pieces, the highest score first.
+        fragments: Its fragments, the highest score first.
         target: The class, label or number that effects are shown for.
         number: Its position among the molecules that were explained.
         name: Its identifier; empty if it has none.
         line: Its line in the table it comes from; None if it comes from none.
         nearest: The most similar training molecules; None if these are not known.
-        notes: What speaks against trusting this explanation.
+        notes: Warnings about this explanation.
     """
 
     explanation: Explanation
     molecule: Any
-    pieces: tuple[Piece, ...]
+    fragments: tuple[ScoredFragment, ...]
     target: int
     number: int = 0
     name: str = ""
@@ -49,39 +49,40 @@ class ExplainedMolecule:
     notes: tuple[str, ...] = ()
 
     @property
+    def pieces(self) -> tuple[ScoredFragment, ...]:
+        """Former name of the fragments."""
+        return self.fragments
+
+    @property
     def smiles(self) -> str:
         """The SMILES that the graph was made of."""
         return str(self.explanation.smiles)
 
-    def effect(self, piece: Piece) -> float | None:
-        """Return the effect of a piece on the target; None if it was not measured."""
-        return None if piece.effects is None else piece.effects[self.target]
+    def effect(self, fragment: ScoredFragment) -> float | None:
+        """Return the effect of a fragment on the target; None if it was not measured."""
+        return None if fragment.effects is None else fragment.effects[self.target]
 
-    def log_odds(self, piece: Piece) -> float | None:
-        """Return the effect of a piece on the log-odds of the target; None in a regression."""
-        return None if piece.log_odds is None else piece.log_odds[self.target]
-
-    def top_pieces(self, count: int | None = None) -> list[Piece]:
-        """Return the pieces in the explanation."""
-        return [piece for piece in self.pieces if piece.used][:count]
+    def log_odds(self, fragment: ScoredFragment) -> float | None:
+        """Return the effect of a fragment on the log-odds of the target; None in a regression."""
+        return None if fragment.log_odds is None else fragment.log_odds[self.target]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         values = self.explanation.as_dict()
         values |= {"smiles": self.smiles, "id": self.name or None, "line": self.line}
-        values["pieces"] = [
+        values["fragments"] = values["pieces"] = [  # the second is the former key
             {
-                "name": piece.name,
-                "kind": piece.fragment.kind,
-                "smiles": piece.fragment.smiles,
-                "atoms": list(piece.fragment.atoms),
-                "score": piece.score,
-                "total": piece.total,
-                "in_explanation": piece.used,
-                "effects": None if piece.effects is None else list(piece.effects),
-                "log_odds": None if piece.log_odds is None else list(piece.log_odds),
+                "name": fragment.name,
+                "kind": fragment.kind,
+                "smiles": fragment.smiles,
+                "atoms": list(fragment.atoms),
+                "score": fragment.score,
+                "total": fragment.total,
+                "in_explanation": fragment.used,
+                "effects": None if fragment.effects is None else list(fragment.effects),
+                "log_odds": None if fragment.log_odds is None else list(fragment.log_odds),
             }
-            for piece in self.pieces
+            for fragment in self.fragments
         ]
         near = None if self.nearest is None else [neighbour._asdict() for neighbour in self.nearest]
         return {**values, "target": self.target, "nearest": near, "notes": list(self.notes)}
@@ -96,27 +97,27 @@ def explain_molecules(
     nearest: NearestMolecules | None = None,
     effects: bool = True,
 ) -> list[ExplainedMolecule]:
-    """Add pieces, their effects and the nearest training molecules to explanations."""
+    """Add fragments, their effects and the nearest training molecules to explanations."""
     if not graphs.has(SMILES):
         raise DataError("these graphs are no molecules: they carry no SMILES")
     progress = Progress("molecules")
     progress.start(len(explanations))
     try:
-        molecules, pieces = [], []
+        molecules, fragments = [], []
         for explanation in explanations:
             molecule = molecule_of(str(explanation.smiles), int(explanation.num_nodes))
             molecules.append(molecule)
-            pieces.append(score_pieces(explanation, molecule))
+            fragments.append(score_fragments(explanation, molecule))
             progress.advance()
     finally:
         progress.stop()
     if effects and explanations:
         logits = torch.stack([explanation.logits for explanation in explanations])
-        pieces = measure_effects(model, graphs, pieces, logits)
+        fragments = measure_effects(model, graphs, fragments, logits)
     names = graphs.texts("id") if graphs.has("id") else [""] * len(graphs)
     lines = graphs.per_graph("line").tolist() if graphs.has("line") else [None] * len(graphs)
     out = []
-    for number, (explanation, own) in enumerate(zip(explanations, pieces, strict=True)):
+    for number, (explanation, own) in enumerate(zip(explanations, fragments, strict=True)):
         near = None if nearest is None else tuple(nearest.nearest(str(explanation.smiles)))
         out.append(
             ExplainedMolecule(

@@ -1,4 +1,4 @@
-"""Patterns: pieces of molecules that recur in explanations, with statistics by class."""
+"""Patterns: fragments of molecules that recur in explanations, with statistics by class."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FEWEST: Final = 3  # molecules whose explanations hold a pattern
 
 @dataclass(frozen=True)
 class Pattern:
-    """A piece that recurs, and how it goes with one group of molecules.
+    """A fragment that recurs, and how it goes with one group of molecules.
 
     Attributes:
-        name: The name of the piece, such as ``"nitro"``.
+        name: The name of the fragment, such as ``"nitro"``.
         kind: ``"group"``, ``"ring"`` or ``"chain"``.
-        smiles: The SMILES of the piece in most of the molecules.
+        smiles: The SMILES of the fragment in most of the molecules.
         occurs: In how many molecules it occurs.
         used: In how many of these it is in the explanation.
         used_in_group: How many of these are in the group.
@@ -79,7 +79,7 @@ class PatternGroup:
 
 @dataclass
 class _Found:
-    """Where a piece was found: molecules, and effects (also in log-odds) of each output."""
+    """Where a fragment was found: molecules, and effects (also in log-odds) of each output."""
 
     occurs: set[int]
     used: set[int]
@@ -95,7 +95,7 @@ def find_patterns(
     *,
     fewest: int = FEWEST,
 ) -> list[PatternGroup]:
-    """Find the pieces that recur in explanations, for every answer of the model.
+    """Find the fragments that recur in explanations, for every answer of the model.
 
     Groups are the molecules predicted to be of a class or to have a label; in a regression, those
     predicted above and below the median.
@@ -120,15 +120,15 @@ def find_patterns(
 def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
     found: dict[str, _Found] = {}
     for place, molecule in enumerate(molecules):
-        for piece in molecule.pieces:
-            one = found.setdefault(piece.name, _Found(set(), set(), [], {}, piece.fragment.kind))
+        for fragment in molecule.fragments:
+            one = found.setdefault(fragment.name, _Found(set(), set(), [], {}, fragment.kind))
             one.occurs.add(place)
-            smiles = piece.fragment.smiles
+            smiles = fragment.smiles
             one.smiles[smiles] = one.smiles.get(smiles, 0) + 1
-            if piece.used:
+            if fragment.used:
                 one.used.add(place)
-                if piece.effects is not None:
-                    one.effects.append((place, piece.effects, piece.log_odds))
+                if fragment.effects is not None:
+                    one.effects.append((place, fragment.effects, fragment.log_odds))
     return found
 
 

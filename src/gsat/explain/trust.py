@@ -1,4 +1,4 @@
-"""How far to trust a model, and what it says of a molecule: plain warnings, with their numbers."""
+"""Warnings about models and about single molecules, with their numbers."""
 
 from __future__ import annotations
 

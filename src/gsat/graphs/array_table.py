@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.core.parsing import ParseError
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import FileModel, ParseError, check_model
 from gsat.graphs.sharded_array import Array
 
 _VALUES: Final = ("float32", "int64", "bool")

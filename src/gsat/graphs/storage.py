@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from gsat.core import system
-from gsat.core.atomic import clear_abandoned_files, write_text
 from gsat.core.errors import DataError, shown
 from gsat.core.files import is_regular, read_file
 from gsat.core.limits import check_size, json_bytes
-from gsat.core.parsing import ParseError, parse_json
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import FileModel, ParseError, check_model, parse_json
 from gsat.core.tensors import map_tensors, write_tensors
+from gsat.core.writing import clear_abandoned_files, write_text
 from gsat.graphs.array_table import check_arrays, check_meta
 from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS, build_arrays
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest

@@ -13,15 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from gsat.core import atomic, system
+from gsat.core import system, writing
 from gsat.core.errors import CheckpointError, GSATError, RunError, shown
-from gsat.core.files import bare_name, is_regular, read_file
-from gsat.core.hashes import checksum, sha256
-from gsat.core.json_files import read_json
+from gsat.core.files import bare_name, checksum, is_regular, read_file, read_json, sha256
 from gsat.core.limits import memory_limit
-from gsat.core.parsing import ParseError
+from gsat.core.parsing import FileModel, ParseError
 from gsat.core.registry import METHODS
-from gsat.core.schemas import FileModel
 from gsat.core.tensors import read_header
 from gsat.models.weights import check_fit, outline
 
@@ -109,14 +106,14 @@ def write_model(
     system.make_folders(folder)
     content = to_safetensors(weights)
     file = f"model-{sha256(content)[:12]}.safetensors"
-    atomic.write_bytes(folder / file, content)
+    writing.write_bytes(folder / file, content)
     described = {
         "file": file,
         "sha256": sha256(content),
         "epoch": epoch,
         "config": dict(description),
     }
-    atomic.write_json(folder / DESCRIPTION, {**described, "check": checksum(described)})
+    writing.write_json(folder / DESCRIPTION, {**described, "check": checksum(described)})
     for old in folder.glob("model-*.safetensors"):
         if old.name != file:
             system.remove(old)

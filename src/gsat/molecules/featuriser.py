@@ -61,7 +61,7 @@ class Molecules:
         smiles: The SMILES that the graph is made from.
         canonical: The canonical SMILES, if asked for.
         scaffold: The Bemis–Murcko scaffold, if asked for.
-        pieces: How many separate pieces the text has: 2 for a salt.
+        components: Number of disconnected components of the text: 2 for a salt.
         atoms: Number of atoms of each molecule.
         bonds: Number of bonds of each.
         x: Atom features as numbers, one list per molecule, feature after feature.
@@ -74,7 +74,7 @@ class Molecules:
     smiles: list[str] = field(default_factory=list)
     canonical: list[str] = field(default_factory=list)
     scaffold: list[str] = field(default_factory=list)
-    pieces: list[int] = field(default_factory=list)
+    components: list[int] = field(default_factory=list)
     atoms: list[int] = field(default_factory=list)
     bonds: list[int] = field(default_factory=list)
     x: list[list[int]] = field(default_factory=list)
@@ -88,7 +88,7 @@ def featurise(smiles: Sequence[str], *, largest_fragment: bool = False) -> Graph
 
     Args:
         smiles: The molecules.
-        largest_fragment: Whether only the largest piece of a salt is kept. (default: ``False``)
+        largest_fragment: Whether only the largest component of a salt is kept. (default: ``False``)
 
     Returns:
         The graphs, with atom features ``[N, 10]`` that are categories, bond features ``[E, 8]`` and
@@ -141,8 +141,8 @@ def read_all(
             try:
                 smiles = _from_mol_block(text, chem) if kind == "mol" else text.strip()
                 molecule = _parse(smiles, chem)
-                pieces = _pieces(smiles)
-                if largest_fragment and pieces > 1:
+                components = _components(smiles)
+                if largest_fragment and components > 1:
                     smiles, molecule = _largest(smiles, molecule, chem)
                 features.add(out, smiles, molecule)
             except _Unusable as error:
@@ -150,7 +150,7 @@ def read_all(
                 continue
             out.rows.append(row)
             out.smiles.append(smiles)
-            out.pieces.append(pieces)
+            out.components.append(components)
             if canonical:
                 out.canonical.append(_canonical(smiles, molecule, chem))
             if scaffold:
@@ -253,12 +253,12 @@ def _from_mol_block(block: str, chem: Any) -> str:
     raise _Unusable(f"its MOL block can't be read{reason}")
 
 
-def _pieces(smiles: str) -> int:
+def _components(smiles: str) -> int:
     return smiles.split(maxsplit=1)[0].count(".") + 1
 
 
 def _largest(smiles: str, molecule: Any, chem: Any) -> tuple[str, Any]:
-    """The piece with the most heavy atoms, the first of several; written as in the SMILES."""
+    """The first component with the most heavy atoms, written as in the SMILES."""
     parts = smiles.split(maxsplit=1)[0].split(".")
     read: list[Any] = [chem.MolFromSmiles(part) if part else None for part in parts]
     if any(part is None for part in read):  # ring closures across the dots

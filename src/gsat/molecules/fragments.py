@@ -1,9 +1,9 @@
-"""Chemically whole pieces of molecules: functional groups, ring systems and what is left.
+"""Chemically whole fragments of molecules: functional groups, ring systems and chains.
 
 A ring system is a set of rings that share atoms, with the atoms that it has double bonds to. A
 functional group may hold atoms of a ring that is not aromatic (the nitrogen of an amide in a
 piperidine), so that both are whole; aromatic rings are never cut. Carbon chains between them are
-pieces of their own. Every atom is in one piece or more.
+fragments of their own. Every atom is in at least one fragment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN: Final = frozenset(("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I", *
 
 @dataclass(frozen=True)
 class Fragment:
-    """A piece of a molecule.
+    """A fragment of a molecule.
 
     Attributes:
         name: Such as ``"nitro"`` or ``"pyridine"``; its SMILES where it has no common name.
@@ -41,7 +41,7 @@ class Fragment:
 
 
 def fragments(molecule: Any) -> list[Fragment]:
-    """Split a molecule into chemically whole pieces."""
+    """Split a molecule into chemically whole fragments."""
     rings = _ring_systems(molecule)
     groups = _groups(molecule, rings)
     found: list[tuple[frozenset[int], str, Kind]] = [
@@ -59,8 +59,8 @@ def fragments(molecule: Any) -> list[Fragment]:
     found += [(part, "", "group") for part in _connected(molecule, hetero)]
     found += [(part, "", "chain") for part in _connected(molecule, rest - hetero)]
     order = {"group": 0, "ring": 1, "chain": 2}
-    found.sort(key=lambda piece: (order[piece[2]], min(piece[0])))
-    return [_fragment(molecule, *piece) for piece in found]
+    found.sort(key=lambda part: (order[part[2]], min(part[0])))
+    return [_fragment(molecule, *part) for part in found]
 
 
 def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fragment:
@@ -79,7 +79,7 @@ def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fr
 
 
 def _follows(atom: Any) -> bool:
-    """Whether an atom is a hydrogen that belongs to the piece of its only neighbour."""
+    """Whether an atom is a hydrogen that belongs to the fragment of its only neighbour."""
     if atom.GetAtomicNum() != 1 or atom.GetDegree() != 1:
         return False
     return atom.GetNeighbors()[0].GetAtomicNum() != 1
@@ -161,7 +161,7 @@ Ends = tuple[tuple[int, int], ...]  # of an atom: its bonds, and the atoms at th
 
 
 def _smiles(molecule: Any, atoms: frozenset[int], ring: bool) -> str:
-    """Write a piece: a ring with hydrogens where the rest of the molecule is, others with ``*``."""
+    """Write a fragment: a ring gets hydrogens where the rest of the molecule is, others ``*``."""
     place = {i: local for local, i in enumerate(sorted(atoms))}
     symbols: list[str] = []
     ends: list[Ends] = []
@@ -181,7 +181,7 @@ def _smiles(molecule: Any, atoms: frozenset[int], ring: bool) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _written(symbols: tuple[str, ...], ends: tuple[Ends, ...]) -> str:
-    """Write atoms and their bonds; the same few pieces come again and again."""
+    """Write atoms and their bonds; cached because fragments recur."""
     chem = import_rdkit("a SMILES")
     from rdkit import rdBase
 

@@ -17,7 +17,7 @@ from gsat.molecules.featuriser import Arrays, Molecules, read_all, to_arrays
 
 CHUNK: Final = 1000  # molecules
 _FEW: Final = 10_000  # with fewer, workers take longer to start (a second each) than they save
-_TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "pieces", "problems")
+_TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "components", "problems")
 
 
 def read_many(
@@ -43,7 +43,7 @@ def read_many(
         first = number * CHUNK
         out.rows += [first + row for row in found["rows"]]
         out.problems += [(first + row, reason) for row, reason in found["problems"]]
-        for name in ("smiles", "canonical", "scaffold", "pieces"):
+        for name in ("smiles", "canonical", "scaffold", "components"):
             getattr(out, name).extend(found[name])
     empty = to_arrays(Molecules())
     return out, [arrays for _, arrays in parts] or [empty]

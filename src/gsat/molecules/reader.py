@@ -16,6 +16,7 @@ from gsat.graphs import GraphStore
 from gsat.molecules.columns import Columns, column_named, find_columns
 from gsat.molecules.featuriser import Arrays, Molecules, to_store
 from gsat.molecules.label_values import Labels, is_missing, read_labels
+from gsat.molecules.options import TableSettings
 from gsat.molecules.parallel import read_many
 from gsat.molecules.rejected import RejectedRow
 from gsat.molecules.smiles import SMILES
@@ -26,36 +27,6 @@ MARKS: Final = {
     "train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2,
     "testing": 2, "holdout": 2, "external": 2,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TableSettings:
-    """How a table is read.
-
-    Attributes:
-        smiles: Name of the column of SMILES; empty to find it.
-        label: Names of the columns of labels; empty to find them.
-        id: Name of the column of identifiers; empty to find it.
-        task: The kind of task, or ``"auto"``.
-        classes: Names of the classes in the order to use; empty for the usual one.
-        split: Name of the column that gives the split; empty for none.
-        largest_fragment: Whether only the largest piece of a salt is kept.
-        merge: Whether rows with the same molecule become one.
-        labelled: Whether labels are needed, and rows without one are left out. If not, the names
-            of columns are those of another table, and need not be in this one.
-        scaffold: Whether scaffolds are found.
-    """
-
-    smiles: str = ""
-    label: tuple[str, ...] = ()
-    id: str = ""
-    task: str = "auto"
-    classes: tuple[str, ...] = ()
-    split: str = ""
-    largest_fragment: bool = False
-    merge: bool = True
-    labelled: bool = True
-    scaffold: bool = True
 
 
 @dataclass
@@ -88,7 +59,7 @@ def read_table(path: Path, settings: TableSettings, *, quiet: bool = False) -> G
             quiet=quiet,
             kind=SMILES if table.blocks is None else "mol",
             largest_fragment=settings.largest_fragment,
-            canonical=settings.merge,
+            canonical=settings.duplicates == "merge",
             scaffold=settings.scaffold,
         )
     except DataError as error:
@@ -122,13 +93,13 @@ def _build(
                 if row in labels.problems:
                     keep[place] = False
                     work.refuse(row, labels.problems[row])
-        if settings.merge:
+        if settings.duplicates == "merge":
             notes += _merge(work, found, y, keep, labels.kind)
     if not keep.any():
         reasons = sorted(work.rejected)
         first = f"; line {reasons[0].line}: {reasons[0].reason}" if reasons else ""
         raise DataError(f"{path}: none of its {len(table.rows)} rows can be used{first}")
-    salts = sum(np.array(found.pieces)[keep] > 1)
+    salts = sum(np.array(found.components)[keep] > 1)
     if salts:
         kept = "only the largest is kept" if settings.largest_fragment else "all are kept"
         notes.append(f"{salts} molecules have several fragments (salts, mixtures); {kept}")
@@ -148,7 +119,7 @@ def _columns(table: Table, settings: TableSettings) -> Columns:
         return find_columns(table, settings.smiles, settings.label, settings.id)
     # Names of another table: they are looked for, and need not be here.
     here = set(table.columns)
-    label = settings.label if set(settings.label) <= here else ()
+    label = settings.label if set(settings.label) <= here else []
     smiles, id = (name if name in here else "" for name in (settings.smiles, settings.id))
     return find_columns(table, smiles, label, id, labelled=False)
 

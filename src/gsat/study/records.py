@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gsat.core.disk import check_writable
-from gsat.core.jsonl import check_appendable
+from gsat.core.writing import check_appendable, check_writable
 from gsat.study.study import PREDICTION, Experiment
 from gsat.training.results import IDENTITY, read_runs, record_once, results_version
 from gsat.training.run_directory import RunDirectory, run_name

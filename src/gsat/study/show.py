@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from gsat.core.errors import GSATError
 from gsat.methods import METHODS
 from gsat.study.bench_folders import BenchFolders
-from gsat.study.claims import claims_page
 from gsat.study.figures import draw_figure
 from gsat.study.records import Records
 from gsat.study.report import render
 from gsat.study.stability import record_stability, stability
 from gsat.study.study import Experiment, FigureStudy, Study, TableStudy
-from gsat.training.results import read_records
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def show_studies(
     shown = ShownStudies(render(tables, records, style, statistics=statistics) if tables else "")
     for study in studies:
         if study.name == "claims":
-            shown.notes.append(claims_page(records, read_records(folders.curves)))
+            shown.notes.append(f"{study.title}: python -m paper results --page claims")
         elif isinstance(study, FigureStudy):
             experiments = tuple(e for e in study.experiments if e.hash in hashes)
             if not experiments:

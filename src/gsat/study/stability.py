@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import GSATError, RunError
-from gsat.core.jsonl import append_line
+from gsat.core.writing import append_line
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore
 from gsat.metrics import spearman

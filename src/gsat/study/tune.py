@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from gsat import metrics
 from gsat.core.errors import DataError, GSATError, Interrupted, RecipeError, RunError
-from gsat.core.jsonl import append_line
 from gsat.core.settings import parse_setting
+from gsat.core.writing import append_line
 from gsat.datasets.load import Dataset
 from gsat.launch.progress import Progress
 from gsat.methods import Method

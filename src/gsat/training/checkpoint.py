@@ -21,13 +21,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gsat.core import system
-from gsat.core.atomic import sync_folder, write_bytes, write_text
 from gsat.core.errors import CheckpointError, shown
-from gsat.core.files import is_regular, read_file
-from gsat.core.hashes import checksum, sha256
-from gsat.core.json_files import read_json
+from gsat.core.files import checksum, is_regular, read_file, read_json, sha256
 from gsat.core.limits import memory_limit
-from gsat.core.schemas import FileModel
+from gsat.core.parsing import FileModel
+from gsat.core.writing import sync_folder, write_bytes, write_text
 from gsat.methods import Method
 from gsat.models.saved import from_safetensors, to_safetensors
 from gsat.models.weights import check_fit

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gsat.core.disk import disk_errors
 from gsat.core.errors import CheckpointError, DataError, Interrupted, RunError, shown
-from gsat.core.schemas import check_model
+from gsat.core.parsing import check_model
+from gsat.core.writing import disk_errors
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
 from gsat.launch.interrupts import StopRequest

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import torch
 
-from gsat.core.disk import check_writable
 from gsat.core.errors import DiskError, Interrupted, RunError, RunExistsError, StopAllError
-from gsat.core.hashes import checksum
+from gsat.core.files import checksum
 from gsat.core.registry import METHODS, load_file, loaded_files
+from gsat.core.writing import check_writable
 from gsat.datasets.registry import is_own_data
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool

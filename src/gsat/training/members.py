@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsat.core import atomic, system
+from gsat.core import system, writing
 from gsat.core.errors import RunError
 from gsat.core.files import is_regular, read_file
 from gsat.core.limits import memory_limit
@@ -138,7 +138,7 @@ def copy_members(
             for file in sorted(files, key=lambda file: file.name == "recipe.toml"):
                 system.make_folders((target / file.relative_to(path)).parent)
                 content = read_file(file, error=RunError, limit=memory_limit())
-                atomic.write_bytes(target / file.relative_to(path), content)
+                writing.write_bytes(target / file.relative_to(path), content)
 
 
 def train_or_resume(recipe: Recipe, out: Path, how: Mapping[str, Any]) -> TrainingResult:

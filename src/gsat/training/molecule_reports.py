@@ -143,7 +143,7 @@ def molecule_report(
 
 
 def pattern_report(run: Run, data: Data | None = None, *, split: str = "test") -> PatternReport:
-    """Find the pieces that recur in the explanations of a data set."""
+    """Find the fragments that recur in the explanations of a data set."""
     report = molecule_report(run, data, split=split)
     groups = find_patterns(report.molecules, report.task, report.info.outputs)
     title = report.info.title.replace("Explanations of", "Patterns in the explanations of")
@@ -196,6 +196,6 @@ def _about(run: Run) -> list[str]:
                 if value is not None
             ]
             lines.append(f"{part} set: {', '.join(shown)}")
-    if believed := support(run):
-        lines.append(believed)
+    if verdict := support(run):
+        lines.append(verdict)
     return [lines[0], " · ".join(lines[1:])] if lines[1:] else lines

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsat.core.disk import disk_errors
 from gsat.core.errors import CheckpointError
-from gsat.core.hashes import checksum
+from gsat.core.files import checksum
 from gsat.core.locks import locked
-from gsat.core.parsing import ParseError
-from gsat.core.schemas import check_model
+from gsat.core.parsing import ParseError, check_model
+from gsat.core.writing import disk_errors
 from gsat.methods import Method
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State

@@ -9,9 +9,9 @@ from typing import Any
 
 from gsat.core.errors import RunError
 from gsat.core.files import read_file
-from gsat.core.jsonl import append_line
 from gsat.core.limits import memory_limit
 from gsat.core.parsing import ParseError, parse_json
+from gsat.core.writing import append_line
 from gsat.models import BACKBONES
 
 # What identifies a run: the same four values mean the same numbers, if one process trains it. A run

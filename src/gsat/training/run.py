@@ -297,7 +297,7 @@ class Run(Auditing):
         return short_audit(self, share=share, progress=progress)
 
     def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
-        """Explain molecules by their pieces, each with a signed effect.
+        """Explain molecules by their fragments, each with a signed effect.
 
         Args:
             data: As in :meth:`graphs`. (default: the run's own data)
@@ -310,7 +310,7 @@ class Run(Auditing):
         return reports.molecule_report(self, data, **options)
 
     def patterns(self, data: Data | None = None, split: str = "test") -> reports.PatternReport:
-        """Find the pieces of molecules that recur in explanations, by predicted class.
+        """Find the fragments of molecules that recur in explanations, by predicted class.
 
         Args:
             data: As in :meth:`graphs`. (default: the run's own data)

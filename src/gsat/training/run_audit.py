@@ -21,10 +21,9 @@ from gsat.audit.stability import (
 )
 from gsat.audit.verdict import Verdict
 from gsat.audit.words import GROUPS, fill
-from gsat.core import atomic
+from gsat.core import writing
 from gsat.core.errors import GSATError, RunError
-from gsat.core.files import is_regular
-from gsat.core.json_files import read_json
+from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
 from gsat.draw.audit_page import audit_page
 from gsat.draw.files import check_suffix, write
@@ -225,7 +224,7 @@ def _short(recipe: Recipe) -> Recipe:
 def _keep(path: Path, values: dict[str, Any]) -> None:
     """Write ``audit.json``; a run directory that can't be written to is left as it is."""
     try:
-        atomic.write_json(path / AUDIT, values)
+        writing.write_json(path / AUDIT, values)
     except OSError:
         return
 

@@ -15,15 +15,12 @@ import torch
 from llvmlite.binding import get_host_cpu_name
 from torch.backends.cpu import get_cpu_capability
 
-from gsat.core import atomic, locks, system
-from gsat.core.disk import disk_errors
+from gsat.core import locks, system, writing
 from gsat.core.errors import RunError, RunExistsError
-from gsat.core.files import check_no_links, is_regular, read_file, read_toml
-from gsat.core.hashes import checksum
-from gsat.core.json_files import read_json
+from gsat.core.files import check_no_links, checksum, is_regular, read_file, read_json, read_toml
 from gsat.core.limits import check_size, json_bytes
-from gsat.core.parsing import ParseError, parse_json, parse_toml
-from gsat.core.schemas import FileModel, check_model
+from gsat.core.parsing import FileModel, ParseError, check_model, parse_json, parse_toml
+from gsat.core.writing import disk_errors
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
@@ -62,9 +59,9 @@ class RunDirectory:
             run.clear_partial_files()
             text = recipe.toml()
             where = {**environment(), "recipe_check": checksum(parse_toml(text))}
-            atomic.write_json(run.path / "environment.json", where)
+            writing.write_json(run.path / "environment.json", where)
             # Last: with it the folder is a run, which can be resumed.
-            atomic.write_text(run.path / "recipe.toml", text)
+            writing.write_text(run.path / "recipe.toml", text)
         return run
 
     def _check_free(self) -> None:
@@ -90,12 +87,12 @@ class RunDirectory:
 
     def is_empty(self) -> bool:
         """Whether it holds nothing, or only what a run killed at its very start leaves."""
-        names = {file.name for file in self.path.iterdir() if not atomic.is_partial(file)}
+        names = {file.name for file in self.path.iterdir() if not writing.is_partial(file)}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
         """Remove what a killed process was writing; the directory must be locked."""
-        atomic.clear_partial_files(self.path)
+        writing.clear_partial_files(self.path)
 
     @property
     def result_path(self) -> Path:
@@ -217,7 +214,7 @@ class RunDirectory:
             )
         for number, line in enumerate(lines[:epochs], start=1):
             _log_line(line, self.path, number)
-        atomic.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
+        writing.write_blocks(self.path / LOG, [line + b"\n" for line in lines[:epochs]])
 
     # -- the best model -------------------------------------------------------------------------
 
@@ -241,12 +238,12 @@ class RunDirectory:
     def write_seconds(self, seconds: float, epochs: int) -> None:
         """Record the time spent, in a file of its own: it differs between equal runs."""
         spent = {"seconds": round(seconds, 3), "epochs": epochs}
-        atomic.write_json(self.path / "timing.json", spent)
+        writing.write_json(self.path / "timing.json", spent)
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write ``result.json``, with which the run is finished."""
         self.check_here()
-        atomic.write_json(self.result_path, result)
+        writing.write_json(self.result_path, result)
 
 
 def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:

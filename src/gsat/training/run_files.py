@@ -137,8 +137,8 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 def _summarise(path: Path) -> RunSummary | None:
     """Read one run; None if its files are damaged."""
     # Not at the top: `gsat --help` would wait for pydantic.
-    from gsat.core.json_files import read_json
-    from gsat.core.schemas import check_model
+    from gsat.core.files import read_json
+    from gsat.core.parsing import check_model
     from gsat.training.run_schemas import RecipeSummary, ResultFile, TimingFile
 
     try:
@@ -169,7 +169,7 @@ def _summarise(path: Path) -> RunSummary | None:
 
 def _progress(log: Path, recipe: RecipeSummary) -> str:
     """Say which epoch a run has reached; only the last phase has its length in the recipe."""
-    from gsat.core.schemas import check_model
+    from gsat.core.parsing import check_model
     from gsat.training.run_schemas import LogLine
 
     if recipe.members is not None:

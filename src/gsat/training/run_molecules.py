@@ -17,8 +17,8 @@ from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.molecules import featuriser
 from gsat.molecules.columns import find_columns
+from gsat.molecules.options import TableSettings
 from gsat.molecules.parallel import read_many
-from gsat.molecules.reader import TableSettings
 from gsat.molecules.rejected import write_csv
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import open_table
@@ -65,12 +65,12 @@ def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
         path,
         TableSettings(
             smiles=table["smiles"],
-            label=tuple(table["labels"]),
+            label=list(table["labels"]),
             id=table["id"],
             task=table["kind"],
-            classes=tuple(given.get("classes", ())),
+            classes=list(given.get("classes", ())),
             largest_fragment=table["largest_fragment"],
-            merge=False,
+            duplicates="keep",
             labelled=False,
             scaffold=False,
         ),

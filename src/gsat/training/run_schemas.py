@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gsat.core.schemas import FileModel
+from gsat.core.parsing import FileModel
 
 Metrics = dict[str, float | None]
 
@@ -74,7 +74,8 @@ class LogLine(FileModel):
 class AuditFile(FileModel):
     """``audit.json``; older files have neither an outcome nor evidence against."""
 
-    believe: bool
+    faithful: bool | None = None
+    believe: bool | None = None  # former name
     outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = Field(max_length=2000)
     reasons: list[str]

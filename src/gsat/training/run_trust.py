@@ -8,6 +8,7 @@ import numpy as np
 
 from gsat.core.errors import GSATError
 from gsat.explain.trust import model_notes
+from gsat.training.run_verdict import is_faithful
 
 if TYPE_CHECKING:
     from gsat.training.run import Run
@@ -36,14 +37,14 @@ def majority(run: Run) -> float | None:
 def doubts(run: Run) -> list[str]:
     """List the evidence against the explanations of a run: weaknesses, then a bad audit."""
     audit = _audit(run)
-    bad = isinstance(audit, str) or (audit is not None and not audit["believe"])
+    bad = isinstance(audit, str) or (audit is not None and not is_faithful(audit))
     return [*weaknesses(run), *([audit_line(run)] if bad else [])]
 
 
 def support(run: Run) -> str:
     """The verdict of an audit that the explanations of a run passed; empty without one."""
     audit = _audit(run)
-    return audit_line(run) if isinstance(audit, dict) and audit["believe"] else ""
+    return audit_line(run) if isinstance(audit, dict) and is_faithful(audit) else ""
 
 
 def audit_line(run: Run) -> str:
@@ -55,7 +56,7 @@ def audit_line(run: Run) -> str:
         return audit
     against = "; ".join(audit.get("against", []))
     line = f"audit: {audit['verdict']}"
-    return f"{line} (evidence against: {against})" if against and audit["believe"] else line
+    return f"{line} (evidence against: {against})" if against and is_faithful(audit) else line
 
 
 def _audit(run: Run) -> dict[str, Any] | str | None:

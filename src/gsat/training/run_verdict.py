@@ -89,8 +89,13 @@ def affordable(model: InterpretableModel, graphs: GraphStore, seconds: float) ->
 
 
 def outcome_of(audit: Mapping[str, Any]) -> str:
-    """Return the outcome of a kept audit; older ones hold only whether it passed."""
-    return str(audit.get("outcome") or ("passed" if audit["believe"] else "failed"))
+    """Return the outcome of a stored audit; older ones hold only whether it passed."""
+    return str(audit.get("outcome") or ("passed" if is_faithful(audit) else "failed"))
+
+
+def is_faithful(audit: Mapping[str, Any]) -> bool:
+    """Whether a stored audit passed; older files have the key ``believe``."""
+    return bool(audit.get("faithful", audit.get("believe")))
 
 
 def _seconds(model: InterpretableModel, graphs: GraphStore) -> float:

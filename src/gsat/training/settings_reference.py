@@ -86,27 +86,6 @@ def describe_settings(name: str | None = None) -> list[SettingInfo]:
     return found
 
 
-def settings_page() -> str:
-    """Write all settings as Markdown tables, one per method, backbone and data set."""
-    groups: dict[tuple[str, str], list[SettingInfo]] = {}
-    for info in describe_settings():
-        table = info.name.rpartition(".")[0]
-        groups.setdefault((table, info.owner), []).append(info)
-    lines = []
-    for (table, owner), infos in groups.items():
-        title = f"`[{table}]`" if table else "At the top of a recipe"
-        if owner and not table.endswith(owner):
-            title += f" of {owner}"
-        lines += [f"### {title}", "", "| key | type | default | meaning |", "|---|---|---|---|"]
-        for info in infos:
-            kind = f"{info.type}, {info.range}" if info.range else info.type
-            cells = (f"`{info.name.rpartition('.')[2]}`", kind, f"`{info.default}`")
-            text = " | ".join((*cells, info.description)).replace("\n", " ")
-            lines.append(f"| {text} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
 def suggest(name: str, keys: Iterable[str]) -> str:
     """The end of a message: the key, in full or by its last part, that is closest to a name."""
     known = list(dict.fromkeys(keys))

@@ -10,9 +10,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Comment, InlineTable, Table, Whitespace
 
-from gsat.core.atomic import write_text
-from gsat.core.disk import disk_errors
 from gsat.core.errors import RecipeError
+from gsat.core.writing import disk_errors, write_text
 
 
 def change_settings(path: Path, settings: Mapping[str, Any]) -> None:

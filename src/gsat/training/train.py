@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsat.core.atomic import write_text
 from gsat.core.errors import RecipeError
 from gsat.core.files import is_regular
+from gsat.core.writing import write_text
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.molecule_tables import input_of
 from gsat.gsat import GSAT

@@ -238,7 +238,7 @@ def make_api(service: Service) -> APIRouter:
 
     @router.get("/api/runs/{run}/patterns", tags=["explanations"])
     def patterns(run: Name, split: InSplit = "test") -> Response:
-        """Pieces of molecules that recur in the explanations of a split, by predicted class."""
+        """Fragments of molecules that recur in the explanations of a split, by predicted class."""
         loaded = library.open(run)
         if not loaded.split(split).smiles:
             raise NotFoundError("there are no patterns: the graphs of this run are no molecules")

@@ -8,9 +8,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from gsat.core.errors import GSATError, RunError
-from gsat.core.files import is_regular
-from gsat.core.json_files import read_json
-from gsat.core.schemas import FileModel
+from gsat.core.files import is_regular, read_json
+from gsat.core.parsing import FileModel
 
 FILE: Final = "audit.json"
 
@@ -18,7 +17,8 @@ FILE: Final = "audit.json"
 class AuditFile(FileModel):
     """The part of ``audit.json`` that pages show; older files have no outcome."""
 
-    believe: bool | None = None
+    faithful: bool | None = None
+    believe: bool | None = None  # former name
     outcome: Literal["passed", "mixed", "failed"] | None = None
     verdict: str = ""
     reasons: list[str] = Field(default_factory=list)
@@ -30,8 +30,8 @@ class AuditFile(FileModel):
 
     @property
     def result(self) -> str:
-        """The outcome; of an older file, as it follows from ``believe``."""
-        return self.outcome or ("passed" if self.believe else "failed")
+        """The outcome; older files say only whether it passed."""
+        return self.outcome or ("passed" if self.faithful or self.believe else "failed")
 
     @property
     def evidence_against(self) -> list[str]:

@@ -36,8 +36,8 @@ SPLITS: Final = ("test", "valid", "train", "all")
 SIMILAR: Final = 6
 Made = TypeVar("Made")
 
-# A split is scored in pieces of so many graphs, and between two of them others may compute.
-PIECE: Final = 256
+# Graphs that are scored per lock hold, so that other requests can compute in between.
+CHUNK: Final = 256
 
 
 class LoadedRun:
@@ -133,12 +133,12 @@ class LoadedRun:
         logits = torch.empty(store.count(self.task.level), self.task.num_logits)
         scores = torch.empty(store.num_edges)
         predicted = filled = 0
-        for first in range(0, len(store), PIECE):
+        for first in range(0, len(store), CHUNK):
             if first and self.stopping.is_set():
                 raise RequestError(503, "the service is being stopped")
-            piece = store.select(range(first, min(first + PIECE, len(store))))
+            chunk = store.select(range(first, min(first + CHUNK, len(store))))
             with COMPUTING:
-                own_logits, own_scores = self.model.score_edges(piece)
+                own_logits, own_scores = self.model.score_edges(chunk)
             logits[predicted : predicted + len(own_logits)] = own_logits
             scores[filled : filled + len(own_scores)] = own_scores
             predicted, filled = predicted + len(own_logits), filled + len(own_scores)
@@ -197,7 +197,7 @@ class LoadedRun:
         return found
 
     def molecule(self, split: str, row: int) -> ExplainedMolecule | None:
-        """Explain a row by pieces of its molecule; None if it is no molecule."""
+        """Explain a row by fragments of its molecule; None if it is not a molecule."""
         scored, place = self.row(split, row)
         if not scored.smiles or scored.node is not None or not scored.smiles[place]:
             return None
@@ -211,12 +211,12 @@ class LoadedRun:
         return self.kept(("molecule", split, row), make, 60_000)
 
     def molecules(self, store: GraphStore) -> MoleculeReport:
-        """Explain molecules by their pieces."""
+        """Explain molecules by their fragments."""
         with COMPUTING:
             return molecule_report(self.run, store)
 
     def patterns(self, split: str) -> PatternReport:
-        """Find the pieces that recur in the explanations of a split."""
+        """Find the fragments that recur in the explanations of a split."""
         self.graphs(split)  # is there such a split?
         with COMPUTING:
             return self.kept(

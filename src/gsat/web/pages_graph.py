@@ -11,7 +11,7 @@ from gsat.web import views
 from gsat.web.loaded import SPLITS, LoadedRun
 from gsat.web.pictures import ranked, scale_colours, unit_spreads
 
-PIECES = 8
+FRAGMENTS = 8
 LISTED_EDGES = 500
 
 
@@ -21,18 +21,18 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
     explanation = loaded.explanation(split, row)
     molecule = loaded.molecule(split, row)
     edges = ranked(explanation)
-    pieces = []
+    fragments = []
     if molecule is not None:
-        effects = [molecule.effect(piece) for piece in molecule.pieces[:PIECES]]
+        effects = [molecule.effect(fragment) for fragment in molecule.fragments[:FRAGMENTS]]
         longest = largest_effect(effects)
-        pieces = [
+        fragments = [
             {
-                "piece": piece,
+                "fragment": fragment,
                 "effect": effect,
-                "odds": odds_factor(molecule.log_odds(piece)),
+                "odds": odds_factor(molecule.log_odds(fragment)),
                 "bar": _bar(effect, longest),
             }
-            for piece, effect in zip(molecule.pieces[:PIECES], effects, strict=True)
+            for fragment, effect in zip(molecule.fragments[:FRAGMENTS], effects, strict=True)
         ]
     return {
         **picture_values(loaded, split, row, top, truth),
@@ -50,7 +50,7 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "bars": views.bars(scored, place, loaded.outputs),
         "features": views.features(explanation),
         "molecule": molecule,
-        "pieces": pieces,
+        "fragments": fragments,
         "target": loaded.outputs[molecule.target] if molecule is not None else "",
         "nodes": int(explanation.num_nodes or 0),
         "previous": row - 1 if row > 0 else None,

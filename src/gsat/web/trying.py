@@ -30,7 +30,7 @@ from gsat.web.pictures import draw_picture, ranked
 
 CARDS: Final = 24  # molecules of a table that are drawn
 SHOWN_ROWS: Final = 200
-PIECES: Final = 6
+FRAGMENTS: Final = 6
 TABLES: Final = (".csv", ".tsv", ".smi")
 
 
@@ -43,7 +43,7 @@ class Tried:
         answer: The prediction in words.
         explanation: The explanation.
         svg: The picture.
-        molecule: Pieces and warnings, if it is a molecule.
+        molecule: Fragments and warnings, if it is a molecule.
     """
 
     title: str
@@ -63,11 +63,14 @@ class Tried:
         return ranked(self.explanation)
 
     @property
-    def pieces(self) -> list[Any]:
-        """The first pieces of the molecule, with their effects."""
+    def fragments(self) -> list[Any]:
+        """The first fragments of the molecule, with their effects."""
         if self.molecule is None:
             return []
-        return [(piece, self.molecule.effect(piece)) for piece in self.molecule.pieces[:PIECES]]
+        return [
+            (fragment, self.molecule.effect(fragment))
+            for fragment in self.molecule.fragments[:FRAGMENTS]
+        ]
 
 
 def try_smiles(loaded: LoadedRun, text: str, limits: Limits) -> list[Tried]:

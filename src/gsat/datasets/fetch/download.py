@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gsat.core.atomic import move_into_place
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import sha256
 from gsat.core.locks import open_locked
+from gsat.core.writing import move_into_place
 from gsat.datasets.fetch.archive import unpack
 from gsat.datasets.fetch.transfer import Transfer, TransferError
 

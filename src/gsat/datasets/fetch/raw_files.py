@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.files import file_sha256
 from gsat.core.folders import cache_folder, data_folder, offline
-from gsat.core.hashes import file_sha256
 
 
 @dataclass(frozen=True)

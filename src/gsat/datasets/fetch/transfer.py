@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from gsat import __version__
-from gsat.core.atomic import write_json
 from gsat.core.errors import DataError, DataNotFoundError, shown
-from gsat.core.json_files import read_json
-from gsat.core.schemas import FileModel
+from gsat.core.files import read_json
+from gsat.core.parsing import FileModel
+from gsat.core.writing import write_json
 
 PAUSES: Final = (1.0, 2.0, 4.0)  # seconds before the second attempt and later ones
 TIMEOUT: Final = 30.0  # seconds without a byte

@@ -152,14 +152,6 @@ class Attribution(DatasetSource):
             columns={"smiles": "smiles", "id": ""},
         )
 
-    def split(
-        self, store: GraphStore, seed: int, options: DatasetOptions
-    ) -> dict[str, NDArray[np.int64]]:
-        """Take a tenth of the published training molecules for validation, drawn by the seed."""
-        from gsat.datasets.splits import with_validation
-
-        return with_validation(store.per_graph("split"), seed)
-
 
 def read_table(path: Path) -> tuple[list[str], list[str]]:
     """Read the identifiers and the SMILES of a table; its labels are not read."""

@@ -231,14 +231,6 @@ class IBench(DatasetSource):
         meta = {**store.meta, "table": table, **({"classes": classes} if classes else {})}
         return GraphStore({**store.arrays, **truth}, meta)
 
-    def split(
-        self, store: GraphStore, seed: int, options: DatasetOptions
-    ) -> dict[str, NDArray[np.int64]]:
-        """Take a tenth of the published training molecules for validation, drawn by the seed."""
-        from gsat.datasets.splits import with_validation
-
-        return with_validation(store.per_graph("split"), seed)
-
 
 class Read(NamedTuple):
     """The molecules of one file.

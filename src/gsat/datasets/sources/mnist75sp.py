@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from gsat.core.errors import DataError, MissingExtraError
+from gsat.core.files import sha256
 from gsat.core.folders import cache_folder
-from gsat.core.hashes import sha256
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match

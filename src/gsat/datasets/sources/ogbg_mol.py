@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError
-from gsat.core.hashes import file_sha256
+from gsat.core.files import file_sha256
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
@@ -192,14 +192,6 @@ class OGBGMol(DatasetSource):
                 "matches_paper": "rebuilt" if made_again else "yes",
             },
         )
-
-    def split(
-        self, store: GraphStore, seed: int, options: DatasetOptions
-    ) -> dict[str, NDArray[np.int64]]:
-        """Return OGB's scaffold split; the same for every seed."""
-        from gsat.datasets.splits import given
-
-        return given(store.per_graph("split"))
 
     def matches_paper(self, name: str, options: DatasetOptions) -> Match:
         """``yes`` for OGB's own files; of files made again, the store holds ``rebuilt``."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from gsat.core.errors import DataError, shown
-from gsat.core.paths import full_path
+from gsat.core.files import full_path
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource
@@ -121,8 +121,7 @@ class Planted(DatasetSource):
 
     def identity(self, options: Options) -> str | None:
         """Return the hash of the table."""
-        from gsat.core.files import read_file
-        from gsat.core.hashes import sha256
+        from gsat.core.files import read_file, sha256
         from gsat.core.limits import memory_limit
 
         if not options.table:
@@ -213,7 +212,7 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
         names, smiles = read_table(file.require())
         return _Pool("the set 'benzene'", smiles, names, {"smiles": "smiles", "id": ""}, {})
     from gsat.datasets.molecule_tables import read
-    from gsat.molecules.reader import TableSettings
+    from gsat.molecules.options import TableSettings
 
     path = Path(options.table)
     _check_file(path)
@@ -235,7 +234,7 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
 
 def _check_file(path: Path) -> None:
     from gsat.core.errors import DataNotFoundError
-    from gsat.core.paths import exists
+    from gsat.core.files import exists
 
     if not exists(path):
         raise DataNotFoundError(

@@ -97,12 +97,6 @@ class SpuriousMotif(DatasetSource):
         nodes, base, label, part_of = (np.concatenate(c) for c in zip(*columns, strict=True))
         return _store(rng, nodes, edges, base, label, part_of, options.undirected)
 
-    def split(self, store: GraphStore, seed: int, options: Options) -> dict[str, NDArray[np.int64]]:
-        """Return the parts the graphs were made for; the same for every seed."""
-        from gsat.datasets.splits import given
-
-        return given(store.per_graph("split"))
-
     def matches_paper(self, name: str, options: Options) -> Match:
         """``rebuilt`` for the paper's biases and rules."""
         bias = float(name.removeprefix("spmotif-"))

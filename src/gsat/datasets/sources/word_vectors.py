@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from gsat.core.errors import DataError, MissingExtraError
+from gsat.core.files import checksum, file_sha256
 from gsat.core.folders import cache_folder, offline
-from gsat.core.hashes import checksum, file_sha256
 from gsat.core.tensors import map_tensors, write_tensors
 
 MINILM: Final = "minilm"

@@ -1,0 +1,188 @@
+"""Claims are judged by the rule beside them, from made-up runs whose verdict is plain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages_harness import assert_page
+from paper.claims import CLAIMS, claims_page
+
+from gsat.models import GIN
+from gsat.study.records import Records
+from gsat.study.study import Experiment
+from gsat.study.tables import R_PAIRS, R_SWEEP, STUDIES, SUM_PAIRS
+from gsat.training.results import read_records
+from study_harness import failure, line, lines
+
+ROOT = Path(__file__).parents[2]
+ROBUST, STOCHASTIC, VARIANCE, TUNING, DECAY, SUM, COST, FIXED = CLAIMS
+
+
+def thrice(experiment: Experiment, auc: float) -> list[dict[str, Any]]:
+    """Three seeds around an AUC."""
+    return lines(experiment, {0: auc - 0.01, 1: auc, 2: auc + 0.01})
+
+
+def judge(claim: Any, runs: list[dict[str, Any]], curves: Any = ()) -> str:
+    return str(claim.judge(Records(runs), curves).verdict)
+
+
+def test_without_runs_there_is_no_verdict() -> None:
+    for claim in CLAIMS:
+        judged = claim.judge(Records([]), [])
+        assert (judged.verdict, judged.evidence) == ("no run yet", [])
+        assert judged.cases >= 2  # data sets, or pairs of runs
+        assert claim.command.startswith("gsat bench run ")
+        for name in claim.command.split("--")[0].split()[3:]:
+            assert name in STUDIES
+
+
+def test_a_verdict_comes_with_the_number_of_cases() -> None:
+    whole, without = SUM_PAIRS[0]
+    found = SUM.judge(Records(thrice(whole, 0.9) + thrice(without, 0.7)), [])
+    assert str(found) == f"**holds** (1 of {len(SUM_PAIRS)})"
+    assert str(SUM.judge(Records([]), [])) == f"**no run yet** (0 of {len(SUM_PAIRS)})"
+
+
+def test_missing_or_failed_seeds_leave_a_case_open() -> None:
+    whole, without = SUM_PAIRS[0]
+    good, low = thrice(whole, 0.9), thrice(without, 0.7)
+    for more in (
+        failure(without, 3),  # a run that broke
+        line(without, 4),  # number 3 is missing
+        line(without, 3, test={"accuracy": None}),
+    ):
+        assert judge(SUM, [*good, *low, more]) == "no run yet"
+    tuned = Experiment("spmotif-0.5", "gsat-star")
+    before = {"pretrained": {"test": {"accuracy": 0.5}}}
+    runs = [line(tuned, seed, **before) for seed in range(3)]
+    assert judge(TUNING, runs) == "holds"
+    assert judge(TUNING, [*runs, failure(tuned, 3)]) == "no run yet"
+
+
+@pytest.mark.parametrize(("best", "verdict"), [(0.7, "holds"), (0.2, "does not hold")])
+def test_the_best_r_decides_and_half_a_sweep_is_not_judged(best: float, verdict: str) -> None:
+    sweep = [Experiment("spmotif-0.5", "gsat", settings=(("r_final", r),)) for r in R_SWEEP]
+    aucs = [0.8 if r == best else 0.75 for r in R_SWEEP]
+    runs = [run for e, auc in zip(sweep, aucs, strict=True) for run in thrice(e, auc)]
+    assert judge(ROBUST, runs) == verdict
+    assert judge(ROBUST, runs[1:]) == "no run yet"
+
+
+def test_every_second_r_is_enough() -> None:
+    sweep = {
+        r: thrice(Experiment("spmotif-0.5", "gsat", settings=s), r) for r, s in R_SWEEP.items()
+    }
+    few = [sweep[r] for r in (0.9, 0.7, 0.5, 0.3, 0.1)]
+    judged = ROBUST.judge(Records([run for runs in few for run in runs]), [])
+    (one,) = judged.evidence
+    assert one.text.startswith("spmotif-0.5: 90.0 at r = 0.9, 70.0 at r = 0.7, 50.0 at r = 0.5")
+    without = [run for r, runs in sweep.items() for run in runs if r != 0.3]
+    assert judge(ROBUST, without) == "no run yet"
+    assert judge(ROBUST, [run for runs in sweep.values() for run in runs]) == "does not hold"
+
+
+def test_r_is_not_robust_if_it_works_at_one_value_only() -> None:
+    sweep = {r: Experiment("spmotif-0.5", "gsat", settings=(("r_final", r),)) for r in R_SWEEP}
+    runs = [run for r, e in sweep.items() for run in thrice(e, 0.9 if r == 0.7 else 0.5)]
+    assert judge(ROBUST, runs) == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("aucs", "verdict"),
+    [
+        ({"": 0.8, "beta0": 0.7, "nostoch": 0.5, "nostoch-beta0": 0.6}, "holds"),
+        ({"": 0.8, "beta0": 0.55, "nostoch": 0.5, "nostoch-beta0": 0.6}, "does not hold"),
+    ],
+)
+def test_both_ablations_without_stochasticity_are_below(
+    aucs: dict[str, float], verdict: str
+) -> None:
+    rows = STUDIES["table5"].parts[0].rows
+    runs = [run for row in rows for run in thrice(row.experiment("spmotif-0.5"), aucs[row.variant])]
+    assert judge(STOCHASTIC, runs) == verdict
+    assert judge(STOCHASTIC, runs[1:]) == "no run yet"
+
+
+def test_deviations_are_compared_where_every_method_has_three_seeds() -> None:
+    def runs(ours: float, others: float, steady: float = 0.5) -> list[dict[str, Any]]:
+        rows = [row for row in STUDIES["table1"].parts[0].rows if row.backbone == "gin"]
+        found = []
+        for row in rows:
+            step = ours if row.method.startswith("gsat") else others
+            step = steady if row.method == "graphmask" else step
+            found += lines(row.experiment("mutag"), {k: 0.5 + k * step for k in range(3)})
+        return found
+
+    assert judge(VARIANCE, runs(0.01, 0.1)) == "holds"
+    assert judge(VARIANCE, runs(0.1, 0.01)) == "does not hold"
+    assert judge(VARIANCE, runs(0.01, 0.1, steady=0.005)) == "does not hold"  # one varies less
+    assert judge(VARIANCE, runs(0.01, 0.1)[1:]) == "no run yet"
+
+
+def test_fine_tuning_may_cost_a_point() -> None:
+    def run(before: float, after: float, dataset: str = "spmotif-0.5") -> list[dict[str, Any]]:
+        experiment = Experiment(dataset, "gsat-star")
+        return [line(experiment, seed, test={"accuracy": after, "explanation_auc": 0.5},
+                     pretrained={"test": {"accuracy": before}}) for seed in range(3)]  # fmt: skip
+
+    assert judge(TUNING, run(0.50, 0.495)) == "holds"
+    assert judge(TUNING, run(0.50, 0.48)) == "does not hold"
+    assert judge(TUNING, run(0.50, 0.48)[1:]) == "no run yet"
+    assert judge(TUNING, run(0.50, 0.48, "mutag")) == "no run yet"  # a test set of one class
+
+
+def test_decay_is_from_the_first_ten_epochs_to_the_last() -> None:
+    def three(method: str, values: list[Any], **other: Any) -> list[dict[str, Any]]:
+        identity = {"data_hash": "graphs", "backbone": "gin", **other}
+        identity.setdefault("results_version", GIN.results_version)
+        phases = {"pretrain": {}, "explain": {"valid_auc": values}}
+        recipe = Experiment("mutag", method).hash
+        return [{"recipe_hash": recipe, "phases": phases, **identity} for _ in range(3)]
+
+    runs = [line(Experiment("mutag", m), seconds=1.0) for m in ("graphmask", "pgexplainer")]
+    falls, stays = [0.9] * 8 + [0.7] * 20, [0.9] * 28
+    assert judge(DECAY, runs, three("graphmask", falls)) == "holds"
+    assert judge(DECAY, runs, three("graphmask", stays)) == "does not hold"
+    both = three("graphmask", stays) + three("pgexplainer", falls)
+    assert judge(DECAY, runs, both) == "holds in part"
+    for unfit in (
+        three("graphmask", falls[:9]),
+        three("graphmask", falls)[1:],
+        three("graphmask", falls, results_version=GIN.results_version - 1),
+        three("graphmask", falls, data_hash="others"),
+        three("graphmask", [*falls[:-1], None]),
+    ):
+        assert judge(DECAY, runs, unfit) == "no run yet"
+
+
+def test_the_sum_is_needed_if_accuracy_falls_without() -> None:
+    whole, without = SUM_PAIRS[0]
+    assert without.recipe(0).backbone.aggregators == ["mean", "min", "max", "std"]
+    # Accuracies are half the AUCs here.
+    assert judge(SUM, thrice(whole, 0.9) + thrice(without, 0.7)) == "holds"
+    assert judge(SUM, thrice(whole, 0.9) + thrice(without, 0.85)) == "does not hold"
+
+
+@pytest.mark.parametrize("dataset", ["spmotif-0.5", "mnist75sp", "ogbg-molhiv"])
+def test_cost_is_per_epoch_of_those_that_were_run(dataset: str) -> None:
+    experiment = Experiment(dataset, "gsat")
+    gsat = line(experiment, seconds=1.0 * experiment.recipe(0).training.epochs)
+    bottleneck = Experiment(dataset, "ib-subgraph")
+    assert judge(COST, [gsat, line(bottleneck, seconds=600.0, epochs=30)]) == "holds"  # 20 s, 1 s
+    assert judge(COST, [gsat, line(bottleneck, seconds=600.0, epochs=100)]) == "does not hold"
+
+
+def test_one_r_for_all_may_cost_two_points() -> None:
+    tuned, fixed = R_PAIRS[0]
+    assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.94)) == "holds"
+    assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.90)) == "does not hold"
+    assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.90)[1:]) == "no run yet"
+
+
+def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
+    records = Records.read(ROOT / "results" / "runs.jsonl")
+    curves = read_records(ROOT / "results" / "curves.jsonl")
+    assert_page(ROOT / "docs" / "claims.md", claims_page(records, curves), tmp_path)
