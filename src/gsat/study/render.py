@@ -109,7 +109,9 @@ def render(
     tables = []
     for study, sections in measured:
         table = make_table(study, sections)
-        notes = [NUMBERS_NOTE] if any(s.table.metric not in LOWER_IS_BETTER for s in sections) else []
+        notes = (
+            [NUMBERS_NOTE] if any(s.table.metric not in LOWER_IS_BETTER for s in sections) else []
+        )
         notes += [ERRORS_NOTE] if any("se" in line for line in _differences(table)) else []
         tables.append(replace(table, notes=(*table.notes, *notes, *data_notes(sections))))
         if statistics and (compared := _comparison_table(study, sections)):
@@ -397,8 +399,7 @@ def _render_text(tables: Sequence[TextTable]) -> str:
                 title=Text(title), title_justify="left", show_lines=several_lines
             )
             for i in columns:
-                justify = "right" if i else "left"
-                grid.add_column(Text(table.head[i]), justify=justify, no_wrap=True)
+                grid.add_column(Text(table.head[i]), justify="right" if i else "left", no_wrap=True)
             for row in rows:
                 if len(row) == 1:  # a heading
                     grid.add_section()

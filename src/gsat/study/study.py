@@ -18,9 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
 from gsat.core.errors import GSATError, shown
 from gsat.core.files import read_toml
-from gsat.core.parsing import ParseError, parse_toml
+from gsat.core.parsing import ParseError, check_model, parse_toml
 from gsat.core.registry import BACKBONES, METHODS, load_file
-from gsat.core.schemas import check_model
 from gsat.datasets.registry import find_source, is_own_data, is_path
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.train import complete_recipe, load_data
@@ -224,7 +223,10 @@ class Study(_Model):
     def cells(self) -> tuple[StudyCell, ...]:
         """The cells of all tables, row by row."""
         return tuple(
-            cell for table in self.table for row in table.rows for cell in self.row_cells(table, row)
+            cell
+            for table in self.table
+            for row in table.rows
+            for cell in self.row_cells(table, row)
         )
 
     def row_cells(self, table: Table, row: Row) -> Iterator[StudyCell]:
@@ -280,13 +282,14 @@ class Study(_Model):
         used: list[tuple[Experiment, Need]] = [(cell.experiment, "results") for cell in self.cells]
         if self.figure is not None:
             need = _NEEDS[self.figure.kind]
-            for dataset in self.datasets:
-                for method in self.figure.methods:
-                    used += [
-                        (self.point(dataset, method, sweep, value), need)
-                        for sweep in self.figure.sweep or [None]
-                        for value in (sweep.values if sweep else [0.0])
-                    ]
+            sweeps: list[Sweep | None] = [*self.figure.sweep] or [None]
+            used += [
+                (self.point(dataset, method, sweep, value), need)
+                for dataset in self.datasets
+                for method in self.figure.methods
+                for sweep in sweeps
+                for value in (sweep.values if sweep else [0.0])
+            ]
         return tuple(used)
 
     @property
@@ -336,7 +339,7 @@ def read_study(path: Path) -> Study:
         for experiment in study.experiments:
             _ = experiment.hash  # checks the settings
     except (ParseError, GSATError) as error:
-        raise GSATError(f"{path} is not a study: {error}") from None
+        raise GSATError(f"{path}: {error}") from None
     if not study.experiments:
         raise GSATError(f"{path} is not a study: it needs a [[table]] with rows, or a [figure]")
     return study

@@ -81,8 +81,7 @@ class Cell(StudyCell):
     def data_mark(self) -> str:
         """The mark of data that is not the paper's, where there are published numbers."""
         matches = [run["matches_paper"] for run in self.runs.done.values()]
-        comparable = self.published is not None or self.row.trivial
-        return DATA_MARKS[matches[0]] if matches and comparable else ""
+        return DATA_MARKS[matches[0]] if matches and self.published is not None else ""
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,7 @@ class Section:
         }
 
 
-def measure(
-    study: Study, records: Records, hashes: Collection[str] | None = None
-) -> list[Section]:
+def measure(study: Study, records: Records, hashes: Collection[str] | None = None) -> list[Section]:
     """Find the recorded runs of all cells of a study, or of those with certain recipes."""
     sections = []
     for table in study.table:
