@@ -25,7 +25,7 @@ from rdkit import Chem, rdBase
 from gsat.datasets.load import load_dataset
 from gsat.launch.pool import worker_count
 from gsat.molecules.parallel import read_many
-from gsat.training.opening import open_run
+from gsat.training.run import open_run
 from gsat.training.run_directory import environment
 
 

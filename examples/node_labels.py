@@ -12,7 +12,6 @@ import torch
 import gsat
 from gsat.draw import draw_explanation
 from gsat.graphs import from_networkx
-from gsat.training.evaluation import evaluate_model
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--fast", action="store_true", help="few epochs: the answers mean nothing")
@@ -29,7 +28,7 @@ model = gsat.GSAT(gsat.GIN.for_data(data, hidden=64, layers=3, seed=0), seed=0)
 run = gsat.fit(model, data, seed=0, epochs=5 if arguments.fast else 200)
 print(f"accuracy on test nodes: {run.test['accuracy']:.3f}")
 print(f"explanation AUC, test nodes in houses: {run.test['explanation_auc']:.3f}")
-everywhere = evaluate_model(model, data.split("all"))
+everywhere = gsat.evaluate(model, data.split("all"))
 print(f"explanation AUC, all nodes in houses: {everywhere['explanation_auc']:.3f}")
 
 # One pass scores every edge of the graph; each node is then explained within what it can see: as

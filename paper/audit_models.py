@@ -20,9 +20,10 @@ from gsat.graphs import GraphBatch
 from gsat.methods.base import Context, Losses
 from gsat.methods.gsat import GSATMethod
 from gsat.models import ModelOutput
-from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.shuffled import shuffle_labels
-from gsat.training.train import load_data, train
+from gsat.training.loop import TrainOptions
+from gsat.training.recipe import Recipe, load_data, make_recipe
+from gsat.training.run_audit import shuffle_labels
+from gsat.training.train import train_recipe
 
 # Small enough for half a minute of one core each; r reaches its final value in all of them.
 DATA: Final[Mapping[str, dict[str, Any]]] = {
@@ -192,5 +193,6 @@ def train_audited(model: AuditedModel, folder: Path) -> Path:
     if not chosen.labels:
         data = shuffle_labels(data, model.seed)
     if chosen.epochs:
-        train(recipe, path, data=data, kind=kind, checkpoint_seconds=1e9)
+        options = TrainOptions(checkpoint_seconds=1e9)
+        train_recipe(recipe, path, options, data=data, kind=kind)
     return path

@@ -21,10 +21,12 @@ from gsat.core.writing import append_line
 from gsat.launch.progress import Progress
 from gsat.metrics import roc_auc, spearman
 from gsat.models import InterpretableModel
-from gsat.training.evaluation import evaluate_model
-from gsat.training.run_audit import steadiness
+from gsat.training.evaluation import evaluate
+from gsat.training.recipe import load_data
+from gsat.training.run import load
+from gsat.training.run_audit import mean_stability
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train import load, load_data, make_method
+from gsat.training.train_method import make_method
 from paper.audit_models import SETTINGS, AuditedModel, audited_models, train_audited
 
 GOOD: Final = 0.95  # explanation AUC from which a model should pass
@@ -86,16 +88,16 @@ def audit_one(model: AuditedModel, folder: Path) -> dict[str, Any]:
     path = train_audited(model, folder)
     trained = load(path) if chosen.epochs else make_method(recipe, data).model.eval()
     store = data.test
-    measured = evaluate_model(trained, store)
+    measured = evaluate(trained, store)
     graphs = chosen_graphs(store, unit=unit_of(trained))
-    once = min(_timed(lambda: evaluate_model(trained, graphs)) for _ in range(TIMED))
+    once = min(_timed(lambda: evaluate(trained, graphs)) for _ in range(TIMED))
     started = time.process_time()
     audit = audit_model(trained, store)
     seconds = time.process_time() - started
     log = RunDirectory(path).read_log() if chosen.epochs else []
     fresh: InterpretableModel = make_method(recipe, data).model
     same = rank_correlation(score_graphs(trained, graphs), score_graphs(fresh, graphs))
-    audit = audit.adding({"steady": steadiness(log), "untrained_correlation": same})
+    audit = audit.adding({"steady": mean_stability(log), "untrained_correlation": same})
     where = environment()
     return {
         "data": model.data,

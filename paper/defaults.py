@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from pydantic import Field
@@ -27,10 +27,12 @@ from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool
 from gsat.launch.progress import Progress
 from gsat.models.ensemble import Ensemble
-from gsat.training.evaluation import evaluate_model
-from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.evaluation import evaluate
+from gsat.training.loop import TrainOptions
+from gsat.training.recipe import Recipe, load_data, make_recipe
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory, environment
-from gsat.training.train import load, load_data, train
+from gsat.training.train import train_recipe
 
 SEEDS: Final = (0, 1, 2)  # on one split, so that the models are also the members of an ensemble
 SNAPSHOTS: Final = 10
@@ -365,18 +367,18 @@ def measure(payload: Sequence[Any]) -> Record:
         if not (path / "result.json").is_file():
             remove_tree(path)  # of a run that was cut off
             own = default_recipe(group, data, trained, seed)
-            train(own, path, data=loaded, checkpoint_seconds=1e9)
-    models = [load(path) for path in paths]
+            train_recipe(own, path, TrainOptions(checkpoint_seconds=1e9), data=loaded)
+    models = [cast("GSAT", load(path)) for path in paths]
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}
     measured: list[Record] = [{"explained": {}} for _ in (*models, "ensemble")]
     for name, way in group.explained.items():
         for model, snapshots in zip(models, kept, strict=True):
             model.take_snapshots(_some(snapshots, way))
-            model.context = way.context or None  # type: ignore[assignment]  # a plain attribute
+            model.set_options(context=way.context or None)
         for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
             view = one.refined(way.passes)
-            found = {split: evaluate_model(view, store) for split, store in splits.items()}
+            found = {split: evaluate(view, store) for split, store in splits.items()}
             line["explained"][name] = {k: values[group.metric] for k, values in found.items()}
             # The same for all: the best epoch predicts, however it is explained.
             line["prediction"] = {k: values[loaded.task.metric] for k, values in found.items()}
@@ -399,9 +401,8 @@ def measure(payload: Sequence[Any]) -> Record:
     }
 
 
-def _snapshots(model: Any) -> list[Mapping[str, Tensor]]:
+def _snapshots(model: GSAT) -> list[Mapping[str, Tensor]]:
     """The weights of a model's snapshots, the oldest first."""
-    assert isinstance(model, GSAT)
     return [part.state_dict() for part in model.snapshots or ()]
 
 

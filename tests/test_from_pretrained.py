@@ -31,7 +31,7 @@ def test_from_a_backbone(data: gsat.Dataset) -> None:
     backbone = make(data)
     model = gsat.GSAT.from_pretrained(backbone, "node", sampling="none", seed=5)
     assert model.backbone is backbone
-    assert (model.on, model.sampling) == ("node", "none")
+    assert (model.on, model.options.sampling) == ("node", "none")
     assert same(model.extractor, gsat.GSAT(make(data), "node", seed=5).extractor)
 
 
@@ -58,7 +58,7 @@ def test_from_a_trained_model(method: str) -> None:
 def test_dirs_backbone_gives_no_answers_by_itself() -> None:
     settings = {"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
     run = gsat.train(make_recipe("ba2motifs", method="dir", settings=settings))
-    with pytest.raises(gsat.GSATError, match=r"backbone of DIR gives no answers.*the method erm"):
+    with pytest.raises(gsat.GSATError, match="DIR"):
         gsat.GSAT.from_pretrained(run.model)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.training import run_verdict as module
-from gsat.training.run_verdict import TrainingVerdict, affordable, outcome_of, verdict_of_training
+from gsat.training import run_audit as module
+from gsat.training.run_audit import TrainingVerdict, affordable, outcome_of, verdict_of_training
 
 SMALL = {"graphs": 240, "epochs": 1, "hidden": 8, "layers": 1}
 

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from gsat.study.tune import tune
     from gsat.tasks import Task
     from gsat.training.distillation import distill
-    from gsat.training.evaluate import evaluate
-    from gsat.training.opening import open_run
+    from gsat.training.evaluation import evaluate
     from gsat.training.prediction_table import PredictionTable
     from gsat.training.recipe import Recipe, make_recipe
-    from gsat.training.run import Run
+    from gsat.training.run import Run, load, open_run
     from gsat.training.run_files import list_runs
-    from gsat.training.train import load
-    from gsat.training.training import fit, resume, train
+    from gsat.training.train import fit, resume, train
 
 # Where each public name is defined; "" for a module of this package itself.
 _HOMES = {
@@ -59,19 +57,19 @@ _HOMES = {
     "draw": "",
     "draw_explanation": "gsat.draw",
     "draw_grid": "gsat.draw",
-    "evaluate": "gsat.training.evaluate",
+    "evaluate": "gsat.training.evaluation",
     "explain_with": "gsat.explain.post_hoc",
-    "fit": "gsat.training.training",
+    "fit": "gsat.training.train",
     "list_runs": "gsat.training.run_files",
-    "load": "gsat.training.train",
+    "load": "gsat.training.run",
     "load_dataset": "gsat.datasets.load",
     "make_recipe": "gsat.training.recipe",
-    "open_run": "gsat.training.opening",
+    "open_run": "gsat.training.run",
     "read_molecules": "gsat.datasets.load",
     "register_backbone": "gsat.core.registry",
     "register_method": "gsat.core.registry",
-    "resume": "gsat.training.training",
-    "train": "gsat.training.training",
+    "resume": "gsat.training.train",
+    "train": "gsat.training.train",
     "tune": "gsat.study.tune",
     "register_dataset": "gsat.core.registry",
     "wrap": "gsat.models.wrapping.wrap",

@@ -11,7 +11,7 @@ from cli_harness import Trained, refuse, succeed
 
 import gsat
 from gsat.core.errors import RunError
-from gsat.training.run_audit import steadiness
+from gsat.training.run_audit import mean_stability
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_a_run_without_explanations_is_refused(tmp_path: Path) -> None:
     assert "'erm' gives no explanations to audit" in refuse("audit", path, "--quiet")
 
 
-def test_steadiness_is_the_mean_of_the_last_ten_epochs() -> None:
-    log = [{"settledness": None}, *({"settledness": n / 20} for n in range(20))]
-    assert steadiness(log) == pytest.approx(sum(range(10, 20)) / 200)
-    assert steadiness([{"epoch": 0}]) is None
+def test_mean_stability_is_that_of_the_last_ten_epochs() -> None:
+    log = [{"score_stability": None}, *({"score_stability": n / 20} for n in range(20))]
+    assert mean_stability(log) == pytest.approx(sum(range(10, 20)) / 200)
+    assert mean_stability([{"epoch": 0}]) is None

@@ -165,6 +165,6 @@ def test_refusals() -> None:
     )
     assert "--check NAME" in refuse("datasets", "--check", "all", "--set", "graphs=20")
     assert "--check NAME" in refuse("datasets", "--write", "somewhere")
-    assert "one at a time" in refuse("datasets", "houses", "--check", "houses")
-    assert "one at a time" in refuse("datasets", "--check", "houses", "--download", "mutag")
+    assert "only one of" in refuse("datasets", "houses", "--check", "houses")
+    assert "only one of" in refuse("datasets", "--check", "houses", "--download", "mutag")
     assert "--check NAME" in refuse("datasets", "--set", "graphs=20")

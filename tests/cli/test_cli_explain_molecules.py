@@ -171,7 +171,7 @@ def test_a_weak_model_has_a_warning_on_the_screen_and_on_the_page(
 def test_a_page_too_large_for_a_browser_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsat.training.molecule_reports.MOST_CARDS", 3)
+    monkeypatch.setattr("gsat.draw.export.MOST_CARDS", 3)
     done = gsat("explain", run, "--out", tmp_path / "report.html")
     assert done.code == 2
     assert "give at most 3, or write a .csv file" in done.err

@@ -18,8 +18,8 @@ from cli_harness import Trained, gsat, refuse, succeed
 import gsat as package
 from gsat.graphs.texts import encode_words
 from gsat.models.saved import model_folder, read_model
+from gsat.training.recipe import load_data
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load_data
 
 
 @pytest.fixture(scope="module")

@@ -214,7 +214,7 @@ def test_graphs_given_in_python_are_asked_for_again(tmp_path: Path) -> None:
 def test_wrong_files_and_options_are_one_line(tmp_path: Path) -> None:
     path = lines(tmp_path / "toy.jsonl")
     assert "no file or folder" in refuse("train", tmp_path / "nothing.jsonl")
-    assert "must be 'auto', 'given', " in refuse("train", path, "--set", "split=all")
+    assert "not 'all'" in refuse("train", path, "--set", "split=all")
     assert "add up to 1" in refuse("train", path, "--set", "train=0.5")
     assert "no setting 'shares'" in refuse("train", path, "--set", "shares=3")
     path.write_text(path.read_text() + '{"edges": [[0, 7]], "x": [[1, 2]], "y": "no"}\n')

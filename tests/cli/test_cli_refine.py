@@ -1,4 +1,4 @@
-"""`--refine`: the second look, on the command line and of a run."""
+"""`--refine`: refinement passes, on the command line and of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli_harness import Trained, refuse, succeed
 import gsat
 
 
-def test_evaluate_and_explain_look_again(trained: Trained) -> None:
+def test_evaluate_and_explain_refine(trained: Trained) -> None:
     run = gsat.open_run(trained.path)
     measured = json.loads(succeed("evaluate", trained.path, "--refine", 1, "--json").out)
     assert measured == run.evaluate(refine=1)
@@ -24,8 +24,8 @@ def test_evaluate_and_explain_look_again(trained: Trained) -> None:
     assert torch.equal(run.refined(1).explain(graph=2).edge_mask, again.edge_mask)
 
 
-def test_a_run_that_can_not_look_again_says_so(tmp_path: Path) -> None:
+def test_a_run_that_can_not_refine_says_so(tmp_path: Path) -> None:
     run = tmp_path / "erm"
     small = ("--set", "graphs=20", "--epochs", 1, "--quiet")
     succeed("train", "ba2motifs", "--method", "erm", *small, "--out", run)
-    assert "only models of GSAT can look again" in refuse("evaluate", run, "--refine", 1)
+    assert "PlainModel" in refuse("evaluate", run, "--refine", 1)

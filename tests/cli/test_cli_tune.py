@@ -155,11 +155,11 @@ def test_ties_and_identical_runs_are_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("_planted")
 def test_wrong_tunings_are_refused(tmp_path: Path) -> None:
-    assert "give one of them" in refuse(*TUNE, "--seed", 0, "--seeds", 2)
+    assert "--seeds" in refuse(*TUNE, "--seed", 0, "--seeds", 2)
     assert "a grid is written KEY=V1,V2,…" in refuse(*TUNE, "--grid", "penalty")
     assert "there is no method 'nothing'" in refuse("tune", "nothing", "ba2motifs")
     assert "there is no data set 'nothing'" in refuse("tune", "irm", "nothing")
-    assert "a method and a data set were needed, not 3 names" in refuse("tune", "a", "b", "c")
+    assert "not 3 names" in refuse("tune", "a", "b", "c")
     assert "--by is 'metric' or 'audit', not 'luck'" in refuse(*TUNE, "--by", "luck")
     assert "there is no setting 'nothing'" in refuse(*TUNE, "--grid", "nothing=1")
     record = tmp_path / "tuning.jsonl"

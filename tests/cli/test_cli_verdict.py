@@ -12,10 +12,11 @@ from cli_harness import TINY, gsat, succeed
 
 from gsat.cli.output import verdict_values
 from gsat.core.errors import GSATError
-from gsat.training import run_verdict as module
-from gsat.training.opening import open_run
-from gsat.training.run import Run
-from gsat.training.run_verdict import TrainingVerdict
+from gsat.datasets import load
+from gsat.training import run as runs
+from gsat.training import run_audit as module
+from gsat.training.run import Run, open_run
+from gsat.training.run_audit import TrainingVerdict
 from own_data import as_json, make_graphs, write_lines
 
 FAST = ("--set", "hidden=8", "--set", "layers=1", "--epochs", 1, "--quiet")
@@ -65,6 +66,32 @@ def test_a_training_ends_with_one_line_of_verdict(
     )
 
 
+def test_data_and_audits_are_read_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def counted(module: Any, name: str) -> None:
+        original = getattr(module, name)
+
+        def count(*values: Any, **options: Any) -> Any:
+            reads.append(name)
+            return original(*values, **options)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(load, "load_own_data")
+    counted(runs, "read_audit")
+    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: len(graphs))
+    succeed("train", data, *FAST, "--out", tmp_path / "run")
+    assert reads.count("load_own_data") == 1
+    succeed("train", data, *FAST, "--members", 2, "--no-audit", "--out", tmp_path / "ensemble")
+    assert reads.count("load_own_data") == 2
+    reads.clear()
+    succeed("explain", tmp_path / "run", "--graph", 0)
+    assert sorted(reads) == ["load_own_data", "read_audit"]
+
+
 @pytest.mark.usefixtures("_time")
 def test_resume_audits_what_was_not_audited_once(
     unaudited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +134,10 @@ def test_named_data_small_data_and_plain_models_have_none(data: Path, tmp_path: 
     assert not list(tmp_path.rglob("audit.json"))
 
 
-def test_a_training_that_was_too_short_is_not_audited(data: Path, tmp_path: Path) -> None:
+def test_a_training_that_was_too_short_is_not_audited(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: module.LEAST - 1)
     succeed("train", data, *FAST, "--out", tmp_path / "run", "--json")
     assert not (tmp_path / "run" / "audit.json").exists()
 

@@ -11,7 +11,7 @@ import torch
 from gsat.core.errors import DataError
 from gsat.explanation import Explanation
 from gsat.graphs import GraphStore, texts
-from gsat.graphs.texts import encode_words, explanation_words, node_words
+from gsat.graphs.texts import encode_words, node_words
 
 WORDS = [["a", "gorgeous", "film"], [], ["crème", "brûlée", "", "two words", "好"], ["."]]
 
@@ -61,11 +61,11 @@ def test_words_of_an_explanation(store: GraphStore) -> None:
         return out
 
     for number, words in enumerate(WORDS):
-        assert explanation_words(explained(number)) == words
+        assert explained(number).node_words() == words
     part = explained(2)
     part.edge_index = torch.tensor([[1, 3], [3, 4]])
     part.edge_mask = torch.tensor([0.1, 0.9])
-    assert explanation_words(part.top(1)) == ["two words", "好"]
-    assert explanation_words(Explanation(num_nodes=2)) is None
+    assert part.top(1).node_words() == ["two words", "好"]
+    assert Explanation(num_nodes=2).node_words() is None
     ended = Explanation(words="a", num_nodes=3)  # empty words at the end leave no trace
-    assert explanation_words(ended) == ["a", "", ""]
+    assert ended.node_words() == ["a", "", ""]

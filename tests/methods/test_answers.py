@@ -23,7 +23,7 @@ from gsat.methods.gmt_classifier import Reclassified
 from gsat.models import Backbone, InterpretableModel
 from gsat.models.ensemble import mean_logits
 from gsat.training.recipe import make_recipe
-from gsat.training.train import make_method
+from gsat.training.train_method import make_method
 
 Build = Callable[[gsat.Dataset, Path], InterpretableModel]
 

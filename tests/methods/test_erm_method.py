@@ -16,7 +16,7 @@ from gsat.graphs import GraphBatch
 from gsat.methods import Context, TrainingSettings
 from gsat.methods.erm import ERMMethod, ERMSettings, PlainModel
 from gsat.ops import Draws
-from gsat.training.evaluation import evaluate_model
+from gsat.training.evaluation import evaluate
 from gsat.training.recipe import make_recipe
 from reference import random_graphs
 from training_harness import forget_recipe
@@ -61,7 +61,7 @@ def test_a_step_is_adam_on_the_prediction_loss(data: gsat.Dataset) -> None:
 def test_explanation_metrics_are_undefined_and_the_rest_is_there(
     run: gsat.Run, data: gsat.Dataset
 ) -> None:
-    for measured in (run.test, run.valid, evaluate_model(run.model, data.test)):
+    for measured in (run.test, run.valid, evaluate(run.model, data.test)):
         assert {measured[name] for name in NAMES} == {None}
         assert 0 <= measured["accuracy"] <= 1
     assert run.result["selected"] == "best"  # any epoch may be

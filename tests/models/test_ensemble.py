@@ -13,7 +13,7 @@ import gsat
 from gsat.core.errors import GSATError
 from gsat.models.ensemble import Ensemble, mean_logits, spread_of_answers
 from gsat.tasks import Task
-from gsat.training.evaluation import evaluate_model
+from gsat.training.evaluation import evaluate
 
 TASKS = [
     Task("binary"),
@@ -68,7 +68,7 @@ def test_scores_are_means_with_their_spread(data: gsat.Dataset) -> None:
     torch.testing.assert_close(predicted.probabilities[-1], explanation.probabilities)
     assert spread is not None
     torch.testing.assert_close(spread[-1], explanation.spread)
-    assert evaluate_model(ensemble, data.test)["loss"] > 0
+    assert evaluate(ensemble, data.test)["loss"] > 0
 
 
 def test_the_spread_is_in_words_tables_and_pictures(data: gsat.Dataset, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gsat.ops.dispatch import use_fused
-from gsat.ops.numba import matmul, parallel
+from gsat.ops import StatisticsNetwork, train_statistics_network
+from gsat.ops.numba import matmul, mutual_information, parallel
 from gsat.ops.numba.buffers import aligned_empty
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
@@ -108,9 +108,15 @@ class TestProducts:
 
 
 def test_without_mkl_nothing_is_fused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert use_fused(torch.ones(1)) == (sgemm_address() != 0)
+    calls: list[int] = []
+    monkeypatch.setattr(mutual_information, "train_statistics_network", lambda *_: calls.append(1))
+    network, orders = StatisticsNetwork(2), torch.arange(3)[None]
+    arguments = (network, network.adam(1e-3, 0.0), torch.ones(3, 2), torch.ones(3, 2), orders)
+    train_statistics_network(*arguments)
+    assert len(calls) == (sgemm_address() != 0)
     monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)
-    assert not use_fused(torch.ones(1))
+    assert train_statistics_network(*arguments).shape == (1,)
+    assert len(calls) == (sgemm_address() != 0)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 255, 256, 257, 700, 2697, 10**6])

@@ -22,8 +22,7 @@ import gsat
 from gsat.core.errors import DataError, GSATError, RunError
 from gsat.launch.progress import Progress
 from gsat.training.process_group import ProcessGroup
-from gsat.training.recipe import make_recipe
-from gsat.training.train import load_data
+from gsat.training.recipe import load_data, make_recipe
 from training_harness import small_recipe
 
 

@@ -68,7 +68,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Any:
             return {"loss": 1.0, "accuracy": left.pop(0) if left else 0.0}
 
         left = list(accuracies)
-        monkeypatch.setattr(gsat.training.loop, "evaluate", evaluate)
+        monkeypatch.setattr(gsat.training.loop, "measure", evaluate)
 
     return make
 

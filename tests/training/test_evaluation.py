@@ -17,12 +17,12 @@ from gsat.molecules import featurise
 from gsat.tasks import Task
 from gsat.training.evaluation import (
     atom_metrics,
-    evaluate_model,
+    evaluate,
     explanation_metrics,
     mean_at_nodes,
     signed_atom_metrics,
 )
-from gsat.training.train import load_data
+from gsat.training.recipe import load_data
 from training_harness import one_line, small_recipe
 
 
@@ -45,7 +45,7 @@ def model(data: Dataset) -> gsat.GSAT:
 
 def test_metrics_are_those_of_the_graphs_one_by_one(data: Dataset, model: gsat.GSAT) -> None:
     store = data.train
-    measured = evaluate_model(model, store, batch_size=20)
+    measured = evaluate(model, store, batch_size=20)
     alone = [model.predict([graph]) for graph in store]
     y = store.per_graph("y")[:, 0]
     labels = np.array([int(prediction.labels[0]) for prediction in alone])
@@ -114,7 +114,7 @@ def test_a_split_that_can_not_be_evaluated_is_said(data: Dataset, model: gsat.GS
     }
     for message, store in wrong.items():
         with pytest.raises(DataError, match=message) as caught:
-            evaluate_model(model, store)
+            evaluate(model, store)
         one_line(caught.value)
 
 
@@ -172,7 +172,7 @@ def test_atom_metrics_stand_beside_the_others(attention: str) -> None:
         gsat.GIN(10, task, edge_features=8, categories=store.meta["categories"], hidden=8),
         attention=attention,
     )
-    measured = evaluate_model(model, store)
+    measured = evaluate(model, store)
     explained = model.explain(store)
     if attention == "node":
         scores = np.concatenate([e.node_mask[:, 0] for e in explained])

@@ -19,9 +19,8 @@ from gsat.methods.gsat_star import GSATStarMethod
 from gsat.ops import Draws
 from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors, read
-from gsat.training.evaluation import evaluate_model
-from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.train import load_data
+from gsat.training.evaluation import evaluate
+from gsat.training.recipe import Recipe, load_data, make_recipe
 from training_harness import Victim, differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EPOCHS = 5, 13
@@ -91,7 +90,7 @@ def test_fine_tuning_starts_from_the_chosen_epoch(
     data = load_data(run.recipe)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
     backbone.load_state_dict(weights)
-    again = evaluate_model(PlainModel(backbone), data.test, batch_size=32)
+    again = evaluate(PlainModel(backbone), data.test, batch_size=32)
     assert pretrained["test"]["accuracy"] == again["accuracy"]
     assert pretrained["test"]["loss"] == pytest.approx(again["loss"], rel=1e-5)
     assert pretrained["test"]["explanation_auc"] is None

@@ -20,8 +20,8 @@ from gsat.graphs import GraphStore
 from gsat.methods import METHODS
 from gsat.methods.gsat import GSATMethod
 from gsat.training.checkpoint import read
-from gsat.training.evaluation import evaluate_model
-from gsat.training.train import load_data
+from gsat.training.evaluation import evaluate
+from gsat.training.recipe import load_data
 from training_harness import (
     SMALL,
     differing,
@@ -57,7 +57,7 @@ def play(monkeypatch: pytest.MonkeyPatch, run_path: Path) -> Callable[..., dict[
             metric, loss = validation.get(at[0], (0.25, 1.0))
             return {"loss": loss, "accuracy": metric}
 
-        monkeypatch.setattr(gsat.training.loop, "evaluate", evaluate)
+        monkeypatch.setattr(gsat.training.loop, "measure", evaluate)
         result = gsat.train(recipe, run_path).result
         return {**result, "lines": epochs_logged(run_path), "tested": tested}
 
@@ -204,7 +204,7 @@ def test_every_epoch_is_a_line_of_the_log(finished: gsat.Run) -> None:
 def test_the_reported_numbers_are_those_of_the_returned_model(finished: gsat.Run) -> None:
     data = load_data(finished.recipe)
     for split, reported in (("valid", finished.valid), ("test", finished.test)):
-        measured = evaluate_model(finished.model, data.split(split), batch_size=32)
+        measured = evaluate(finished.model, data.split(split), batch_size=32)
         assert {k: reported[k] for k in measured} == measured
 
 

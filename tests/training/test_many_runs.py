@@ -20,11 +20,12 @@ from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult
-from gsat.training import many_runs
-from gsat.training.many_runs import is_everywhere, train_each, train_job, train_seeds
+from gsat.training import many_runs, worker
+from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
+from gsat.training.worker import is_everywhere, train_job
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
 
 
@@ -272,13 +273,13 @@ def test_a_run_that_another_process_has_just_begun_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not there when this process looked, and is when it wants to make it."""
-    recipe, real = small_recipe(0, epochs=1), many_runs.train
+    recipe, real = small_recipe(0, epochs=1), worker.train_recipe
 
     def late(*args: Any, **how: Any) -> Any:
         RunDirectory.create(tmp_path / "run", recipe)
         return real(*args, **how)
 
-    monkeypatch.setattr(many_runs, "train", late)
+    monkeypatch.setattr(worker, "train_recipe", late)
     ended = train_each({"run": recipe}, tmp_path)
     assert list(ended.results) == ["run"]
     assert ended.failures == {}

@@ -17,10 +17,9 @@ from gsat.graphs import from_pyg
 from gsat.methods import TrainingSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.tasks import Task
-from gsat.training.evaluation import evaluate_model
+from gsat.training.evaluation import evaluate
 from gsat.training.loop import Loop
-from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.train import load_data
+from gsat.training.recipe import Recipe, load_data, make_recipe
 from training_harness import differing, outcome, stopping
 
 SETTINGS: dict[str, Any] = {"epochs": 14, "hidden": 8, "layers": 2, "r_interval": 1}
@@ -58,7 +57,7 @@ def test_metrics_are_of_the_split_s_nodes(nodes: Any) -> None:
         assert reported["accuracy"] == accuracy_score(y, predicted.labels)
         whole = model.predict(data.store[0])  # a PyG graph: all its nodes, in their order
         torch.testing.assert_close(whole.logits[rows], predicted.logits)
-        assert evaluate_model(model, view)["accuracy"] == reported["accuracy"]
+        assert evaluate(model, view)["accuracy"] == reported["accuracy"]
 
 
 def test_explanations_are_measured_in_computation_graphs(nodes: Any) -> None:
@@ -82,7 +81,7 @@ def test_explanations_are_measured_in_computation_graphs(nodes: Any) -> None:
             first = rows[np.argsort(-mask.numpy()[rows], kind="stable")[:5]]
             hits.append(float(whole.edge_truth[first].sum()) / 5)
         assert len(hits) > 3
-        measured = evaluate_model(model, data.split(split))
+        measured = evaluate(model, data.split(split))
         expected = roc_auc_score(np.concatenate(truth), np.concatenate(scores))
         assert measured["explanation_auc"] == pytest.approx(expected, abs=1e-6)
         assert measured["mean_graph_auc"] == pytest.approx(np.mean(areas), abs=1e-6)

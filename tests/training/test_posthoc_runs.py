@@ -15,9 +15,8 @@ import gsat
 from gsat.methods import Context
 from gsat.methods.post_hoc import PostHocMethod
 from gsat.training.checkpoint import Tensors
-from gsat.training.evaluation import evaluate_model
-from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.train import load_data
+from gsat.training.evaluation import evaluate
+from gsat.training.recipe import Recipe, load_data, make_recipe
 from training_harness import differing, epochs_logged, outcome, stopping
 
 PRETRAIN, EXPLAIN = 4, 4
@@ -74,7 +73,7 @@ def test_the_trace_is_what_the_model_says_of_the_training_set(
     for method in NAMES:
         data = load_data(recipe(method))
         traced = epochs_logged(whole(method))[-1]["train"]
-        again = evaluate_model(gsat.load(whole(method)), data.train, batch_size=32)
+        again = evaluate(gsat.load(whole(method)), data.train, batch_size=32)
         assert traced["explanation_auc"] == pytest.approx(again["explanation_auc"], abs=1e-6)
 
 
@@ -143,7 +142,7 @@ def test_a_loaded_model_says_what_the_run_reported(
 ) -> None:
     model, data = gsat.load(whole(method)), load_data(recipe(method))
     reported = json.loads((whole(method) / "result.json").read_text())["test"]
-    measured = evaluate_model(model, data.test, batch_size=32)
+    measured = evaluate(model, data.test, batch_size=32)
     for name in ("accuracy", "explanation_auc", "precision_at_5"):
         assert measured[name] == pytest.approx(reported[name], abs=1e-6), name
     explanations = model.explain(data.test)

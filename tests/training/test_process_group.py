@@ -24,8 +24,9 @@ from gsat.methods.base import GradientSync
 from gsat.ops import Draws
 from gsat.study.records import Records
 from gsat.training.process_group import ProcessGroup
+from gsat.training.recipe import load_data
 from gsat.training.results import read_records, record_once
-from gsat.training.train import load_data, make_method
+from gsat.training.train_method import make_method
 from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe
 
 TESTS = Path(__file__).resolve().parent.parent

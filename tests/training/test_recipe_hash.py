@@ -64,7 +64,7 @@ def test_the_hash_ignores_the_seed_and_nothing_else() -> None:
     others = {
         "name": "houses", "source": "published", "sampling": "none", "attention": "node",
         "regulariser": "l1", "info_on": "p", "edge_features": False, "batch_norm": "separate",
-        "selection": "settledness", "snapshot_epochs": "spread", "extractor_norm": "row",
+        "selection": "stable", "snapshot_epochs": "spread", "extractor_norm": "row",
         "readout": "attended",
     }  # fmt: skip
     hashes = {base.hash()}
@@ -89,6 +89,12 @@ def _other(value: float) -> float:
     if isinstance(value, int):
         return value + 1
     return 0.25 if not math.isclose(value, 0.25) else 0.5
+
+
+def test_a_renamed_setting_keeps_its_hash() -> None:
+    for name in ("settledness", "stable"):
+        recipe = make_recipe("ba2motifs", settings={"selection": name})
+        assert (recipe.training.selection, recipe.hash()) == ("stable", "fedd2095d6f7f41e")
 
 
 def test_absent_settings_do_not_change_the_hash() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsat.training.recipe import make_recipe
-from gsat.training.recipe_origin import MOST_NAMED, describe_origin
+from gsat.training.recipe import MOST_NAMED, describe_origin, make_recipe
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ import torch
 import gsat
 from gsat.core.errors import BusyError, CheckpointError, RunError, RunExistsError
 from gsat.training import checkpoint
+from gsat.training.recipe import load_data
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load_data
 from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
 

@@ -13,7 +13,7 @@ from gsat.datasets.cache import content_hash
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore, storage
 from gsat.graphs.sharded_array import ShardedArray
-from gsat.training.train import load_data
+from gsat.training.recipe import load_data
 from training_harness import SMALL, differing, outcome, small_recipe
 
 FIT = {name: SMALL[name] for name in ("epochs", "batch_size", "r_interval")}

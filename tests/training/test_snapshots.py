@@ -1,9 +1,10 @@
-"""Snapshots of a run: which epochs are kept, exact resume, bounded disk; the settled epoch."""
+"""Snapshots of a run: which epochs are kept, exact resume, bounded disk; score stability."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,15 @@ from gsat.core.errors import GSATError
 from gsat.methods import Phase
 from gsat.tasks import Task
 from gsat.training import checkpoint
-from gsat.training.selection import Best, Settledness, noise, settledness_best
-from gsat.training.snapshots import Snapshots
-from training_harness import differing, epochs_logged, outcome, small_recipe, stopping
+from gsat.training.selection import Best, ScoreStability, Snapshots, more_stable, noise
+from training_harness import (
+    differing,
+    epochs_logged,
+    forget_recipe,
+    outcome,
+    small_recipe,
+    stopping,
+)
 
 KEPT = {"snapshots": 2}
 
@@ -53,7 +60,7 @@ def test_predictions_are_those_of_the_best_epoch(run_path: Path, tmp_path: Path)
 def test_a_resumed_run_is_the_uninterrupted_one(
     epochs: int, run_path: Path, tmp_path: Path
 ) -> None:
-    recipe = small_recipe(**KEPT, selection="settledness", batch_norm="recalibrated")
+    recipe = small_recipe(**KEPT, selection="stable", batch_norm="recalibrated")
     gsat.train(recipe, tmp_path / "whole", checkpoint_seconds=0)
     with stopping(epochs), pytest.raises(KeyboardInterrupt):
         gsat.train(recipe, run_path, checkpoint_seconds=0)
@@ -104,36 +111,72 @@ def test_no_more_are_restored_than_are_kept() -> None:
         Snapshots(Kept()).restore(dict.fromkeys(range(3), state), Kept.model)
 
 
-# -- settledness -------------------------------------------------------------------------------
+# -- score stability ---------------------------------------------------------------------------
 
 
-def test_settledness_is_the_rank_correlation_with_the_epoch_before() -> None:
-    rng, settled = np.random.default_rng(0), Settledness()
+def test_score_stability_is_the_rank_correlation_with_the_epoch_before() -> None:
+    rng, stability = np.random.default_rng(0), ScoreStability()
     first, second = rng.random(50), rng.random(50).round(1)
-    settled.see(first)
-    assert settled.value is None
-    settled.see(second)
-    assert settled.value == pytest.approx(stats.spearmanr(first, second).statistic)
-    settled.see(np.zeros(50))
-    assert settled.value is None  # no order in it
+    stability.see(first)
+    assert stability.value is None
+    stability.see(second)
+    assert stability.value == pytest.approx(stats.spearmanr(first, second).statistic)
+    stability.see(np.zeros(50))
+    assert stability.value is None  # equal scores have no order
 
 
 def test_every_epoch_is_logged_with_it(run_path: Path) -> None:
     gsat.train(small_recipe(), run_path)
-    values = [line["settledness"] for line in epochs_logged(run_path)]
+    values = [line["score_stability"] for line in epochs_logged(run_path)]
     assert values[0] is None
     assert all(-1 <= value <= 1 for value in values[2:])  # at first, all scores are equal
 
 
-def best(metric: float, settledness: float | None, epoch: int = 0) -> Best:
-    return Best(epoch, {"accuracy": metric, "loss": 1.0}, settledness)
+def test_runs_of_earlier_versions_have_it_under_its_former_name(run_path: Path) -> None:
+    with stopping(13), pytest.raises(KeyboardInterrupt):
+        gsat.train(small_recipe(selection="stable"), run_path, checkpoint_seconds=0.0)
+    expected = [line["score_stability"] for line in epochs_logged(run_path)]
+    chosen = checkpoint.read(run_path / "ckpt")[0].values["best"]["score_stability"]
+    rename_score_stability(run_path)
+    assert [line["score_stability"] for line in gsat.open_run(run_path).log] == expected
+    whole = gsat.train(small_recipe(selection="stable"))
+    seen: list[float | None] = []
+    original = Best.__init__
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def spy(self: Best, *values: Any) -> None:
+            original(self, *values)
+            seen.append(self.score_stability)
+
+        patch.setattr(Best, "__init__", spy)
+        run = gsat.resume(run_path)
+    assert seen[0] == chosen is not None
+    for result in (run.result, whole.result):
+        result.pop("seconds")
+    assert run.result == whole.result
 
 
-def test_of_epochs_within_noise_the_most_settled_is_chosen() -> None:
+def rename_score_stability(run: Path) -> None:
+    """Write a run's files as earlier versions did, with the key ``settledness``."""
+    for name in ("metrics.jsonl", "recipe.toml"):
+        text = (run / name).read_text().replace("score_stability", "settledness")
+        (run / name).write_text(text.replace('"stable"', '"settledness"'))
+    forget_recipe(run)
+    state, _ = checkpoint.read(run / "ckpt")
+    state.values["best"]["settledness"] = state.values["best"].pop("score_stability")
+    checkpoint.write(run / "ckpt", state)
+
+
+def best(metric: float, stability: float | None, epoch: int = 0) -> Best:
+    return Best(epoch, {"accuracy": metric, "loss": 1.0}, stability)
+
+
+def test_of_epochs_within_noise_the_most_stable_is_chosen() -> None:
     task, chosen, taken = Task("binary"), None, []
     epochs = [(0.90, 0.9), (0.97, 0.1), (0.98, 0.5), (0.97, 0.8), (0.80, 1.0), (0.97, 0.7)]
-    for number, (metric, settled) in enumerate(epochs):
-        chosen, new = settledness_best(task, best(metric, settled, number), chosen, 100)
+    for number, (metric, stability) in enumerate(epochs):
+        chosen, new = more_stable(task, best(metric, stability, number), chosen, 100)
         taken.append(new)
     # 0.90 is out of the noise of 0.97 (0.02), 0.97 is within that of 0.98.
     assert taken == [True, True, True, True, False, False]
@@ -146,8 +189,8 @@ def test_a_metric_that_is_no_share_has_no_noise() -> None:
     assert 0 < noise(Task("binary"), 1.0, 100) < 0.02
 
 
-def test_the_chosen_epoch_is_the_most_settled_of_the_log(run_path: Path) -> None:
-    run = gsat.train(small_recipe(selection="settledness", epochs=30), run_path)
+def test_the_chosen_epoch_is_within_noise_of_the_best(run_path: Path) -> None:
+    run = gsat.train(small_recipe(selection="stable", epochs=30), run_path)
     lines = epochs_logged(run_path)[11:]
     error = noise(run.model.task, max(line["valid"]["accuracy"] for line in lines), 6)
     top = max(line["valid"]["accuracy"] for line in lines)

@@ -15,7 +15,7 @@ import gsat
 from gsat.core.errors import DataError, RecipeError
 from gsat.datasets.load import Dataset
 from gsat.methods.gsat import GSATMethod
-from gsat.training.train import load_data
+from gsat.training.recipe import load_data
 from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping
 
 # `fit` takes the data and the network as they are.

@@ -13,6 +13,8 @@ import typer
 from gsat.cli.app import PAPER, GroupedCommands, app, examples, print_error
 from gsat.cli.options import Quiet, parse_time
 from gsat.core.errors import GSATError
+from gsat.core.writing import check_suffix
+from gsat.draw.files import PICTURES
 
 if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
@@ -214,9 +216,7 @@ def show(
 ) -> None:
     """Show recorded runs beside published numbers, without running anything."""
     if plot is not None:
-        from gsat.draw.files import check_suffix
-
-        check_suffix(plot)
+        check_suffix(plot, PICTURES)
         if len(names) > 1:
             raise GSATError("--plot draws one study; name only one")
     _check_format(format_)

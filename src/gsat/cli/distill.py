@@ -35,18 +35,18 @@ def distill(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Train one model to explain as an ensemble does.
+    """Train a single model that imitates the explanations of an ensemble.
 
-    It has the data, the split and the recipe of the ensemble, and is as fast as one of its members.
+    It uses the ensemble's data, split and recipe, and runs as fast as one member.
     """
     set_threads(threads)
     from gsat.core.settings import parse_setting
-    from gsat.training import training as runs
     from gsat.training.distillation import distillation_recipe
     from gsat.training.run_files import new_run_folder
+    from gsat.training.train import train
 
     settings = dict(parse_setting(text) for text in all_settings(set_, epochs))
     recipe = distillation_recipe(run, settings)
     folder = out or new_run_folder(recipe)
-    finished = runs.train(recipe, folder, device=device, progress=not quiet)
+    finished = train(recipe, folder, device=device, progress=not quiet)
     print_ending(finished, folder, json_, audited=False, quiet=quiet)

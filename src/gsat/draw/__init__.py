@@ -8,8 +8,9 @@ Matplotlib is imported when something is drawn.
 
 from gsat.draw.curves import Line, Panel, draw_curves
 from gsat.draw.examples import ExampleRow, draw_examples
-from gsat.draw.export import write_explanation, write_scores_npz
+from gsat.draw.export import write_explanation
 from gsat.draw.graph import draw, draw_explanation, draw_grid, explanation_svg
+from gsat.explain.scores_file import write_scores_npz
 
 __all__ = [
     "ExampleRow",

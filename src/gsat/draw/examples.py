@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gsat.core.errors import GSATError
-from gsat.draw.files import check_suffix
+from gsat.core.writing import check_suffix
+from gsat.draw.files import PICTURES
 from gsat.draw.graph import finished
 from gsat.draw.legend import Entry, legend_height, legend_part
 from gsat.draw.molecule_picture import MoleculePicture
@@ -83,7 +84,7 @@ def draw_examples(
         GSATError: If there is nothing to draw, or rows hold different graphs.
     """
     if path is not None:
-        check_suffix(path)
+        check_suffix(path, PICTURES)
     options = DrawingOptions(node_types=node_types, sharpen=sharpen)
     _check(rows, titles, columns)
     count = len(rows[0].explanations)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gsat.core.errors import GSATError
-from gsat.draw.caption import answer, reliability
-from gsat.draw.files import check_suffix, render, write
+from gsat.core.writing import check_suffix, write_output
+from gsat.draw.files import PICTURES, render
 from gsat.draw.legend import legend_height, legend_part
 from gsat.draw.matplotlib_figure import sheet_figure
 from gsat.draw.options import SHARPEN, DrawingOptions
@@ -129,7 +129,7 @@ def draw_explanation(
     given = locals()
     options = DrawingOptions(**{field.name: given[field.name] for field in fields(DrawingOptions)})
     if path is not None:
-        check_suffix(path)
+        check_suffix(path, PICTURES)
     return finished(explanation_sheet(explanation, options), path)
 
 
@@ -173,12 +173,12 @@ def explanation_sheet(
     picture = picture_of(rest, chosen, at=at if rest is explanation else None)
     wide, high = picture.size
     if bare:
-        title = answer(explanation, options.class_names) or "explained graph"
+        title = explanation.caption(options.class_names) or "explained graph"
         part = picture.part((0.0, 0.0, wide, high))
         return Sheet((wide, high), [part], title=title, about=describe(explanation))
     width = max(wide, NARROWEST)
     lines = title_lines(explanation, options.title, options.class_names, width=int(14 * width))
-    note = [left_out, note_of(picture), _doubt(explanation, options), reliability(explanation)]
+    note = [left_out, note_of(picture), _doubt(explanation, options), explanation.reliability]
     notes = [part for text in note for part in textwrap.wrap(text, int(14 * width))]
     entries = picture.entries()
     foot = legend_height(entries, width) if entries else _HEAD
@@ -198,7 +198,7 @@ def describe(explanation: Explanation) -> str:
     joint = "–" if explanation.undirected else "→"
     count = int(explanation.num_nodes or 0)
     out = f"A graph of {count} nodes and {explanation.num_units} edges. {explanation.message}."
-    if measured := reliability(explanation):
+    if measured := explanation.reliability:
         out += f" {measured[0].upper()}{measured[1:]}."
     if not explanation.found:
         return out
@@ -244,7 +244,7 @@ def draw_grid(
         top=top, node_types=node_types, class_names=class_names, sharpen=sharpen, **options
     )
     if path is not None:
-        check_suffix(path)
+        check_suffix(path, PICTURES)
     if not explanations:
         raise GSATError("there is no explanation to draw: a grid needs at least one")
     if columns < 1:
@@ -291,8 +291,10 @@ def finished(sheet: Sheet, path: str | Path | None) -> Figure:
     """Make a figure, and write it where a path is given."""
     figure = sheet_figure(sheet)
     if path is not None:
-        suffix = check_suffix(path)
-        write(path, sheet_svg(sheet).encode() if suffix == ".svg" else render(figure, suffix))
+        suffix = check_suffix(path, PICTURES)
+        write_output(
+            path, sheet_svg(sheet).encode() if suffix == ".svg" else render(figure, suffix)
+        )
     return figure
 
 
@@ -310,7 +312,7 @@ def title_lines(
 ) -> list[str]:
     """Compose the lines of a title."""
     out = [title] if title else []
-    text = answer(explanation, names)
+    text = explanation.caption(names)
     # Too long for a line, it breaks between the prediction and the truth.
     out += [text] if len(text) <= width else text.replace(", true ", ",\ntrue ").split("\n")
     if not explanation.found:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer, reliability
 from gsat.draw.molecule import ColourScale, formula, formula_svg, hexadecimal, mixed
 
 if TYPE_CHECKING:
     from gsat.explain.fragments import ScoredFragment
-    from gsat.explain.molecules import ExplainedMolecule
+    from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 
 SIZE: Final = (320, 220)  # of a formula, in pixels
 FRAGMENTS: Final = 4  # shown for a molecule
@@ -29,32 +27,7 @@ FOOT: Final = (
 )
 
 
-@dataclass(frozen=True)
-class PageInfo:
-    """What stands at the head of a page.
-
-    Attributes:
-        title: Its heading.
-        about: Lines on the model and the data.
-        notes: Warnings that hold for all molecules.
-        outputs: Names of the classes, labels or numbers that have effects.
-        regression: Whether these are numbers, and not probabilities.
-        rejected: Line, name, text and reason of each row that could not be used.
-    """
-
-    title: str
-    outputs: Sequence[str]
-    about: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    regression: bool = False
-    rejected: Sequence[Sequence[Any]] = ()
-
-    def effect_of(self, target: int) -> str:
-        """Say what an effect on an output is an effect on."""
-        return self.outputs[target] if self.regression else f"p({self.outputs[target]})"
-
-
-def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
+def report_page(molecules: Sequence[ExplainedMolecule], info: ReportInfo) -> str:
     """Make a page of molecules that needs no other file."""
     scale = ColourScale.of([molecule.explanation for molecule in molecules])
     largest = largest_effect(
@@ -91,10 +64,10 @@ def report_page(molecules: Sequence[ExplainedMolecule], info: PageInfo) -> str:
 
 
 def _card(
-    molecule: ExplainedMolecule, info: PageInfo, scale: ColourScale, largest: float
+    molecule: ExplainedMolecule, info: ReportInfo, scale: ColourScale, largest: float
 ) -> dict[str, Any]:
     explanation = molecule.explanation
-    predicted, _, true = answer(explanation).partition(", true ")
+    predicted, _, true = explanation.caption().partition(", true ")
     drawn = formula(explanation, molecule=molecule.molecule)
     fragments = [
         _fragment(molecule, fragment, largest) for fragment in molecule.fragments[:FRAGMENTS]
@@ -119,7 +92,7 @@ def _card(
         "nearest": _nearest(molecule),
         "nearest_smiles": "\n".join(f"{n.similarity:.2f}  {n.smiles}" for n in near or ()),
         "notes": molecule.notes,
-        "reliability": reliability(explanation),
+        "reliability": explanation.reliability,
         "fragments": fragments,
         "text": " ".join(
             [name, molecule.smiles, predicted, *(fragment["name"] for fragment in fragments)]
@@ -156,7 +129,7 @@ def _nearest(molecule: ExplainedMolecule) -> str:
     return f"nearest training molecule: similarity {first.similarity:.2f}, {first.smiles}"
 
 
-def _is_wrong(molecule: ExplainedMolecule, info: PageInfo) -> bool:
+def _is_wrong(molecule: ExplainedMolecule, info: ReportInfo) -> bool:
     """Whether a known class or label differs from the prediction."""
     truth = molecule.explanation.get("y")
     if truth is None or info.regression:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer, reliability
 from gsat.draw.graph import explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import Scene, scene
@@ -75,13 +74,13 @@ def html_page(explanation: Explanation, **options: Any) -> str:
     from jinja2 import Environment
 
     title = options.pop("title", None)
-    predicted = answer(explanation, options.get("class_names"))
+    predicted = explanation.caption(options.get("class_names"))
     template = Environment(autoescape=True, trim_blocks=True).from_string(TEMPLATE)
     return template.render(
         heading=title or predicted or "Explained graph",
         answer=predicted,
         message=explanation.message,
-        reliability=reliability(explanation),
+        reliability=explanation.reliability,
         svg=explanation_svg(explanation, **options),
         truth=explanation.get("edge_truth") is not None,
         edges=_rows(explanation, DrawingOptions(**options)),

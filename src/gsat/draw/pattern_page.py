@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.draw.caption import answer
 from gsat.draw.molecule import ColourScale, Formula, formula, formula_svg
 from gsat.draw.molecule_page import (
-    PageInfo,
     effect_bar,
     largest_effect,
     odds_factor,
@@ -20,7 +18,7 @@ from gsat.draw.molecule_page import (
 )
 
 if TYPE_CHECKING:
-    from gsat.explain.molecules import ExplainedMolecule
+    from gsat.explain.molecules import ExplainedMolecule, ReportInfo
     from gsat.explain.patterns import Pattern, PatternGroup
 
 SIGNIFICANT: Final = 0.05
@@ -30,7 +28,7 @@ FRAGMENT_SIZE: Final = (150, 80)
 
 
 def pattern_page(
-    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: PageInfo
+    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: ReportInfo
 ) -> str:
     """Make a page of patterns that needs no other file."""
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
@@ -95,7 +93,7 @@ def _effect(pattern: Pattern) -> str:
 def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
     drawn = formula(molecule.explanation, molecule=molecule.molecule)
     named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
-    predicted = answer(molecule.explanation).removeprefix("predicted ")
+    predicted = molecule.explanation.caption().removeprefix("predicted ")
     return {
         "svg": "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True),
         "caption": f"{named}: {predicted}" if named else predicted,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 
-from gsat.draw.budget import parse_budget
 from gsat.draw.legend import Entry
 from gsat.draw.molecule import ColourScale
 from gsat.draw.molecule_picture import MoleculePicture, molecule_picture
@@ -96,7 +95,7 @@ def cropped(
         best = int((score >= (low + high) / 2).sum()) if high - low > EQUAL else len(score)
         count = max(1, min(best, _CROPPED))
     else:
-        count = parse_budget(options.top, len(score))
+        count = explanation.top(options.top).num_units
     whole = explanation.clone()
     if (spread := options.spread_of(explanation)) is not None:
         whole.edge_spread = torch.from_numpy(spread)

@@ -19,7 +19,6 @@ from gsat.draw.options import DrawingOptions
 from gsat.draw.paint import line_entries, node_strength
 from gsat.draw.scene import Floats, Scene, scene
 from gsat.draw.sheet import Boxes, Layer, Part, Strokes, Texts, text_width
-from gsat.graphs.texts import explanation_words
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -131,7 +130,7 @@ def sentence(
     A word is as important as its own score or, where the model scores edges, as its highest edge,
     on the scale of the picture.
     """
-    words = explanation_words(explanation)
+    words = explanation.node_words()
     if not words or not explanation.undirected or explanation.marked is not None:
         return None
     picture = scene(explanation, options, at=np.zeros((len(words), 2)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,6 +87,43 @@ class ExplainedMolecule:
         ]
         near = None if self.nearest is None else [neighbour._asdict() for neighbour in self.nearest]
         return {**values, "target": self.target, "nearest": near, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class ReportInfo:
+    """Head of a report on molecules."""
+
+    title: str
+    outputs: Sequence[str]  # names of the classes, labels or numbers that have effects
+    about: Sequence[str] = ()  # lines on the model and the data
+    notes: Sequence[str] = ()  # warnings about all molecules
+    regression: bool = False
+    rejected: Sequence[Sequence[Any]] = ()  # line, name, text and reason of each unusable row
+
+    def effect_of(self, target: int) -> str:
+        """Name the quantity that effects on an output change."""
+        return self.outputs[target] if self.regression else f"p({self.outputs[target]})"
+
+
+@dataclass(frozen=True)
+class MoleculeReport:
+    """Explained molecules of one model, which write themselves to files."""
+
+    molecules: Sequence[ExplainedMolecule]
+    info: ReportInfo
+    task: Task
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def __getitem__(self, position: int) -> ExplainedMolecule:
+        return self.molecules[position]
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write a page (``.html``), a table (``.csv``), JSON, or a picture of one molecule."""
+        from gsat.draw.export import write_molecules
+
+        return write_molecules(self, path, **options)
 
 
 def explain_molecules(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.explain.molecules import ExplainedMolecule
+from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 from gsat.tasks import Task
 
 EXAMPLES: Final = 3
@@ -75,6 +76,21 @@ class PatternGroup:
     size: int
     total: int
     patterns: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class PatternReport:
+    """Patterns with the molecules they were found in, which write themselves to files."""
+
+    groups: Sequence[PatternGroup]
+    molecules: Sequence[ExplainedMolecule]
+    info: ReportInfo
+
+    def save(self, path: str | Path) -> Path:
+        """Write a page (``.html``) or a table (``.csv``)."""
+        from gsat.draw.export import write_patterns
+
+        return write_patterns(self, path)
 
 
 @dataclass

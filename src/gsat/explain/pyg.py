@@ -87,7 +87,7 @@ class GSATExplainer(ExplainerAlgorithm):
         mask = model.edge_mask(x, edge_index, **kwargs)
         if index is not None and model.model.task.level == "node":
             nodes = torch.as_tensor(index).reshape(-1)
-            hops = model.model.backbone.hops
+            hops = model.model.hops
             mask = mask * k_hop_edges(edge_index, nodes, hops, len(x)).any(dim=0)
         return Explanation(edge_mask=mask)
 

@@ -16,7 +16,6 @@ from gsat.core.errors import DataError, escape_controls
 from gsat.core.limits import check_size
 
 if TYPE_CHECKING:
-    from gsat.explanation import Explanation
     from gsat.graphs.store import GraphStore
 
 WORDS: Final = "words"  # the per-graph array with the words of the nodes
@@ -69,14 +68,3 @@ def node_words(store: GraphStore, position: int) -> list[str]:
     view = store.select([position])
     words = [_decoded(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
     return words[: int(view.node_counts[0])]
-
-
-def explanation_words(explanation: Explanation) -> list[str] | None:
-    """Read the words of the nodes of an explained graph, or of a subgraph of it."""
-    text = explanation.get(WORDS)
-    if not isinstance(text, str):
-        return None
-    words, number = text.split("\0"), explanation.get("node_id")
-    places = range(int(explanation.num_nodes or 0)) if number is None else number.tolist()
-    # Empty words at the end are lost in the text.
-    return [words[place] if place < len(words) else "" for place in places]

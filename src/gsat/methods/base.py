@@ -20,9 +20,9 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import BeforeValidator, Field, PositiveInt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -49,12 +49,16 @@ class TrainingSettings(Settings):
     batch_size: PositiveInt = Field(128, description="Graphs per step.")
     lr: float = Field(1e-3, gt=0, description="Learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay.")
-    selection: Literal["settledness", "last"] | None = Field(
+    selection: Annotated[
+        Literal["stable", "last"] | None,
+        # The name of earlier versions.
+        BeforeValidator(lambda name: "stable" if name == "settledness" else name),
+    ] = Field(
         None,
-        description="Which epoch is the best: absent, the one with the best validation metric and, "
-        "of equals, the lowest loss, as published; 'settledness', of those within a standard error "
-        "of the best metric, the one whose explanations differ least from the epoch before; "
-        "'last', the last one.",
+        description="Epoch to report: absent, the one with the best validation metric and, of "
+        "equals, the lowest loss, as published; 'stable', among those within a standard error "
+        "of the best metric, the one with the highest score stability (rank correlation of edge "
+        "scores with those of the epoch before); 'last', the last one.",
     )
     snapshots: PositiveInt | None = Field(
         None,

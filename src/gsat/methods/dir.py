@@ -176,6 +176,10 @@ class DIR(InterpretableModel):
             return z.new_zeros(batch.num_graphs, self.backbone.hidden)
         return self.backbone(part, weight[keep], draws)
 
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """Embed the nodes of whole graphs by the generator, ``[N, h]``."""
+        return self.generator.embed(batch)
+
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Predict from the causal parts.
 

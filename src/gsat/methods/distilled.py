@@ -57,7 +57,7 @@ class DistilledMethod(GSATMethod):
         """Take one gradient step on GSAT's loss plus the distance from the teacher."""
         output = self.model(batch, context.draws)
         losses = self._losses(batch, output, context)
-        weight = edge_weights(output.probability, batch, self.model.extractor.on)
+        weight = edge_weights(output.probability, batch, self.model.on)
         place = edge_places(batch, self.first_edge.to(batch.edge_id))
         distance = (weight - self.taught.to(weight)[place]).abs().mean()
         total = losses["total"] + self.settings.distill_coef * distance

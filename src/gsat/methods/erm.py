@@ -19,13 +19,17 @@ class PlainModel(InterpretableModel):
     """A backbone without attention; the score of every edge is 1."""
 
     explains = False
-    answers = True
     attention_decides = False
     method = "erm"
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
         self.backbone, self.task, self.on, self.r = backbone, backbone.task, "edge", None
+
+    @property
+    def bare_backbone(self) -> Backbone:
+        """The backbone, for a post-hoc explainer."""
+        return self.backbone
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits and edge scores of a batch."""

@@ -28,8 +28,6 @@ class Reclassified(InterpretableModel):
     """A frozen model that explains, and a classifier of the graph attended by it."""
 
     method = "gmt-classifier"
-    answers = True
-    rescores = True
 
     def __init__(self, backbone: Backbone, explainer: GSAT, edges: Edges = "all") -> None:
         super().__init__()
@@ -41,13 +39,13 @@ class Reclassified(InterpretableModel):
         """Explain by the one network, and predict by the other."""
         with torch.no_grad(), self.explainer.evaluating():
             explained = self.explainer(batch)
-        weight = edge_weights(explained.probability, batch, self.explainer.extractor.on)
+        weight = edge_weights(explained.probability, batch, self.on)
         logits = self.backbone(batch, attention=self.attended(weight, batch), draws=draws)
         return explained._replace(logits=logits, attention=explained.probability)
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict by the classifier; see :meth:`InterpretableModel.answer`."""
-        weight = edge_weights(attention, batch, self.explainer.extractor.on)
+        weight = edge_weights(attention, batch, self.on)
         return self.backbone(batch, attention=self.attended(weight, batch))
 
     def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
@@ -61,10 +59,10 @@ class Reclassified(InterpretableModel):
         half = (batch.edge_ptr.diff() + 1) // 2
         return weight * segment_topk_mask(weight, batch.edge_ptr, half)
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model whose explainer looks again; its classifier sees that, too."""
+    def refined(self, passes: int) -> Self:
+        """Return the same model with refinement passes, whose result the classifier sees, too."""
         view = copy.copy(self)
-        view._modules = {**self._modules, "explainer": self.explainer.refined(looks)}
+        view._modules = {**self._modules, "explainer": self.explainer.refined(passes)}
         return view
 
     @property

@@ -19,6 +19,8 @@ from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.methods.trained import load_start
 from gsat.models import Backbone
 
+_CHANGEABLE = ("refine", "context")  # settings of a trained model that only matter when explaining
+
 
 class SelfConsistentSettings(GSATSettings):
     """``[method.gsat-sc]``, next to the settings of ``[method.gsat]``, which hold here, too."""
@@ -51,18 +53,17 @@ class SelfConsistentMethod(GSATMethod):
     ) -> Self:
         """Load the run that is fine-tuned."""
         model = load_start(settings.start, backbone, cls.title)
-        names = ("attention", "sampling", "temperature", "samples", "batch_norm", "readout")
-        found = {name: getattr(model, name, model.on) for name in names}
-        found["extractor_norm"] = model.extractor.norm
-        for name, own in found.items():
-            if own != getattr(settings, name):
+        # What the weights were trained with cannot change; the rest may.
+        for name, before in model.options.model_dump().items():
+            now = getattr(settings, name)
+            if name not in ("extractor_dropout", *_CHANGEABLE) and before != now:
                 raise RecipeError(
-                    f"the setting '{name}' is {own!r} in {settings.start}, it can't become "
-                    f"{getattr(settings, name)!r}"
+                    f"the setting '{name}' is {before!r} in {settings.start}, it can't become "
+                    f"{now!r}"
                 )
         if type(model) is not cls.Model or not isinstance(_head(model.backbone), nn.Module):
             raise RecipeError(f"{cls.title} needs a GSAT on a backbone with a head of its own")
-        model.refine, model.context = settings.refine, settings.context
+        model.set_options(**{name: getattr(settings, name) for name in _CHANGEABLE})
         return cls(model, settings, training, seed)
 
     def phases(self) -> tuple[Phase, ...]:
@@ -82,7 +83,7 @@ class SelfConsistentMethod(GSATMethod):
             network.eval()  # the statistics of its batch norm are frozen, too
         output = model(batch, context.draws)
         losses = self._losses(batch, output, context)
-        weight = edge_weights(output.probability, batch, model.extractor.on)
+        weight = edge_weights(output.probability, batch, model.on)
         again = context.draws.child("again")
         h = model.predictor.embed(batch, attention=weight, draws=again.child("run"))
         p = torch.sigmoid(model.extractor(h, batch, again.child("extractor")))

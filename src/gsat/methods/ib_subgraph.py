@@ -53,8 +53,6 @@ class IBSubgraph(InterpretableModel):
 
     method = "ib-subgraph"
 
-    answers = True
-
     def __init__(self, backbone: Backbone, seed: int = 0) -> None:
         super().__init__()
         if backbone.task.level == "node":

@@ -44,7 +44,6 @@ class PostHocModel(InterpretableModel):
         frozen: False lets :meth:`train` reach the network, to train it before it is explained.
     """
 
-    answers = True
     attention_decides = False
 
     def __init__(self, backbone: Backbone, target: Target, **settings: Any) -> None:
@@ -65,6 +64,11 @@ class PostHocModel(InterpretableModel):
         if self.frozen:
             self.backbone.eval()
         return self
+
+    @property
+    def bare_backbone(self) -> Backbone:
+        """The explained network, for another explainer."""
+        return self.backbone
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""

@@ -67,6 +67,8 @@ class Backbone(nn.Module, ABC):
         in_kernels: Whether all its large products are in our kernels, none in torch.
         results_version: Raised when a change of code changes the bits of its training, so that
             recorded runs of the older kind are left out.
+        limits_attention: Whether it obeys :attr:`attended_layers`.
+        attended_layers: Number of layers whose messages attention weights; None for all.
         settings: Its settings, as in a recipe.
         hidden: Width of the node embeddings; set by :meth:`build`.
         task: What the logits are for.
@@ -79,6 +81,8 @@ class Backbone(nn.Module, ABC):
     Settings: ClassVar[type[BackboneSettings]] = BackboneSettings
     in_kernels: ClassVar[bool] = False
     results_version: ClassVar[int] = 1
+    limits_attention: ClassVar[bool] = False
+    attended_layers: int | None = None
     settings: BackboneSettings
     hidden: int
     task: Task

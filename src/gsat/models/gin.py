@@ -87,7 +87,7 @@ class GIN(GatedBackbone):
     Settings: ClassVar[type[BackboneSettings]] = GINSettings
     results_version = 2
     in_kernels = True
-    attended_layers: int | None = None  # how many layers attention enters; None for all
+    limits_attention = True
 
     def build(
         self,

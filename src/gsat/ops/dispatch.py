@@ -1,18 +1,25 @@
-"""Which form of an op runs: the plain torch form or the compiled one.
+"""The choice between the plain definition of an op and its compiled form.
 
-``GSAT_OPS=torch`` selects the plain form everywhere; ``GSAT_OPS=numba`` (the default) selects the
-compiled form where there is one, that is, on the CPU in float32.
+``GSAT_OPS=torch`` selects the plain definition everywhere; ``GSAT_OPS=numba`` (the default) selects
+the compiled form wherever there is one, that is, on the CPU in float32.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from gsat.core.errors import GSATError
 from gsat.ops.numba import matmul
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 def engine() -> str:
@@ -27,16 +34,47 @@ def engine() -> str:
     return chosen
 
 
-def use_numba(*tensors: Tensor | None) -> bool:
-    """Return whether the compiled form is selected and takes these tensors (None: no tensor)."""
-    return engine() == "numba" and all(
-        t is None or (t.device.type == "cpu" and t.dtype == torch.float32) for t in tensors
-    )
+def compilable(*values: Any) -> bool:
+    """Whether all tensors among the values (or in tuples) are on the CPU, floats in float32."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.device.type != "cpu":
+                return False
+            if value.dtype != torch.float32 and value.is_floating_point():
+                return False
+        elif isinstance(value, tuple) and not compilable(*value):
+            return False
+    return True
 
 
-def use_fused(*tensors: Tensor | None) -> bool:
-    """Return whether a compiled form with matrix products inside takes these tensors.
+def op(
+    compiled: str, *, fused: bool = False, when: Callable[..., bool] | None = None
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Declare an op: the decorated function defines it, ``compiled`` is faster.
 
-    It needs the matrix product of MKL, which torch brings along on x86 CPUs.
+    Args:
+        compiled: A function of the same arguments, ``"module.function"`` in :mod:`gsat.ops.numba`.
+            It is imported on its first call.
+        fused: Whether the compiled form has matrix products inside. These need MKL's, which torch
+            brings along on x86 CPUs. (default: ``False``)
+        when: Whether the compiled form takes these arguments; tensors among the arguments are
+            checked in any case. (default: it takes all)
     """
-    return use_numba(*tensors) and matmul.sgemm_address() != 0
+    module, _, name = compiled.partition(".")
+
+    def decorate(definition: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @functools.wraps(definition)
+        def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            if (
+                engine() == "numba"
+                and compilable(*args, *kwargs.values())
+                and (when is None or when(*args, **kwargs))
+                and not (fused and matmul.sgemm_address() == 0)
+            ):
+                form = getattr(importlib.import_module(f"gsat.ops.numba.{module}"), name)
+                return form(*args, **kwargs)
+            return definition(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -1,15 +1,15 @@
-"""What each costly operation means, in plain torch: any device, any dtype.
+"""The expensive operations, each defined in plain torch for any device and dtype.
 
-The compiled forms in :mod:`gsat.ops.numba` are checked against these, values and gradients. Models
-call neither: they call :mod:`gsat.ops`, which chooses.
+The decorator :func:`~gsat.ops.dispatch.op` names the compiled form of an op. It runs wherever it
+takes the tensors, and is tested against the definition, values and gradients.
 
 Notation: a batch has B graphs, N nodes and E directed edges u → v; h, d, k, c and m are widths.
 Rows that belong together are contiguous: segment i of ``ptr`` holds the rows ``ptr[i]`` to
-``ptr[i + 1] - 1``. Random draws are keyed by ``row_id`` [M], a name of each row that is the same in
+``ptr[i + 1] - 1``. Random draws are keyed by ``row_id`` [M], an id of each row that is the same in
 every batch (``batch.node_id`` or ``batch.edge_id``); ``draws=None`` means no dropout.
 
 Contents:
-    1. Segments: segment_sum, segment_topk_mask
+    1. Segments: pool, segment_sum, segment_topk_mask
     2. Stochastic attention: concrete, bernoulli_kl
     3. Activations with dropout: relu_dropout, add_dropout
     4. Normalisation: batch_norm_relu, normalise_relu_dropout, gather_normalise_relu_dropout,
@@ -23,9 +23,8 @@ Contents:
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +32,7 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from gsat.graphs.batch import GraphBatch
+from gsat.ops.dispatch import compilable, op
 from gsat.ops.random import Draws
 
 # Inside both logarithms of the KL, and added to 1 − r but not to r, as in the published code: value
@@ -46,14 +46,50 @@ ADAM_BETAS, ADAM_EPS = (0.9, 0.999), 1e-8
 # -- 1. segments ---------------------------------------------------------------------------------
 
 
+def pool(x: Tensor, ptr: Tensor, how: Literal["sum", "mean"] = "sum") -> Tensor:
+    """Pool the rows of each segment.
+
+    Args:
+        x: Rows to pool, ``[M, h]``.
+        ptr: Segment boundaries, ``[B + 1]``; segment i holds rows ``ptr[i]`` to ``ptr[i + 1] - 1``.
+        how: ``"sum"`` or ``"mean"``. (default: ``"sum"``)
+
+    Returns:
+        One row per segment, ``[B, h]``; zeros for an empty segment.
+
+    Example:
+        >>> import torch
+        >>> from gsat.ops import pool
+        >>> pool(torch.tensor([[1.0], [2.0], [5.0]]), torch.tensor([0, 2, 2, 3]))
+        tensor([[3.],
+                [0.],
+                [5.]])
+    """
+    total = segment_sum(x, ptr)
+    if how == "sum":
+        return total
+    return total / ptr.diff().clamp(min=1).to(x.dtype)[:, None]
+
+
+@op("pool.segment_sum")
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """Sum the rows of each segment: [M, h] to [B, h]; zero for an empty segment."""
     segment = _segment_of_rows(ptr)
     return x.new_zeros(len(ptr) - 1, x.shape[1]).index_add(0, segment, x)
 
 
+@op("topk.segment_topk_mask")
 def segment_topk_mask(scores: Tensor, ptr: Tensor, k: Tensor) -> Tensor:
-    """Mark the k[i] highest scores of each segment i: [M] to [M] bool; of equal ones the first."""
+    """Mark the highest scores of each segment; among equal scores, the first rows are taken.
+
+    Args:
+        scores: ``[M]``; no gradient flows through them.
+        ptr: Segment boundaries, ``[B + 1]``.
+        k: Number of rows to mark in each segment, ``[B]`` long; at most the segment's length.
+
+    Returns:
+        ``[M]`` bool.
+    """
     segment = _segment_of_rows(ptr)
     order = torch.argsort(scores, descending=True, stable=True)
     order = order[torch.argsort(segment[order], stable=True)]  # by segment, then by falling score
@@ -72,14 +108,53 @@ def _segment_of_rows(ptr: Tensor) -> Tensor:
 # -- 2. stochastic attention ---------------------------------------------------------------------
 
 
+@op("concrete.concrete")
 def concrete(logits: Tensor, row_id: Tensor, draws: Draws, temperature: float = 1.0) -> Tensor:
-    """α = sigmoid((logit + log u − log(1 − u)) / temperature), u uniform in (0, 1): [M] to [M]."""
+    """Draw from the concrete (relaxed Bernoulli) distribution.
+
+        α = sigmoid((logit + log u − log(1 − u)) / temperature),    u uniform in (0, 1)
+
+    Args:
+        logits: Logits of the keep-probabilities, ``[M]``.
+        row_id: Ids of the rows for the draws, ``[M]`` long.
+        draws: Source of the randomness.
+        temperature: Above 0; small values give samples near 0 and 1. (default: ``1.0``)
+
+    Returns:
+        Samples in [0, 1], ``[M]``.
+
+    Example:
+        >>> import torch
+        >>> from gsat.ops import Draws, concrete
+        >>> alpha = concrete(torch.zeros(1000), torch.arange(1000), Draws(0, "example"))
+        >>> bool(0.45 < alpha.mean() < 0.55)
+        True
+    """
     u = draws.uniform(row_id).to(logits.dtype)
     return torch.sigmoid((logits + torch.log(u) - torch.log1p(-u)) / temperature)
 
 
+@op("concrete.bernoulli_kl", when=lambda alpha, r: alpha.numel() > 0)
 def bernoulli_kl(alpha: Tensor, r: float) -> Tensor:
-    """mean[α log(α / r + ε) + (1 − α) log((1 − α) / (1 − r + ε) + ε)]: any shape to a scalar."""
+    """Compute the mean of KL(Bernoulli(α) ‖ Bernoulli(r)) over all entries.
+
+        mean[α log(α / r + ε) + (1 − α) log((1 − α) / (1 − r + ε) + ε)]
+
+    Args:
+        alpha: Probabilities in [0, 1], any shape.
+        r: The prior probability.
+
+    Returns:
+        A scalar; 0 for no entries.
+
+    Example:
+        >>> import torch
+        >>> from gsat.ops import bernoulli_kl
+        >>> round(bernoulli_kl(torch.tensor([1.0, 1.0]), 0.7).item(), 3)
+        0.357
+    """
+    if alpha.numel() == 0:
+        return alpha.sum()
     keep = alpha * torch.log(alpha / r + KL_EPS)
     drop = (1 - alpha) * torch.log((1 - alpha) / (1 - r + KL_EPS) + KL_EPS)
     return (keep + drop).mean()
@@ -88,15 +163,45 @@ def bernoulli_kl(alpha: Tensor, r: float) -> Tensor:
 # -- 3. activations with dropout -----------------------------------------------------------------
 
 
+@op(
+    "normalise.relu_dropout",
+    when=lambda z, row_id, drop, draws, bias=None: draws is not None and drop > 0,
+)
 def relu_dropout(
     z: Tensor, row_id: Tensor, drop: float, draws: Draws | None, bias: Tensor | None = None
 ) -> Tensor:
-    """y = dropout(ReLU(z + bias)): [M, d] and [d] to [M, d]."""
+    """Apply bias, ReLU and dropout: ``dropout(ReLU(z + bias))``.
+
+    Args:
+        z: ``[M, d]``.
+        row_id: Ids of the rows for the draws, ``[M]`` long.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+        bias: ``[d]``. (default: ``None``)
+
+    Returns:
+        ``[M, d]``.
+    """
     return _dropout(torch.relu(z if bias is None else z + bias), row_id, drop, draws)
 
 
+@op(
+    "add_dropout.add_dropout",
+    when=lambda x, z, row_id, drop, draws: draws is not None and drop > 0,
+)
 def add_dropout(x: Tensor, z: Tensor, row_id: Tensor, drop: float, draws: Draws | None) -> Tensor:
-    """y = dropout(x + z): [M, d] and [M, d] to [M, d]."""
+    """Apply a residual connection and dropout: ``dropout(x + z)``.
+
+    Args:
+        x: ``[M, d]``.
+        z: ``[M, d]``.
+        row_id: Ids of the rows for the draws, ``[M]`` long.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+
+    Returns:
+        ``[M, d]``.
+    """
     return _dropout(x + z, row_id, drop, draws)
 
 
@@ -109,8 +214,18 @@ def _dropout(y: Tensor, row_id: Tensor, drop: float, draws: Draws | None) -> Ten
 # -- 4. normalisation ----------------------------------------------------------------------------
 
 
+@op("batch_norm.batch_norm_relu", when=lambda z, bias, norm: norm.training and len(z) >= 2)
 def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
-    """y = ReLU(BatchNorm(z + bias)): [N, h] and [h] to [N, h]; training updates the statistics."""
+    """Compute ``ReLU(norm(z + bias))``, and update the running statistics in training mode.
+
+    Args:
+        z: ``[N, h]``.
+        bias: Bias of the linear layer that made ``z``, ``[h]``.
+        norm: A batch norm with weights and running statistics.
+
+    Returns:
+        ``[N, h]``.
+    """
     if norm.training:
         return torch.relu(norm(z + bias))
     # With fixed statistics it is one scale and one shift per channel.
@@ -120,13 +235,26 @@ def batch_norm_relu(z: Tensor, bias: Tensor, norm: nn.BatchNorm1d) -> Tensor:
     return torch.relu(torch.addcmul(norm.bias + (bias - norm.running_mean) * scale, z, scale))
 
 
+@op("normalise.normalise_relu_dropout")
 def normalise_relu_dropout(
     z: Tensor, ptr: Tensor, row_id: Tensor, drop: float, draws: Draws | None
 ) -> Tensor:
-    """y = dropout(ReLU((z − mean_g) / √(var_g + ε))): [M, d] to [M, d].
+    """Normalise each segment to mean 0 and variance 1 per channel, then apply ReLU and dropout.
+
+        y = dropout(ReLU((z − mean_g) / √(var_g + ε)))
 
     Mean and (biased) variance are taken per segment g and channel, in training and evaluation
     alike: PyG's ``InstanceNorm`` without parameters. A segment with one row becomes zero.
+
+    Args:
+        z: ``[M, d]``.
+        ptr: Segment boundaries, ``[B + 1]``.
+        row_id: Ids of the rows for the draws, ``[M]`` long.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+
+    Returns:
+        ``[M, d]``.
     """
     segment = _segment_of_rows(ptr)
     count = ptr.diff().clamp(min=1).to(z.dtype)[:, None]
@@ -136,24 +264,46 @@ def normalise_relu_dropout(
     return relu_dropout(centred / (variance + NORM_EPS).sqrt()[segment], row_id, drop, draws)
 
 
+@op("normalise.gather_normalise_relu_dropout")
 def gather_normalise_relu_dropout(
     a: Tensor, b: Tensor, batch: GraphBatch, drop: float, draws: Draws | None
 ) -> Tensor:
-    """The same for each edge on z_uv = a_u + b_v: [N, d] and [N, d] to [E, d].
+    """Apply :func:`normalise_relu_dropout` per graph to ``a[src] + b[dst]``.
 
     This is the extractor's first layer: Linear(concat(h_u, h_v)) is two products on N rows and a
-    sum per edge, instead of one product on E rows twice as wide.
+    sum per edge, instead of one product on E rows twice as wide. The compiled form never stores
+    the sums.
+
+    Args:
+        a: Taken at the source of each edge, ``[N, d]``.
+        b: Taken at the destination of each edge, ``[N, d]``.
+        batch: The graphs.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+
+    Returns:
+        ``[E, d]``.
     """
     z = a[batch.src] + b[batch.dst]
     return normalise_relu_dropout(z, batch.edge_ptr, batch.edge_id, drop, draws)
 
 
+@op("normalise.row_normalise_relu_dropout")
 def row_normalise_relu_dropout(
     z: Tensor, row_id: Tensor, drop: float, draws: Draws | None
 ) -> Tensor:
-    """y = dropout(ReLU((z − mean_i) / √(var_i + ε))) over the channels of row i: [M, d] to [M, d].
+    """Normalise each row (a layer norm without weights), then apply ReLU and dropout.
 
-    A layer norm without weights.
+        y = dropout(ReLU((z − mean_i) / √(var_i + ε)))      over the channels of row i
+
+    Args:
+        z: ``[M, d]``.
+        row_id: Ids of the rows for the draws, ``[M]`` long.
+        drop: Probability of dropping an entry.
+        draws: Source of the randomness; None for no dropout.
+
+    Returns:
+        ``[M, d]``.
     """
     return relu_dropout(F.layer_norm(z, z.shape[1:], eps=NORM_EPS), row_id, drop, draws)
 
@@ -161,6 +311,7 @@ def row_normalise_relu_dropout(
 # -- 5. the extractor ----------------------------------------------------------------------------
 
 
+@op("extractor.extractor", fused=True)
 def extractor(
     h: Tensor,
     batch: GraphBatch,
@@ -170,27 +321,37 @@ def extractor(
     bias: Tensor,
     drop: float = 0.0,
     draws: Draws | None = None,
-    ops: Any = None,
 ) -> Tensor:
-    """Attention logits: h [N, k] to [E] (``first`` is [c, 2k]) or to [N] (``first`` is [c, k]).
+    """Compute attention logits from node embeddings by three linear layers.
 
         z₁ = W₁ concat(h_u, h_v) = W_src h_u + W_dst h_v per edge, or W₁ h_v per node
         z₂ = W₂ dropout(ReLU(norm(z₁)))
         logit = w₃ · dropout(ReLU(norm(z₂))) + b₃
 
     The biases of the first two layers are left out: the normalisation per graph cancels them.
-    ``ops`` is the module whose smaller ops it is made of (default: this one).
+
+    Args:
+        h: Node embeddings, ``[N, k]``.
+        batch: The graphs.
+        first: Weight of the first layer, ``[c, 2k]`` for edges or ``[c, k]`` for nodes.
+        second: Weight of the second layer, ``[m, c]``.
+        last: Weight of the last layer, ``[1, m]``.
+        bias: Bias of the last layer, ``[1]``.
+        drop: Dropout after each hidden layer. (default: ``0.0``)
+        draws: Source of the randomness. (default: ``None``, no dropout)
+
+    Returns:
+        One logit per edge ``[E]``, or per node ``[N]``.
     """
-    ops = ops or sys.modules[__name__]
     one, two = (draws.child(0), draws.child(1)) if draws else (None, None)
     if first.shape[1] > h.shape[1]:
         w_src, w_dst = first.split(h.shape[1], dim=1)
         ptr, row_id = batch.edge_ptr, batch.edge_id
-        y = ops.gather_normalise_relu_dropout(h @ w_src.T, h @ w_dst.T, batch, drop, one)  # [E, c]
+        y = gather_normalise_relu_dropout(h @ w_src.T, h @ w_dst.T, batch, drop, one)  # [E, c]
     else:
         ptr, row_id = batch.node_ptr, batch.node_id
-        y = ops.normalise_relu_dropout(h @ first.T, ptr, row_id, drop, one)  # [N, c]
-    y = ops.normalise_relu_dropout(y @ second.T, ptr, row_id, drop, two)  # [E or N, m]
+        y = normalise_relu_dropout(h @ first.T, ptr, row_id, drop, one)  # [N, c]
+    y = normalise_relu_dropout(y @ second.T, ptr, row_id, drop, two)  # [E or N, m]
     return (y @ last.T + bias)[:, 0]
 
 
@@ -214,12 +375,25 @@ class ScalarTerm(NamedTuple):
 EdgeTerm = ScalarTerm | Tensor | None  # c_uv: from a scalar attribute, any [E, h], or none
 
 
+@op(
+    "aggregate.scalar_term",
+    when=lambda attribute, encoder, edge: compilable(encoder.weight, edge.weight),
+)
 def scalar_term(attribute: Tensor, encoder: nn.Linear, edge: nn.Linear) -> ScalarTerm:
-    """``edge(encoder(a))`` of a scalar attribute a [E], as one line: a · slope + offset."""
+    """Write ``edge(encoder(a))`` of a scalar edge attribute a as ``a * slope + offset``, exactly.
+
+    No product of size E × h × h is needed.
+
+    Args:
+        attribute: ``[E]``.
+        encoder: Linear layer with one input.
+        edge: Linear layer that follows it.
+    """
     slope, offset = edge.weight @ encoder.weight[:, 0], edge.weight @ encoder.bias + edge.bias
     return ScalarTerm(attribute, slope, offset)
 
 
+@op("aggregate.aggregate")
 def aggregate(
     x: Tensor,
     batch: GraphBatch,
@@ -227,12 +401,20 @@ def aggregate(
     term: EdgeTerm = None,
     include_self: bool = False,
 ) -> Tensor:
-    """Attention-weighted sum of messages: x [N, h] and weight [E] to [N, h].
+    """Sum the weighted messages that arrive at each node.
 
         out_v = Σ_{u→v} w_uv · x_u                  (GIN, no edge term)
         out_v = Σ_{u→v} w_uv · ReLU(x_u + c_uv)     (GINE, edge term c)
 
-    plus x_v itself if ``include_self``. ``weight=None`` means all ones.
+    Args:
+        x: Node features, ``[N, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        term: Edge term c: a :class:`ScalarTerm` or ``[E, h]``. (default: ``None``)
+        include_self: Whether ``x`` itself is added, as in GIN. (default: ``False``)
+
+    Returns:
+        ``[N, h]``; zero (or ``x``) where no edge arrives.
     """
     message = x[batch.src]
     if isinstance(term, ScalarTerm):
@@ -255,23 +437,53 @@ def gin_layer(
     drop: float = 0.0,
     draws: Draws | None = None,
     extra: Tensor | None = None,
-    ops: Any = None,
 ) -> Tensor:
-    """One layer of GIN with the ReLU and the dropout that follow it: x [N, h] to [N, d].
+    """Compute one layer of GIN with the ReLU and the dropout that follow it.
 
         s_v = x_v + Σ_{u→v} w_uv · m_uv (+ extra_v)      m as in :func:`aggregate`
         y = dropout(ReLU(ReLU(BatchNorm(s W₁ᵀ + b₁)) W₂ᵀ + b₂))
 
-    ``ops`` is the module whose smaller ops it is made of (default: this one).
+    Args:
+        x: Node features, ``[N, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        term: Edge term: a :class:`ScalarTerm`, ``[E, h]`` or None.
+        inner: First linear layer of the MLP.
+        norm: Batch norm of the MLP.
+        outer: Second linear layer of the MLP.
+        drop: Probability of dropping an entry. (default: ``0.0``)
+        draws: Source of the randomness. (default: ``None``, no dropout)
+        extra: Added to x and the sum of the messages, ``[N, h]``. (default: ``None``)
+
+    Returns:
+        ``[N, d]``.
     """
-    ops = ops or sys.modules[__name__]
-    s = ops.aggregate(x, batch, weight, term, include_self=True)
+    s = aggregate(x, batch, weight, term, include_self=True)
     if extra is not None:
         s = s + extra
-    y = ops.batch_norm_relu(s @ inner.weight.T, inner.bias, norm)
-    return ops.relu_dropout(y @ outer.weight.T, batch.node_id, drop, draws, outer.bias)
+    y = batch_norm_relu(s @ inner.weight.T, inner.bias, norm)
+    return relu_dropout(y @ outer.weight.T, batch.node_id, drop, draws, outer.bias)
 
 
+def _gin_fits(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    terms: Sequence[EdgeTerm],
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
+    drop: float = 0.0,
+    draws: Sequence[Draws | None] | None = None,
+) -> bool:
+    """The compiled form trains two rows or more, or evaluates without gradients."""
+    training = {norm.training for _, norm, _ in layers}
+    if not compilable(*terms, *(inner.weight for inner, _, _ in layers)):
+        return False
+    if training == {True}:
+        return len(x) >= 2
+    return training == {False} and draws is None and not torch.is_grad_enabled()
+
+
+@op("gin_layers.gin_layers", fused=True, when=_gin_fits)
 def gin_layers(
     x: Tensor,
     batch: GraphBatch,
@@ -280,12 +492,24 @@ def gin_layers(
     layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
     drop: float = 0.0,
     draws: Sequence[Draws | None] | None = None,
-    ops: Any = None,
 ) -> Tensor:
-    """Layers of GIN, each with its own edge term and draws; see :func:`gin_layer`."""
+    """Compute layers of GIN (:func:`gin_layer`), each with its own edge term and draws.
+
+    Args:
+        x: Node features, ``[N, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        terms: Edge term of each layer: a :class:`ScalarTerm`, ``[E, h]`` or None.
+        layers: First linear layer, batch norm and second linear layer of each layer's MLP.
+        drop: Probability of dropping an entry. (default: ``0.0``)
+        draws: Source of the randomness for each layer. (default: ``None``, no dropout)
+
+    Returns:
+        ``[N, d]``.
+    """
     for number, (term, layer) in enumerate(zip(terms, layers, strict=True)):
         source = draws[number] if draws else None
-        x = gin_layer(x, batch, weight, term, *layer, drop, source, ops=ops)
+        x = gin_layer(x, batch, weight, term, *layer, drop, source)
     return x
 
 
@@ -295,13 +519,20 @@ Aggregator = Literal["mean", "min", "max", "std", "sum"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "min", "max", "std", "sum")
 
 
+@op("multi_aggregate.multi_aggregate_edges")
 def multi_aggregate_edges(
     e: Tensor, batch: GraphBatch, weight: Tensor | None, aggregators: Sequence[Aggregator]
 ) -> Tensor:
-    """Aggregate messages from the edges, m_uv = w_uv · e_uv: [E, h] to [N, A, h].
+    """Aggregate messages m_uv = w_uv · e_uv from the edges into each node in several ways.
 
-    Over the edges u → v into each node v, in the order of the A ``aggregators``. Where no edge
-    arrives the results are 0, except std = √(ReLU(mean(m²) − mean(m)²) + ε) = √ε.
+    Args:
+        e: Edge features, ``[E, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        aggregators: A of mean, min, max, std and sum, in the order of the result.
+
+    Returns:
+        ``[N, A, h]``; where no edge arrives 0, and √ε for std = √(ReLU(mean(m²) − mean(m)²) + ε).
     """
     message = e if weight is None else e * weight[:, None]
     index = batch.dst[:, None].expand_as(message)
@@ -337,29 +568,60 @@ def pna_layer(
     scale: Tensor | None = None,
     drop: float = 0.0,
     draws: Draws | None = None,
-    ops: Any = None,
 ) -> Tensor:
-    """One layer of PNA: x [N, h] and messages [E, parts · h] to [N, h].
+    """Compute one layer of PNA from given messages.
 
         x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a w_uv · m_uv) + b)))
 
     The columns of W are ordered by scaler, part of the message, aggregator and channel. With
-    ``scale`` [N, S, 1], S groups of them are multiplied with factors of each node and added.
-    ``ops`` is the module whose smaller ops it is made of (default: this one).
+    ``scale``, S groups of them are multiplied with factors of each node and added.
+
+    Args:
+        x: Node embeddings, ``[N, h]``.
+        messages: Messages m of the edges, before they are weighted, ``[E, parts * h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        linear: The linear layer.
+        norm: The batch norm that follows it.
+        aggregators: The aggregations.
+        scale: Factors of the scalers, ``[N, S, 1]``. (default: ``None``)
+        drop: Probability of dropping an entry. (default: ``0.0``)
+        draws: Source of the randomness. (default: ``None``, no dropout)
+
+    Returns:
+        ``[N, h]``.
     """
-    ops = ops or sys.modules[__name__]
     h, scalers = x.shape[1], 1 if scale is None else scale.shape[1]
     blocks = linear.weight.view(h, scalers, -1, len(aggregators) * h).permute(2, 1, 0, 3)
     z = x.new_zeros(())
     for part, block in zip(messages.split(h, dim=1), blocks.flatten(1, 2), strict=True):
-        seen = ops.multi_aggregate_edges(part, batch, weight, aggregators)  # [N, A, h]
-        z = z + seen.flatten(1) @ block.T
+        aggregated = multi_aggregate_edges(part, batch, weight, aggregators)  # [N, A, h]
+        z = z + aggregated.flatten(1) @ block.T
     if scale is not None:
         z = (z.unflatten(1, (scalers, h)) * scale).sum(1)
-    y = ops.batch_norm_relu(z, linear.bias, norm)
-    return ops.add_dropout(x, y, batch.node_id, drop, draws)
+    y = batch_norm_relu(z, linear.bias, norm)
+    return add_dropout(x, y, batch.node_id, drop, draws)
 
 
+def _pna_fits(
+    x: Tensor,
+    batch: GraphBatch,
+    weight: Tensor | None,
+    edge: Tensor | None,
+    layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
+    aggregators: Sequence[Aggregator],
+    scale: Tensor | None = None,
+    drop: float = 0.0,
+    draws: Sequence[Draws | None] | None = None,
+) -> bool:
+    """The compiled form has no scalers, and trains two rows or more."""
+    training = {norm.training for _, norm in layers}
+    rows = len(x) >= 2 or True not in training
+    fits = compilable(*(linear.weight for linear, _ in layers))
+    return scale is None and len(training) == 1 and rows and fits
+
+
+@op("pna_layers.pna_layers", fused=True, when=_pna_fits)
 def pna_layers(
     x: Tensor,
     batch: GraphBatch,
@@ -370,19 +632,28 @@ def pna_layers(
     scale: Tensor | None = None,
     drop: float = 0.0,
     draws: Sequence[Draws | None] | None = None,
-    ops: Any = None,
 ) -> Tensor:
-    """Layers of PNA with messages m_uv = concat(x_u, x_v, e_uv): x [N, h] to [N, h].
+    """Compute layers of PNA (:func:`pna_layer`) with messages m_uv = concat(x_u, x_v, e_uv).
 
-    e is [E, h], or [1, h] where it is the same on all edges; the rest is as in :func:`pna_layer`.
+    Args:
+        x: Node embeddings, ``[N, h]``.
+        batch: The graphs.
+        weight: Weight of each edge's message, ``[E]``; None for all ones.
+        edge: Edge attributes e, ``[E, h]``, or ``[1, h]`` where all are equal; None for none.
+        layers: The linear layer and the batch norm of each layer.
+        aggregators: The aggregations.
+        scale: Factors of the scalers, ``[N, S, 1]``. (default: ``None``)
+        drop: Probability of dropping an entry. (default: ``0.0``)
+        draws: Source of the randomness for each layer. (default: ``None``, no dropout)
+
+    Returns:
+        ``[N, h]``.
     """
     more = [] if edge is None else [edge.expand(batch.num_edges, -1)]
     for number, (linear, norm) in enumerate(layers):
         messages = torch.cat([x[batch.src], x[batch.dst], *more], dim=1)
         source = draws[number] if draws else None
-        x = pna_layer(
-            x, messages, batch, weight, linear, norm, aggregators, scale, drop, source, ops
-        )
+        x = pna_layer(x, messages, batch, weight, linear, norm, aggregators, scale, drop, source)
     return x
 
 
@@ -445,12 +716,25 @@ def donsker_varadhan(joint: Tensor, shuffled: Tensor) -> Tensor:
     return joint.mean() - (torch.logsumexp(shuffled, dim=0) - math.log(len(shuffled)))
 
 
+@op(
+    "mutual_information.train_statistics_network",
+    fused=True,
+    when=lambda network, *_: compilable(network.first.weight),
+)
 def train_statistics_network(
     network: StatisticsNetwork, adam: Adam, e: Tensor, p: Tensor, orders: Tensor
 ) -> Tensor:
-    """Raise Î over T, one Adam step per permutation in ``orders`` [I, B]; Î before each, [I].
+    """Train an estimator of the mutual information of pairs, one Adam step per permutation.
 
-    e and p are [B, h] and get no gradient.
+    Args:
+        network: The estimator T; its weights change in place.
+        adam: The optimiser that ``network.adam()`` made; its state changes in place.
+        e: First members of the pairs, ``[B, h]``; they get no gradient.
+        p: Second members of the pairs, ``[B, h]``; they get no gradient.
+        orders: Permutations of the first members, ``[I, B]`` long.
+
+    Returns:
+        The Donsker-Varadhan estimate before each step, ``[I]``.
     """
     e, p = e.detach(), p.detach()
     estimates = []

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsat.core.errors import GSATError, RunError
+from gsat.core.writing import check_suffix, write_output
 from gsat.datasets.load import add_positions
 from gsat.draw import ExampleRow, Line, Panel, draw_curves, draw_examples
 from gsat.draw.curves import COLOURS
-from gsat.draw.files import check_suffix, new_figure, render, write
+from gsat.draw.files import PICTURES, new_figure, render
 from gsat.draw.palette import INK
 from gsat.methods import METHODS
 from gsat.metric_names import METRIC_TITLES
@@ -20,9 +21,10 @@ from gsat.study.records import BenchFolders, Record, Records
 from gsat.study.render import metric_title
 from gsat.study.study import ExamplePage, Study
 from gsat.study.table import Section, measure, row_name
+from gsat.training.recipe import load_data
 from gsat.training.results import read_records, summarise
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load, load_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -40,7 +42,7 @@ def draw_figure(
     """Draw the figure of a study, or bars of its tables, from all records or certain recipes."""
     kind = study.figure.kind if study.figure else "bars"
     picture = path or folders.pictures / f"{study.name}.png"
-    check_suffix(picture)
+    check_suffix(picture, PICTURES)
     records = Records.read(folders.record)
     chosen = {e.hash for e in study.experiments if hashes is None or e.hash in hashes}
     if kind == "bars":
@@ -104,7 +106,7 @@ def draw_bars(study: Study, sections: Sequence[Section], path: Path | None = Non
     )
     figure.tight_layout(rect=(0, legend / (high * len(sections) + legend), 1, 1))
     if path is not None:
-        write(path, render(figure, check_suffix(path)))
+        write_output(path, render(figure, check_suffix(path, PICTURES)))
     return figure
 
 

@@ -16,10 +16,9 @@ from gsat.study.cost import CostEstimates, makespan
 from gsat.study.records import BenchFolders, graphs_key, is_current
 from gsat.study.study import Experiment, Study
 from gsat.training.many_runs import pretrained_backbone
-from gsat.training.recipe import Recipe, with_settings
+from gsat.training.recipe import Recipe, load_data, with_settings
 from gsat.training.results import read_records, read_runs
 from gsat.training.run_directory import environment, run_name
-from gsat.training.train import load_data
 
 _FILTER_KEYS = ("dataset", "method", "backbone", "variant")
 

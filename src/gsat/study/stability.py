@@ -18,9 +18,10 @@ from gsat.methods import METHODS
 from gsat.metrics import spearman
 from gsat.study.records import BenchFolders, Records
 from gsat.study.study import Experiment
+from gsat.training.recipe import load_data
 from gsat.training.results import read_records
+from gsat.training.run import load
 from gsat.training.run_directory import RunDirectory
-from gsat.training.train import load, load_data
 
 Floats = NDArray[np.float64]
 MIN_GRAPHS = 20  # graphs in no training set, to use those only

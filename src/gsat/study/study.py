@@ -21,8 +21,7 @@ from gsat.core.files import read_toml
 from gsat.core.parsing import ParseError, check_model, parse_toml
 from gsat.core.registry import BACKBONES, METHODS, load_file
 from gsat.datasets.registry import find_source, is_own_data, is_path
-from gsat.training.recipe import Recipe, make_recipe
-from gsat.training.train import complete_recipe, load_data
+from gsat.training.recipe import Recipe, complete_recipe, load_data, make_recipe
 
 # Mean and standard deviation, in per cent for scores; the deviation is None if unknown.
 MeanStd = tuple[float, float | None]

@@ -30,12 +30,19 @@ from gsat.study.grids import (
 )
 from gsat.study.tune_audit import as_accurate, audit_points, most_faithful
 from gsat.training.many_runs import train_each
-from gsat.training.recipe import Recipe, full_key, make_recipe, with_settings
+from gsat.training.recipe import (
+    Recipe,
+    complete_recipe,
+    full_key,
+    load_data,
+    make_recipe,
+    with_settings,
+)
 from gsat.training.results import read_records, results_version, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.run_files import run_label
 from gsat.training.toml_edit import change_settings
-from gsat.training.train import complete_recipe, load_data, make_method
+from gsat.training.train_method import make_method
 
 # Tunings with the same values of these are the same one, which is recorded once.
 _IDENTITY = (

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from gsat.datasets.load import Dataset
 from gsat.launch.progress import Progress
 from gsat.metric_names import LOWER_IS_BETTER
-from gsat.training.opening import open_run
-from gsat.training.run_audit import read_audit
-from gsat.training.run_verdict import outcome_of
+from gsat.training.run import open_run
+from gsat.training.run_audit import outcome_of, read_audit
 from gsat.training.selection import noise
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import torch
 from gsat.core.errors import GSATError
 from gsat.study.plan import parse_filter
 from gsat.study.records import Record, is_current
-from gsat.training.recipe import from_tables
+from gsat.training.recipe import from_tables, load_data
 from gsat.training.results import read_runs
 from gsat.training.run_directory import environment
-from gsat.training.train import load_data, train
+from gsat.training.train import train
 
 
 @dataclass(frozen=True)

@@ -14,35 +14,34 @@ from gsat.core.errors import DataError, GSATError, RecipeError, RunError
 from gsat.datasets.load import Dataset, check_dataset
 from gsat.gsat import GSAT
 from gsat.methods import METHODS
-from gsat.training.process_group import ProcessGroup, resume_command
+from gsat.training.process_group import resume_command
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 
 
-def check_device(device: str) -> str:
-    """Return the device, or raise if it is unavailable."""
+def check_device(device: str) -> None:
+    """Raise if a device is unavailable."""
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise GSATError(f"the device '{device}' is unavailable: {reason}") from None
-    return device
 
 
-def check_shared(recipe: Recipe) -> None:
+def check_shared(recipe: Recipe, processes: int) -> None:
     """Raise if there are several processes and the method can't be trained by several."""
     method = METHODS[recipe.method]
-    if ProcessGroup().size > 1 and not method.data_parallel:
+    if processes > 1 and not method.data_parallel:
         known = ", ".join(name for name, other in METHODS.items() if other.data_parallel)
         raise GSATError(
-            f"{method.title} is trained by one process, not by {ProcessGroup().size}; start it "
+            f"{method.title} is trained by one process, not by {processes}; start it "
             f"without torchrun (several processes can train {known})"
         )
 
 
-def check_processes(run: RunDirectory) -> None:
-    """Raise unless there are as many processes as the run was begun with: results depend on it."""
-    begun, here = run.environment.get("processes", 1), ProcessGroup().size
+def check_processes(run: RunDirectory, here: int) -> None:
+    """Raise unless the run was started with this number of processes: results depend on it."""
+    begun = run.environment.get("processes", 1)
     if begun != here:
         raise RunError(
             f"{run.path} was begun by {begun} process{'es' if begun > 1 else ''}, not by {here}; "
@@ -73,16 +72,7 @@ def describe(model: GSAT) -> dict[str, Any]:
     network = model.backbone.settings.model_dump(exclude={"name"})
     return {
         **{f"backbone.{key}": value for key, value in network.items()},
-        "method.gsat.attention": model.on,
-        "method.gsat.extractor_dropout": model.extractor.dropout,
-        "method.gsat.temperature": model.temperature,
-        "method.gsat.sampling": model.sampling,
-        "method.gsat.samples": model.samples,
-        "method.gsat.refine": model.refine,
-        "method.gsat.batch_norm": model.batch_norm,
-        "method.gsat.extractor_norm": model.extractor.norm,
-        "method.gsat.readout": model.readout,
-        "method.gsat.context": model.context,
+        **{f"method.gsat.{key}": value for key, value in model.options.model_dump().items()},
     }
 
 

@@ -13,7 +13,7 @@ from gsat.methods.gsat import GSATSettings
 from gsat.training.recipe import Recipe, from_tables, with_settings
 from gsat.training.run import Run
 from gsat.training.run_directory import RunDirectory
-from gsat.training.training import train
+from gsat.training.train import train
 
 METHOD = "distilled"
 

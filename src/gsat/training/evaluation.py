@@ -1,4 +1,4 @@
-"""Metrics of a model on a split: prediction, and explanation where the truth is known."""
+"""Metrics of predictions and, where the ground truth is known, of explanations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gsat import metrics
 from gsat.core.errors import DataError
+from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
 from gsat.graphs.neighbourhood import k_hop_edges
@@ -24,35 +25,20 @@ _PAIRS = 1 << 24  # pairs of a node and an edge in one piece
 Score = Callable[[GraphBatch], tuple[ModelOutput, dict[str, Tensor]]]
 
 
-def evaluate(
+def measure(
     store: GraphStore,
     task: Task,
     score: Score,
     batch_size: int,
     hops: int | None = None,
     explains: bool = True,
-    on: str = "edge",
+    on: str = "edge",  # what the model attends to
     on_scores: Callable[[NDArray[Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Compute all metrics of a split.
+    """Compute all metrics of a split, as fractions by name, and the losses.
 
-    Args:
-        store: The graphs.
-        task: Their task.
-        score: Returns the model's output for a batch, and the losses to average over batches.
-        batch_size: Graphs per batch.
-        hops: How many layers a node's prediction depends on; needed at node level. (default: None)
-        explains: Whether the edge scores mean anything. (default: True)
-        on: What the model attends to, ``"edge"`` or ``"node"``. (default: ``"edge"``)
-        on_scores: Called with the scores of all edges, ``[E]``, if they mean anything.
-            (default: None)
-
-    Returns:
-        Metrics as fractions by name, None where one is undefined, and the losses.
-
-    Raises:
-        DataError: There are no graphs, or the labels do not fit the task.
-        FloatingPointError: A prediction, an edge score or a loss is not a finite number.
+    ``score`` returns the output for a batch, and the losses to average over batches. ``hops`` is
+    needed at node level. ``on_scores`` is called with the edge scores, if the model explains.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
@@ -190,10 +176,28 @@ def _explanation(
     return dict(zip(EXPLANATION_METRICS, (auc, mean, precision), strict=True))
 
 
-def evaluate_model(
-    model: InterpretableModel, store: GraphStore, batch_size: int = 256
+def evaluate(
+    model: InterpretableModel,
+    data: Dataset | GraphStore,
+    split: str = "test",
+    *,
+    batch_size: int = 256,
 ) -> dict[str, Any]:
-    """Compute the metrics of a trained model on a split."""
+    """Measure a model's predictions, and its explanations where the ground truth is known.
+
+    Args:
+        model: A trained model.
+        data: A data set, or the graphs to measure it on.
+        split: Which graphs of a data set. (default: ``"test"``)
+        batch_size: Graphs per batch; losses are means over batches. (default: ``256``)
+
+    Returns:
+        Metrics by name, as fractions; None where one is undefined.
+
+    Raises:
+        DataError: If the graphs don't fit the model, or a prediction is not a finite number.
+    """
+    store = data.split(split) if isinstance(data, Dataset) else data
 
     def score(batch: GraphBatch) -> tuple[ModelOutput, dict[str, Tensor]]:
         output = model(batch)
@@ -204,14 +208,14 @@ def evaluate_model(
     with model.evaluating():
         try:
             hops, explains = hops_of(model), model.explains
-            return evaluate(store, model.task, score, batch_size, hops, explains, model.on)
+            return measure(store, model.task, score, batch_size, hops, explains, model.on)
         except FloatingPointError as error:
             raise DataError(f"the model's {error}; check the features for NaN") from None
 
 
 def hops_of(model: InterpretableModel) -> int | None:
     """How many layers a node's prediction depends on; None at graph level."""
-    return model.backbone.hops if model.task.level == "node" else None
+    return model.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

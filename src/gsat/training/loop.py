@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.core.errors import CheckpointError, DataError, Interrupted, RunError, shown
@@ -23,32 +27,50 @@ from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
-from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
+from gsat.ops import Draws, keep_freed_memory, return_freed_memory
+from gsat.tasks import Task
 from gsat.training import checkpoint
-from gsat.training.batching import cut_into_batches
 from gsat.training.checkpoint import State, Tensors
-from gsat.training.evaluation import evaluate, hops_of
-from gsat.training.messages import breakdown, status
+from gsat.training.evaluation import hops_of, measure
 from gsat.training.pretrained_cache import PretrainedEntry
 from gsat.training.process_group import ProcessGroup, resume_command
 from gsat.training.run_directory import RunDirectory
 from gsat.training.run_schemas import LoopValues
-from gsat.training.selection import Best, Settledness, is_better, is_finished, settledness_best
-from gsat.training.snapshots import Snapshots, copy_weights
+from gsat.training.selection import (
+    Best,
+    ScoreStability,
+    Snapshots,
+    copy_weights,
+    is_better,
+    is_finished,
+    more_stable,
+)
 
-# A checkpoint is written at the end of the first epoch that ends so long after the last one.
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 30.0  # minimum time between checkpoints, which are written between epochs
+
+Rows = NDArray[np.int64]
+
+# Called with the name of each run as it ends, and its result or, if it failed, why.
+OnDone = Callable[[str, dict[str, Any] | str], None]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How to train: what a run's results do not depend on."""
+
+    device: str = "cpu"
+    progress: bool = False  # whether to show a bar on a terminal
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    pretrained_cache: str | Path | None = None  # folder of pretrained backbones
+    jobs: int = 1  # ensemble members trained at the same time, each in a process of its own
+    done: OnDone | None = None
+    warn: Callable[[str], None] | None = None  # called with a line per damaged checkpoint
+    member_runs: Sequence[Path] = ()  # finished runs that may be copied as ensemble members
+    group: ProcessGroup = field(default_factory=ProcessGroup)
 
 
 class Loop:
-    """Train a method on a data set, in a run directory or in memory.
-
-    Attributes:
-        done: How many epochs are done, over all phases.
-        best: The best epoch so far, if there is one.
-        best_weights: The model's weights after it.
-        spent: Seconds of training, in earlier sessions as well.
-    """
+    """Train a method on a data set, in a run directory or in memory."""
 
     def __init__(
         self,
@@ -58,22 +80,22 @@ class Loop:
         batch_size: int,
         seed: int,
         run: RunDirectory | None = None,
-        device: str = "cpu",
-        progress: Progress | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        options: TrainOptions | None = None,
         pretrained: PretrainedEntry | None = None,
+        label: str = "",
     ) -> None:
         self.method, self.data, self.batch_size = method, data, batch_size
-        self.group = ProcessGroup()
-        self.source, self.run, self.device = run, run if self.group.is_main else None, device
-        self.progress = progress or Progress(quiet=True)
-        self.checkpoint_seconds, self.pretrained = checkpoint_seconds, pretrained
+        options = options or TrainOptions()
+        self.group, self.device = options.group, options.device
+        self.source, self.run = run, run if self.group.is_main else None
+        self.progress = Progress(label, quiet=not (options.progress and self.group.is_main))
+        self.checkpoint_seconds, self.pretrained = options.checkpoint_seconds, pretrained
         self.draws = Draws(seed, "training")
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
-        self.snapshots, self._settledness = Snapshots(method), Settledness()
-        self.done = 0
-        self.spent = run.read_seconds() if run else 0.0
+        self.snapshots, self._stability = Snapshots(method), ScoreStability()
+        self.done = 0  # finished epochs, over all phases
+        self.spent = run.read_seconds() if run else 0.0  # seconds, in earlier sessions as well
         self._stop = StopRequest(
             lambda: self.progress.print_line(
                 "stopping after this epoch; press Ctrl-C again to stop at once"
@@ -100,13 +122,14 @@ class Loop:
             values = check_model(LoopValues, state.values)
             checkpoint.restore(self.method, state.tensors, state.values)
             self.snapshots.restore(state.snapshots, self.method.model)
-        except Exception as error:  # what a stranger's values make a method do is unforeseeable
+        except Exception as error:  # untrusted values can raise anything
             reason = shown(" ".join(str(error).split()) or type(error).__name__)
             raise CheckpointError(f"the checkpoint does not fit this model: {reason}") from error
         self.done = state.epoch
-        best = values.best and state.values["best"]  # older versions kept test metrics in it, too
-        kept = ("epoch", "valid", "settledness", "top")
-        self.best = Best(**{name: best.get(name) for name in kept}) if best else None
+        if values.best is not None:
+            best = state.values["best"]  # unlike its checked copy, with whole numbers as they were
+            stability = values.best.score_stability
+            self.best = Best(best["epoch"], best["valid"], stability, best.get("top"))
         self.best_weights = state.best
         return problems
 
@@ -140,13 +163,14 @@ class Loop:
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
-        threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
+        threads = self.method.model.threads()
         used = self.method.model.being_trained()
         with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:
                 self._load_first_phase()
             elif not self._is_finished(self.done):
-                self._evaluate("valid", self._context(self.done - 1))  # what the next compares with
+                # The next epoch is compared with these scores.
+                self._evaluate("valid", self._context(self.done - 1))
             self.progress.start(total, self.done)
             try:
                 while not self._is_finished(self.done):
@@ -171,7 +195,7 @@ class Loop:
             return self._finish(line, started)
 
     def _load_first_phase(self) -> None:
-        """Skip the first phase if another run has trained it."""
+        """Take the first phase from the cache of pretrained backbones, if it is there."""
         taken = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
         if taken is None:
             return
@@ -182,7 +206,7 @@ class Loop:
         self.done, self.spent = len(log), self.spent + seconds
 
     def _keep_first_phase(self, seconds: float) -> None:
-        """Keep the first phase for other runs if it has just ended."""
+        """Store the first phase in the cache of pretrained backbones if it has just ended."""
         if self.pretrained and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
             if len(log) == self.done:  # the log is whole
@@ -190,7 +214,7 @@ class Loop:
             self.method.first.weights = {}
 
     def _is_finished(self, epochs_done: int) -> bool:
-        """Whether training is over after so many epochs."""
+        """Whether training is over after this number of epochs."""
         return is_finished(self.method.phases(), epochs_done, self.best)
 
     def _place(self, epoch: int) -> tuple[Phase, int]:
@@ -222,13 +246,13 @@ class Loop:
         line: dict[str, Any] = {
             "phase": phase.name, "epoch": epoch, "train": train, "valid": valid, "selected": False
         }  # fmt: skip
-        settledness = (
-            self.group.on_main(lambda: self._settledness.value) if phase.explains else None
-        )
-        line |= {"settledness": settledness} if phase.explains else {}
+        stability = None
+        if phase.explains:
+            stability = self.group.on_main(lambda: self._stability.value)
+            line["score_stability"] = stability
         if phase.selectable_from is not None and epoch >= phase.selectable_from:
             self.snapshots.take(self.done, self.method.model)
-            line["selected"] = self._choose(Best(self.done, valid, settledness))
+            line["selected"] = self._choose(Best(self.done, valid, stability))
         if epoch == phase.epochs - 1 or self._is_finished(self.done + 1):
             self.method.finish_phase(context, lambda split: self._evaluate(split, context))
         if self.run:
@@ -272,22 +296,22 @@ class Loop:
         with torch.no_grad():
             store, model = self.splits[split], self.method.model
             try:
-                see = self._settledness.see if split == "valid" else None
+                see = self._stability.see if split == "valid" else None
                 how = (self.batch_size, hops_of(model), explains, model.on, see)
-                return evaluate(store, model.task, score, *how)
+                return measure(store, model.task, score, *how)
             except FloatingPointError as error:
                 raise breakdown(context.epoch, f"{split} {error}") from None
 
     # -- selection ------------------------------------------------------------------------------
 
     def _choose(self, new: Best) -> bool:
-        """Take the epoch that has ended for the best so far, if it is; returns whether it is."""
+        """Select the epoch that has ended if it is the best so far; returns whether it is."""
         task = self.method.model.task
         if "last" in (self.method.reports, self.method.training.selection):
             return False
-        if self.method.training.selection == "settledness":
+        if self.method.training.selection == "stable":
             labels = self.splits["valid"].count(task.level)
-            self.best, chosen = settledness_best(task, new, self.best, labels)
+            self.best, chosen = more_stable(task, new, self.best, labels)
         else:
             chosen = is_better(task, new.valid, self.best)
         if chosen:
@@ -295,7 +319,7 @@ class Loop:
         return chosen
 
     def _select(self, best: Best) -> None:
-        """Take the model as it is for the best so far."""
+        """Make the model as it is now the best so far."""
         self.best, self.best_weights = best, copy_weights(self.method.model)
         if self.run:
             self.run.write_best(self.best_weights, self._config(), best.epoch)
@@ -355,3 +379,47 @@ class Loop:
 
     def _config(self) -> dict[str, Any]:
         return self.method.model.description(self.method.name)
+
+
+def cut_into_batches(
+    order: Rows,
+    batch_size: int,
+    node_counts: Rows,
+    parts: Callable[[Rows], Sequence[Rows]],
+) -> list[Rows]:
+    """Cut an epoch's graphs into batches, in order.
+
+    A batch norm needs two nodes: a batch with fewer in any of its parts (a last graph of one atom,
+    say) is joined to one beside it.
+    """
+
+    def is_small(rows: Rows) -> bool:
+        return min(int(node_counts[part].sum()) for part in parts(rows)) < 2
+
+    batches: list[Rows] = []
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        if batches and is_small(batches[-1]):
+            rows = np.concatenate([batches.pop(), rows])
+        batches.append(rows)
+    if len(batches) > 1 and is_small(batches[-1]):
+        batches[-2:] = [np.concatenate(batches[-2:])]
+    return batches
+
+
+def status(task: Task, valid: Mapping[str, Any]) -> str:
+    """The metrics of an epoch, for the progress bar."""
+    shown = []
+    for name in (task.metric, "explanation_auc"):
+        value = valid.get(name)
+        if value is not None:
+            shown.append(f"{name.replace('_', ' ')} {value:.3f}")
+    return "valid " + ", ".join(shown) if shown else ""
+
+
+def breakdown(epoch: int, what: str) -> RunError:
+    """The error of a loss or prediction that is not a finite number."""
+    return RunError(
+        f"training broke down in epoch {epoch}: {what}; lower the learning rate (training.lr) or "
+        f"check the features for NaN"
+    )

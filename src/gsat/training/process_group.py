@@ -41,14 +41,9 @@ _PATIENCE = timedelta(days=1)
 
 
 class ProcessGroup(GradientSync):
-    """The processes that train one run together.
+    """The processes that train one run together: torch's process group, or this process alone.
 
-    They are those of torch's process group where there is one, else this process only; then every
-    method returns at once.
-
-    Attributes:
-        rank: The number of this process, from 0.
-        size: How many processes there are.
+    With one process, every method returns at once.
     """
 
     def __init__(self) -> None:
@@ -216,7 +211,7 @@ def join_processes() -> Iterator[ProcessGroup]:
     if process_count() == 1:
         yield ProcessGroup()
         return
-    # Both, so that numbers can be exchanged wherever they are.
+    # Gloo and NCCL, to exchange numbers on the CPU and on GPUs.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=_PATIENCE)
     group = ProcessGroup()
@@ -239,9 +234,9 @@ def resume_command(processes: int) -> str:
     return "gsat resume" if processes == 1 else "torchrun … -m gsat resume"
 
 
-def device_of_process(device: str) -> str:
-    """The device of this process: of several on a machine, each uses another GPU."""
-    if ProcessGroup().size == 1 or not device.startswith("cuda"):
+def device_of_process(device: str, processes: int) -> str:
+    """The device of this process: each of several processes on a machine uses its own GPU."""
+    if processes == 1 or not device.startswith("cuda"):
         return device
     if device != "cuda":
         raise GSATError(

@@ -12,18 +12,19 @@ import copy
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import tomlkit
 from pydantic import SerializeAsAny
 
-from gsat.core.errors import RecipeError, shown
+from gsat.core.errors import GSATError, RecipeError, shown
 from gsat.core.files import read_toml
 from gsat.core.registry import BACKBONES, METHODS
 from gsat.core.settings import parse_setting, validated
+from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.registry import default_backbone, full_name, make_options, recipe_family
 from gsat.methods.base import TrainingSettings
 from gsat.models import BackboneSettings
@@ -38,9 +39,12 @@ from gsat.training.settings_reference import (
 __all__ = [
     "DataSettings",
     "Recipe",
+    "complete_recipe",
+    "describe_origin",
     "describe_settings",
     "from_tables",
     "full_key",
+    "load_data",
     "make_recipe",
     "read_recipe",
     "to_toml",
@@ -48,6 +52,12 @@ __all__ = [
 ]
 
 Tables = dict[str, Any]
+
+MOST_NAMED: Final = 6  # settings that describe_origin lists
+_FAMILIES: Final = {
+    "default": "the defaults for data without a recipe",
+    "molecules": "the defaults for molecules",
+}
 
 
 class Recipe(RunSettings):
@@ -91,9 +101,11 @@ class Recipe(RunSettings):
 
     def hash(self) -> str:
         """A hash of everything but the seed: runs with the same hash differ by seed alone."""
-        # What is absent is left out, so that a new optional setting leaves old names as they are.
+        # Without absent values, so that a new optional setting leaves earlier hashes as they are.
         tables = _without_none(self.tables())
         del tables["seed"]
+        if tables["training"].get("selection") == "stable":
+            tables["training"]["selection"] = "settledness"  # its name in earlier hashes
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -222,6 +234,42 @@ def read_recipe(path: Path) -> Recipe:
     return from_tables(tables)
 
 
+def load_data(recipe: Recipe) -> Dataset:
+    """Load the data set of a recipe, split as the recipe says."""
+    data, seed = recipe.data, recipe.split_seed
+    return load_dataset(data.name, seed=seed, data_seed=data.data_seed, **data.options)
+
+
+def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
+    """Add what was inferred from users' own data: its hash, task, classes and split."""
+    inferred = {**recipe.data.model_dump(exclude_none=True), **data.options}
+    tables = recipe.tables()
+    return recipe if inferred == tables["data"] else from_tables({**tables, "data": inferred})
+
+
+def describe_origin(recipe: Recipe) -> str:
+    """Name the shipped recipe that the settings come from, and the settings that differ."""
+    try:
+        family = recipe_family(recipe.data.name)
+        shipped = make_recipe(
+            recipe.data.name, backbone=recipe.backbone.name, method=recipe.method, seed=recipe.seed
+        )
+    except GSATError:  # the data set, method or backbone is not installed here
+        return "of its own"
+    expected, own = dict(_flat(shipped.tables())), dict(_flat(recipe.tables()))
+    changed = [
+        f"{key.rpartition('.')[2]}={shown(value)}"
+        for key, value in own.items()
+        if key != "members" and not key.startswith("data.") and value != expected.get(key)
+    ]
+    if len(changed) > MOST_NAMED:
+        changed[MOST_NAMED:] = [f"and {len(changed) - MOST_NAMED} others"]
+    origin = _FAMILIES.get(family, f"the recipe for {family}")
+    if (family, recipe.backbone.name) == ("default", "gin"):
+        origin += " (compared with others where explanations are known: docs/defaults.md)"
+    return f"{origin}, with {', '.join(changed)}" if changed else origin
+
+
 def to_toml(tables: Mapping[str, Any]) -> str:
     """Plain tables as a TOML document; what is None is left out."""
     return tomlkit.dumps(_values_first(_without_none(dict(tables))))
@@ -251,7 +299,7 @@ def _shipped(dataset: str, backbone: str) -> Tables:
         file = folder / name
         if file.is_file():
             return tomllib.loads(file.read_text(encoding="utf-8"))
-    # Of a network without recipes of its own: how to train on the data is known all the same.
+    # No recipe for this backbone: use GIN's training settings.
     return {k: v for k, v in _shipped(dataset, "gin").items() if k != "backbone"}
 
 
@@ -307,3 +355,11 @@ def _place(tables: Tables, key: str, value: Any) -> None:
     for part in path:
         table = table.setdefault(part, {})
     table[last] = value
+
+
+def _flat(tables: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{within}{key}.")
+        else:
+            yield f"{within}{key}", value

@@ -1,9 +1,8 @@
-"""A run, opened: its model, its data, its predictions and explanations."""
+"""A run: its model, its data, its predictions and explanations."""
 
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -16,41 +15,53 @@ from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
-from gsat.draw import write_scores_npz
+from gsat.explain.molecules import MoleculeReport
+from gsat.explain.patterns import PatternReport
+from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
+from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
+from gsat.models.ensemble import MEMBERS, Ensemble
+from gsat.models.saved import fill, load_model, model_folder, read_model
+from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import is_table
-from gsat.training import molecule_reports as reports
-from gsat.training.evaluation import evaluate_model
-from gsat.training.members import load_ensemble
-from gsat.training.prediction_table import PredictionTable
-from gsat.training.recipe import Recipe
-from gsat.training.run_audit import Auditing
-from gsat.training.run_directory import RunDirectory
-from gsat.training.run_files import shown_metrics
-from gsat.training.run_molecules import (
+from gsat.training.checks import check_config
+from gsat.training.evaluation import evaluate
+from gsat.training.members import member_folders
+from gsat.training.prediction_table import (
     PredictedTable,
+    PredictionTable,
     predict_table,
     read_like_training,
     with_labels,
 )
-from gsat.training.run_trust import doubts, support
-from gsat.training.run_verdict import SHARE, short_audit
-from gsat.training.train import load, load_data, make_record
+from gsat.training.recipe import Recipe, load_data
+from gsat.training.run_audit import (
+    AUDIT,
+    SHARE,
+    AuditReport,
+    audit_run,
+    doubts,
+    read_audit,
+    short_audit,
+    support,
+)
+from gsat.training.run_directory import RunDirectory, environment
+from gsat.training.run_files import check_run, shown_metrics
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
-    from gsat.training.run_audit import AuditReport
 
 Data = str | Path | Dataset | GraphStore
 
 
-class Run(Auditing):
+class Run:
     """A run: what was trained, how well it did, and what its model says about graphs.
 
-    Opening a run reads nothing but small files; the model and the data are loaded when first used.
-    :func:`gsat.open_run`, :func:`gsat.train`, :func:`gsat.fit` and :func:`gsat.resume` make one.
+    The model and the data are loaded when first used. :func:`gsat.open_run`, :func:`gsat.train`,
+    :func:`gsat.fit` and :func:`gsat.resume` make runs. In all methods, ``data`` and ``split`` are
+    those of :meth:`graphs`; by default, the run's own test graphs are used.
 
     Args:
         path: The run directory; None if nothing was written. (default: ``None``)
@@ -70,33 +81,44 @@ class Run(Auditing):
         data: Dataset | None = None,
     ) -> None:
         self.path = path
-        known = {"model": model, "recipe": recipe, "result": result, "dataset": data}
-        # What is given here is what the cached properties below return.
-        self.__dict__.update({name: value for name, value in known.items() if value is not None})
+        self._model, self._recipe, self._result, self._data = model, recipe, result, data
+        self._audit: dict[str, Any] | None = None
+        self._audit_read: tuple[int, int, int] | None = None  # the file that it was read from
 
     # -- what it is -----------------------------------------------------------------------------
 
-    @functools.cached_property
+    @property
     def model(self) -> InterpretableModel:
         """The model of the reported epoch, ready to predict and explain."""
-        if self.recipe.members is not None:
-            return load_ensemble(self._folder.path)
-        return load(self._folder.path)
+        if self._model is None:
+            self._model = load(self._folder.path)
+        return self._model
 
-    @functools.cached_property
+    @property
     def recipe(self) -> Recipe:
         """Every setting it was trained with."""
-        return self._folder.recipe
+        if self._recipe is None:
+            self._recipe = self._folder.recipe
+        return self._recipe
 
-    @functools.cached_property
+    @property
     def result(self) -> dict[str, Any]:
-        """What ``result.json`` holds; an error for a run that is not finished."""
-        return self._folder.result
+        """What ``result.json`` holds; an error if the run is not finished."""
+        if self._result is None:
+            self._result = self._folder.result
+        return self._result
 
-    @functools.cached_property
+    @property
     def dataset(self) -> Dataset:
         """The data it was trained on, split as for the training."""
-        return load_data(self.recipe)
+        if self._data is None:
+            self._data = load_data(self.recipe)
+        return self._data
+
+    @property
+    def loaded_dataset(self) -> Dataset | None:
+        """The data it was trained on; None as long as it is not loaded."""
+        return self._data
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -108,7 +130,7 @@ class Run(Auditing):
     @property
     def finished(self) -> bool:
         """Whether training has ended."""
-        return "result" in self.__dict__ or self._folder.result_path.is_file()
+        return self._result is not None or self._folder.result_path.is_file()
 
     @property
     def test(self) -> dict[str, Any]:
@@ -122,7 +144,8 @@ class Run(Auditing):
 
     def record(self) -> dict[str, Any]:
         """Return one line for ``results/runs.jsonl``: the result, the recipe, the environment."""
-        return make_record(self.recipe, self.result, self.path)
+        started = environment() if self.path is None else self._folder.environment
+        return {**self.result, "recipe": self.recipe.tables(), **started}
 
     def __repr__(self) -> str:
         lines = [f"Run of {self.recipe.method} on {self.recipe.data.label}"]
@@ -139,17 +162,14 @@ class Run(Auditing):
             lines.append(f"not finished, {len(self.log)} epochs so far")
         return "\n  ".join([*lines, str(self.path or "not saved")])
 
-    def refined(self, looks: int) -> Run:
-        """Return the same run with a model that looks again when it explains.
-
-        Args:
-            looks: How many further looks; see :meth:`GSAT.refined`.
+    def refined(self, passes: int) -> Run:
+        """Return the same run with a model that refines its explanations; see :meth:`GSAT.refined`.
 
         Raises:
-            GSATError: If the model can't look again.
+            GSATError: If the model can't refine explanations.
         """
         view = copy.copy(self)
-        view.__dict__["model"] = self.model.refined(looks)
+        view._model = self.model.refined(passes)
         return view
 
     # -- graphs ---------------------------------------------------------------------------------
@@ -173,15 +193,7 @@ class Run(Auditing):
         return self._graphs(data, split)[0]
 
     def predict(self, data: Data | None = None, split: str = "test") -> PredictionTable:
-        """Predict graphs, or nodes.
-
-        Args:
-            data: As in :meth:`graphs`; labels are not needed. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-
-        Returns:
-            The predictions, in the order of the graphs.
-        """
+        """Predict graphs, or nodes, in the order of the graphs; labels are not needed."""
         store, class_names = self._graphs(data, split, labelled=False)
         level = self.model.task.level
         predicted, spread = self.model.predict_with_spread(store)
@@ -241,16 +253,15 @@ class Run(Auditing):
         """Explain one graph, one node, or all graphs of a split.
 
         Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
+            data: See :meth:`graphs`. (default: the run's own data)
             graph: The number of a graph within the split. (default: all, or 0 with ``node``)
             node: The number of a node of that graph, where the model is node-level.
                 (default: the whole graph)
             top: Keep only the highest-scored edges: a number, or a share such as ``"20%"``.
                 (default: all edges)
             above: Keep only the edges scored above this probability. (default: all edges)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-            refine: Further looks at each graph; see :meth:`GSAT.refined`.
-                (default: as the model has it)
+            split: See :meth:`graphs`. (default: ``"test"``)
+            refine: Refinement passes; see :meth:`GSAT.refined`. (default: as the model has it)
 
         Returns:
             One explanation if ``graph`` or ``node`` is given, else one per graph.
@@ -279,14 +290,46 @@ class Run(Auditing):
             explained.append(explanation.within(top, above))
         return explained if graph is None else explained[0]
 
+    def audit(self, data: Data | None = None, **options: Any) -> AuditReport:
+        """Audit the explanations: are they sufficient, necessary, robust, consistent?
+
+        Measured without ground truth, on held-out graphs. An audit of the run's own validation or
+        test graphs is kept in the run directory, and explanations carry its verdict.
+
+        Args:
+            data: See :meth:`graphs`. (default: the run's own data)
+            options: ``split``; ``others``, further runs to compare with; ``sanity``, whether to
+                compare with an untrained model and one trained on shuffled labels; ``top`` or
+                ``above``, what is in an explanation; ``progress``; and any setting of
+                :class:`gsat.audit.settings.AuditSettings`.
+
+        Returns:
+            The audit; ``.save("audit.html")`` writes a page.
+
+        Raises:
+            GSATError: If the model gives no explanations, or an option is out of range.
+        """
+        return audit_run(self, data, **options)
+
+    @property
+    def last_audit(self) -> dict[str, Any] | None:
+        """What ``audit.json`` of the run directory holds; None without one."""
+        if self.path is None or not self.finished:
+            return None
+        try:
+            found = (self.path / AUDIT).stat()
+        except OSError:
+            return None
+        stamp = found.st_ino, found.st_mtime_ns, found.st_size
+        if stamp != self._audit_read:
+            self._audit = read_audit(self.path, self.result["best_epoch"])
+            self._audit_read = stamp
+        return self._audit
+
     def short_audit(self, *, share: float = SHARE, progress: bool = False) -> AuditReport | None:
         """Audit as many validation graphs as a share of the training time allows.
 
-        As by :meth:`audit`, the report is kept in the run directory. ``gsat train`` ends so.
-
-        Args:
-            share: Share of the training time. (default: ``0.1``)
-            progress: Whether to show a progress bar on a terminal. (default: ``False``)
+        ``gsat train`` ends with such an audit, which is kept as by :meth:`audit`.
 
         Returns:
             The audit; None if there are, or the time allows, fewer than 20 graphs.
@@ -296,43 +339,38 @@ class Run(Auditing):
         """
         return short_audit(self, share=share, progress=progress)
 
-    def explain_molecules(self, data: Data | None = None, **options: Any) -> reports.MoleculeReport:
+    def explain_molecules(self, data: Data | None = None, **options: Any) -> MoleculeReport:
         """Explain molecules by their fragments, each with a signed effect.
 
         Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            options: ``smiles``, ``split`` and ``target`` of
-                :func:`gsat.training.molecule_reports.molecule_report`.
+            data: See :meth:`graphs`. (default: the run's own data)
+            options: ``smiles``, one or several, in place of ``data``; ``split``; ``target``, the
+                class or label that effects are measured on.
 
         Returns:
             The molecules; ``.save("report.html")`` writes a page of them.
         """
+        from gsat.training import molecule_reports as reports
+
         return reports.molecule_report(self, data, **options)
 
-    def patterns(self, data: Data | None = None, split: str = "test") -> reports.PatternReport:
+    def patterns(self, data: Data | None = None, split: str = "test") -> PatternReport:
         """Find the fragments of molecules that recur in explanations, by predicted class.
-
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
 
         Returns:
             The patterns; ``.save("patterns.html")`` writes a page of them.
         """
+        from gsat.training import molecule_reports as reports
+
         return reports.pattern_report(self, data, split=split)
 
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
     ) -> tuple[int, int]:
-        """Write the scores of all edges of a split, as arrays.
-
-        Args:
-            path: An ``.npz`` file; see :func:`gsat.draw.write_scores_npz`.
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
+        """Write the scores of all edges of a split; see :func:`gsat.draw.write_scores_npz`.
 
         Returns:
-            How many graphs and edges there are.
+            Number of graphs, and of edges.
         """
         store = self.graphs(data, split)
         logits, scores = self.model.score_edges(store)
@@ -345,39 +383,23 @@ class Run(Auditing):
     ) -> dict[str, Any]:
         """Measure predictions, and explanations where the ground truth is known.
 
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-            refine: As in :meth:`explain`. (default: as the model has it)
-
         Returns:
             Metrics by name, as fractions; None where one is undefined.
         """
         store = self.graphs(data, split)
-        if isinstance(data, (str, Path)) and is_table(str(data)):
-            store = with_labels(store)  # of another table, where some rows may lack one
-        return evaluate_model(self.model if refine is None else self.model.refined(refine), store)
+        if self.model.task.level == "graph" and store.has(SMILES):
+            store = with_labels(store)  # rows of another table may lack a label
+        return evaluate(self.model if refine is None else self.model.refined(refine), store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
     ) -> dict[str, float | None]:
-        """Choose the metrics that people read, by title; see :func:`shown_metrics`.
-
-        Args:
-            metrics: As :meth:`evaluate` returns them for the same ``data`` and ``split``.
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-        """
+        """Metrics for display by title; see :func:`shown_metrics`."""
         undefined = shown_metrics(metrics, True) != shown_metrics(metrics, False)
         return shown_metrics(metrics, undefined and self.has_truth(data, split))
 
     def has_truth(self, data: Data | None = None, split: str = "test") -> bool:
-        """Whether the ground truth of explanations is known.
-
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-        """
+        """Whether the ground truth of explanations is known."""
         return self._graphs(data, split, labelled=False)[0].has("edge_truth")
 
     @property
@@ -389,10 +411,7 @@ class Run(Auditing):
     def _graphs(
         self, data: Data | None, split: str, labelled: bool = True
     ) -> tuple[GraphStore, Sequence[str] | None]:
-        """Graphs, as :meth:`graphs` returns them, and the names of their classes.
-
-        Labels of your own graphs are read as those of the model only if ``labelled``.
-        """
+        """Graphs and the names of their classes; labels of files are read only if ``labelled``."""
         if isinstance(data, GraphStore):
             return data, self._names(data)
         if isinstance(data, str) and data in (*SPLIT_NAMES, "all"):
@@ -418,6 +437,82 @@ class Run(Auditing):
         return store, self._names(store)
 
     def _names(self, store: GraphStore) -> Sequence[str] | None:
-        """The names of classes or, where there are several labels or numbers, of these."""
+        """Names of the classes; with several labels or numbers, of these."""
         several = self.model.task.kind in ("multilabel", "regression")
         return store.meta.get("labels" if several else "classes")
+
+
+def open_run(
+    path: str | Path | Sequence[str | Path],
+    *,
+    model: GSAT | None = None,
+    data: Dataset | None = None,
+) -> Run:
+    """Open a run directory, or several as one ensemble.
+
+    Args:
+        path: The run directory, or several, trained on one split of one data set: predictions and
+            explanations are then means, with the spread over the runs.
+        model: The model that was given to :func:`gsat.fit`, made again, where its backbone is a
+            network of your own (:func:`gsat.wrap`); it gets the weights of the run.
+            (default: ``None``)
+        data: The data that was given to :func:`gsat.fit`, where it is at no path.
+            (default: ``None``)
+
+    Returns:
+        The run; nothing is loaded yet, unless there are several.
+
+    Raises:
+        RunError: If there is no run.
+        GSATError: If several runs do not fit together.
+    """
+    if not isinstance(path, str | Path):
+        if model is not None:
+            raise GSATError("model=… is for one run; make an ensemble by gsat.Ensemble([…])")
+        return _open_several(path, data)
+    folder = check_run(path)
+    return Run(folder, model=None if model is None else load(folder, model), data=data)
+
+
+def _open_several(paths: Sequence[str | Path], data: Dataset | None) -> Run:
+    opened = [Run(check_run(path)) for path in paths]
+    if not opened:
+        raise GSATError("at least one run directory was needed, and none was given")
+    first = opened[0].recipe
+    for run in opened[1:]:
+        if (run.recipe.data.name, run.recipe.split_seed) != (first.data.name, first.split_seed):
+            raise GSATError(
+                f"{run.path} is of {run.recipe.data.label} split by seed {run.recipe.split_seed}, "
+                f"{opened[0].path} of {first.data.label} split by {first.split_seed}: what one was "
+                "trained on would test another; train them with one data.split_seed"
+            )
+    return Run(model=Ensemble([run.model for run in opened]), recipe=first, data=data)
+
+
+def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
+    """Load the model of a run's best epoch, ready to predict and explain.
+
+    Args:
+        path: The run directory, also of an ensemble.
+        model: The model that was given to :func:`gsat.fit`, built again, where its backbone is a
+            network of your own (:func:`gsat.wrap`); it gets the weights of the run and is
+            returned. (default: None, built from what the run holds)
+
+    Returns:
+        The model, in evaluation mode.
+
+    Raises:
+        RunError: ``path`` is not a run, or has no best epoch yet, or the model does not fit it.
+        CheckpointError: The weights do not fit the model.
+    """
+    if model is None:
+        if not (Path(path) / MEMBERS).is_dir():
+            return load_model(path)
+        folder = RunDirectory.open(path)
+        _ = folder.result  # raises unless it is finished
+        return Ensemble(member_folders(folder))
+    weights, described = read_model(model_folder(path))
+    model.add_snapshots(described["model"].get("snapshots", 0))
+    check_config(model, described["model"], path)
+    model.r, model.input = described["model"]["r"], described.get("input")
+    return fill(model, weights, path)

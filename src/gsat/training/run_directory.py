@@ -24,7 +24,6 @@ from gsat.core.writing import disk_errors
 from gsat.models.saved import BEST, write_model
 from gsat.ops import engine
 from gsat.training.checkpoint import Tensors
-from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import Recipe, read_recipe
 from gsat.training.results import results_version
 from gsat.training.run_files import check_run, run_label
@@ -35,12 +34,7 @@ LOG_BYTES = 64 << 20
 
 
 class RunDirectory:
-    """The files of one run.
-
-    Attributes:
-        path: The directory.
-        checkpoints: ``ckpt`` in it, the folder of :mod:`gsat.training.checkpoint`.
-    """
+    """The files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -48,8 +42,8 @@ class RunDirectory:
         self._identity: tuple[int, int] | None = None  # of the folder that was locked
 
     @classmethod
-    def create(cls, path: str | Path, recipe: Recipe) -> RunDirectory:
-        """Create the directory of a new run."""
+    def create(cls, path: str | Path, recipe: Recipe, processes: int = 1) -> RunDirectory:
+        """Create the directory of a new run, which this number of processes trains."""
         run = cls(path)
         run._check_free()
         with disk_errors(run.path):
@@ -58,9 +52,9 @@ class RunDirectory:
             run._check_free()
             run.clear_partial_files()
             text = recipe.toml()
-            where = {**environment(), "recipe_check": checksum(parse_toml(text))}
+            where = {**environment(processes), "recipe_check": checksum(parse_toml(text))}
             writing.write_json(run.path / "environment.json", where)
-            # Last: with it the folder is a run, which can be resumed.
+            # recipe.toml last: it marks a run that can be resumed.
             writing.write_text(run.path / "recipe.toml", text)
         return run
 
@@ -250,12 +244,14 @@ def _log_line(line: bytes, run: Path, number: int) -> dict[str, Any]:
     try:
         values: dict[str, Any] = parse_json(line)
         check_model(LogLine, values)
-        return values
     except ParseError as error:
         raise RunError(
             f"{run / LOG} can't be read, line {number}: {error}; remove {run} and train the run "
             "again"
         ) from None
+    if "settledness" in values:  # its name in earlier versions
+        values.setdefault("score_stability", values.pop("settledness"))
+    return values
 
 
 def run_name(recipe: Recipe, data_hash: str) -> str:
@@ -264,7 +260,7 @@ def run_name(recipe: Recipe, data_hash: str) -> str:
     return f"{run_label(recipe)}-{recipe.hash()}-{data_hash}-{version}/seed-{recipe.seed}"
 
 
-def environment() -> dict[str, Any]:
+def environment(processes: int = 1) -> dict[str, Any]:
     """What a run's numbers may depend on besides the recipe: versions, machine, threads, ops."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
     versions = {}
@@ -282,5 +278,5 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "ops": engine(),
-        **({"processes": processes} if (processes := ProcessGroup().size) > 1 else {}),
+        **({"processes": processes} if processes > 1 else {}),
     }

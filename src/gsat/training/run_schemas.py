@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from gsat.core.parsing import FileModel
 
 Metrics = dict[str, float | None]
+
+# Earlier versions wrote it as "settledness".
+_SCORE_STABILITY: Any = Field(None, validation_alias=AliasChoices("score_stability", "settledness"))
 
 
 class EnvironmentFile(FileModel):
@@ -67,7 +70,7 @@ class LogLine(FileModel):
     epoch: int = Field(ge=0)
     train: Metrics
     valid: Metrics
-    settledness: float | None = None
+    score_stability: float | None = _SCORE_STABILITY
     selected: bool = False
 
 
@@ -94,7 +97,7 @@ class BestValues(FileModel):
 
     epoch: int = Field(ge=0, lt=2**31)
     valid: Metrics
-    settledness: float | None = None
+    score_stability: float | None = _SCORE_STABILITY
     top: float | None = None
 
 

@@ -1,17 +1,24 @@
-"""Which epoch of a run is reported, and when training ends early."""
+"""Which epoch is reported, which epochs are kept as snapshots, and when training ends early."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gsat import metrics
-from gsat.methods import Phase
+from gsat.core.errors import GSATError, RecipeError
+from gsat.graphs import GraphBatch
+from gsat.methods import Method, Phase
+from gsat.models import InterpretableModel
+from gsat.models.weights import check_fit
 from gsat.tasks import Task
+
+Tensors = dict[str, Tensor]
 
 # Metrics that are a share of the graphs, or close to one: their error is that of a share.
 _SHARES = ("accuracy", "roc_auc")
@@ -19,36 +26,23 @@ _SHARES = ("accuracy", "roc_auc")
 
 @dataclass
 class Best:
-    """The best epoch so far.
+    """The best epoch so far."""
 
-    Attributes:
-        epoch: Its number, over all phases.
-        valid: Its validation metrics.
-        settledness: How much its explanations agree with those of the epoch before.
-            (default: ``None``, unknown)
-        top: The best validation metric of any epoch so far, where less of it may be chosen.
-            (default: ``None``)
-    """
-
-    epoch: int
+    epoch: int  # over all phases
     valid: dict[str, Any]
-    settledness: float | None = None
-    top: float | None = None
+    score_stability: float | None = None
+    top: float | None = None  # highest validation metric of any epoch, if stability decides
 
 
-class Settledness:
-    """How little explanations move: the rank correlation of scores with those of the epoch before.
-
-    Attributes:
-        value: Of the last scores that were seen; None for the first, and where all are equal.
-    """
+class ScoreStability:
+    """Rank correlation of edge scores between consecutive epochs."""
 
     def __init__(self) -> None:
         self._before: NDArray[Any] | None = None
-        self.value: float | None = None
+        self.value: float | None = None  # None after the first epoch, and where scores are equal
 
     def see(self, scores: NDArray[Any]) -> None:
-        """Compare the scores of an epoch with the last ones."""
+        """Compare the scores of an epoch with those of the epoch before."""
         before, self._before = self._before, scores
         self.value = None if before is None else metrics.spearman(before, scores)
 
@@ -62,12 +56,10 @@ def is_better(task: Task, valid: dict[str, Any], best: Best | None) -> bool:
     return metrics.better(task.merit(valid), valid["loss"], task.merit(before), before.get("loss"))
 
 
-def settledness_best(
-    task: Task, new: Best, best: Best | None, labels: int
-) -> tuple[Best | None, bool]:
-    """The better of two epochs: of those as accurate as any, the one with more settledness.
+def more_stable(task: Task, new: Best, best: Best | None, labels: int) -> tuple[Best | None, bool]:
+    """Choose the epoch with the higher score stability; returns it, and whether it is the new one.
 
-    An epoch is as accurate as any if its metric is within a standard error of the highest so far.
+    Only epochs whose metric is within a standard error of the highest so far are compared.
     """
     merit = task.merit(new.valid)
     if merit is None:
@@ -78,9 +70,8 @@ def settledness_best(
         return new, True
     held = task.merit(best.valid)
     least = top - noise(task, top, labels)
-    taken = merit >= least and (
-        held is None or held < least or _known(new.settledness) > _known(best.settledness)
-    )
+    better = held is None or held < least or _stability(new) > _stability(best)
+    taken = merit >= least and better
     if not taken:
         best.top = top
     return (new, True) if taken else (best, False)
@@ -98,8 +89,8 @@ def noise(task: Task, merit: float, labels: int) -> float:
     return math.sqrt(share * (1 - share) / (labels + 4))
 
 
-def _known(value: float | None) -> float:
-    return -math.inf if value is None else value
+def _stability(epoch: Best) -> float:
+    return -math.inf if epoch.score_stability is None else epoch.score_stability
 
 
 def is_finished(phases: Sequence[Phase], epochs_done: int, best: Best | None) -> bool:
@@ -109,3 +100,60 @@ def is_finished(phases: Sequence[Phase], epochs_done: int, best: Best | None) ->
         return left <= 0
     in_last_phase = phases[-1].epochs - left
     return min(in_last_phase, epochs_done - 1 - best.epoch) >= patience
+
+
+class Snapshots:
+    """The weights of a model after several epochs; the oldest are dropped."""
+
+    def __init__(self, method: Method) -> None:
+        self.most: int = method.training.snapshots or 0
+        phases = method.phases()
+        self._last = sum(phase.epochs for phase in phases) - 1
+        selectable = [p.epochs - p.selectable_from for p in phases if p.selectable_from is not None]
+        spread = self.most and method.training.snapshot_epochs == "spread"
+        self._every = max(1, sum(n for n in selectable if n > 0) // self.most) if spread else 1
+        self.weights: dict[int, Tensors] = {}  # by epoch, the oldest first
+        if self.most:
+            try:
+                method.model.take_snapshots([])
+            except GSATError:
+                raise RecipeError(
+                    f"training.snapshots is for models of GSAT, not for those of {method.title}; "
+                    "leave it out"
+                ) from None
+
+    def take(self, epoch: int, model: InterpretableModel) -> None:
+        """Keep the weights of an epoch, if any are kept."""
+        if self.most and (self._last - epoch) % self._every == 0:
+            self.weights[epoch] = copy_weights(model)
+            for old in sorted(self.weights)[: -self.most]:
+                del self.weights[old]
+
+    def restore(self, weights: Mapping[int, Tensors], model: InterpretableModel) -> None:
+        """Take what a checkpoint holds."""
+        if len(weights) > self.most:
+            raise RecipeError(f"{len(weights)} snapshots, and the recipe keeps {self.most}")
+        for state in weights.values():
+            check_fit(model, state)
+        self.weights = dict(weights)
+
+    def complete(
+        self,
+        method: Method,
+        best: Mapping[str, Tensor],
+        batches: Callable[[], Iterator[GraphBatch]],
+    ) -> bool:
+        """Give a model its weights of the best epoch, and what is made after training."""
+        model, ready, calibrated = method.model, [], False
+        for weights in (*self.weights.values(), best):  # the best last: it stays
+            model.load_state_dict(dict(weights))
+            calibrated = method.calibrate(batches())
+            ready.append(copy_weights(model))
+        if self.weights:
+            model.take_snapshots(ready[:-1])
+        return calibrated or bool(self.weights)
+
+
+def copy_weights(model: InterpretableModel) -> Tensors:
+    """The model's weights as they are now."""
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

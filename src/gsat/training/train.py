@@ -1,26 +1,21 @@
-"""Train a recipe, fit a model, resume a run, load the model of a run."""
+"""Train a recipe, fit a model, resume a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gsat.core.errors import RecipeError
 from gsat.core.files import is_regular
-from gsat.core.writing import write_text
-from gsat.datasets.load import Dataset, load_dataset
-from gsat.datasets.molecule_tables import input_of
+from gsat.datasets.load import Dataset
 from gsat.gsat import GSAT
-from gsat.methods import METHODS, Method
+from gsat.methods import Method
 from gsat.methods.gsat import GSATMethod
-from gsat.models import BACKBONES, Backbone, InterpretableModel
-from gsat.models.saved import fill, load_model, model_folder, read_model
-from gsat.models.weights import outline
+from gsat.models.ensemble import MEMBERS, Ensemble
 from gsat.models.wrapping.settings import WrappedSettings, own_module
 from gsat.training.checks import (
-    check_config,
     check_data,
     check_device,
     check_given,
@@ -29,41 +24,14 @@ from gsat.training.checks import (
     check_shared,
     describe,
 )
-from gsat.training.loop import CHECKPOINT_SECONDS
-from gsat.training.open_loop import open_loop
-from gsat.training.pretrained_cache import PretrainedCache
-from gsat.training.process_group import ProcessGroup, device_of_process
-from gsat.training.recipe import Recipe, from_tables, make_recipe
-from gsat.training.run_directory import RunDirectory, environment
-
-REJECTED = "rejected.csv"  # of a run: the rows of a table that were not used
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """A finished run.
-
-    Attributes:
-        model: The model of the reported epoch, in evaluation mode.
-        recipe: How it was trained.
-        result: What ``result.json`` holds.
-        path: The run directory, if there is one.
-    """
-
-    model: InterpretableModel
-    recipe: Recipe
-    result: dict[str, Any]
-    path: Path | None = None
-
-    def record(self) -> dict[str, Any]:
-        """One line for ``results/runs.jsonl``: the result, the recipe and the environment."""
-        return make_record(self.recipe, self.result, self.path)
-
-
-def make_record(recipe: Recipe, result: dict[str, Any], path: Path | None) -> dict[str, Any]:
-    """Make one line for ``results/runs.jsonl``: the result, the recipe and the environment."""
-    started = RunDirectory(path).environment if path else environment()
-    return {**result, "recipe": recipe.tables(), **started}
+from gsat.training.loop import CHECKPOINT_SECONDS, OnDone, TrainOptions
+from gsat.training.many_runs import check_same_recipe, train_seeds
+from gsat.training.members import copy_members, ensemble_result, member_recipes
+from gsat.training.process_group import device_of_process
+from gsat.training.recipe import Recipe, complete_recipe, load_data, make_recipe
+from gsat.training.run import Run, load
+from gsat.training.run_directory import RunDirectory
+from gsat.training.train_method import make_method, train_method
 
 
 def train(
@@ -74,32 +42,53 @@ def train(
     progress: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
-    data: Dataset | None = None,
-    kind: type[Method] | None = None,
-) -> TrainingResult:
-    """Train a recipe; see :func:`gsat.train`, which returns a :class:`gsat.Run`.
+    jobs: int = 1,
+    done: OnDone | None = None,
+) -> Run:
+    """Train a recipe.
 
-    Here, ``data`` may take the place of what the recipe loads, and ``kind`` that of its method:
-    models that are meant to fail are trained so, to test what tells.
+    Args:
+        recipe: What to train, on which data, how and with which seed; see
+            :func:`gsat.make_recipe`.
+        out: Run directory to create; it must be empty or absent. (default: None, nothing is
+            written)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: Minimum time between checkpoints, which are written between epochs; one
+            is always written at the end. (default: 30)
+        pretrained_cache: Folder of pretrained backbones: runs of GSAT* and of the post-hoc
+            explainers that begin with the same one train it once, with the same results.
+            (default: None)
+        jobs: Ensemble members to train at the same time, each in a process of its own; needs
+            ``out``. (default: 1, one after another in this process)
+        done: Called with the name of each member that such a process has trained. (default: None)
+
+    Returns:
+        The finished run.
+
+    Raises:
+        RunError: ``out`` can't be used, or training broke down.
+        DataError: The data is missing, or does not fit the recipe.
+        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
+
+    Example:
+        >>> import gsat
+        >>> recipe = gsat.make_recipe(
+        ...     "ba2motifs", settings={"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
+        ... )
+        >>> run = gsat.train(recipe)
+        >>> run.result["best_epoch"], 0 <= run.test["accuracy"] <= 1
+        (0, True)
     """
-    with ProcessGroup().share_errors():
-        check_shared(recipe)
-        device = check_device(device_of_process(device))
-        data = load_data(recipe) if data is None else data
-        recipe = complete_recipe(recipe, data)
-        method = make_method(recipe, data, kind).to_device(device)
-    with ProcessGroup().share_errors():  # only now: what one process can't do, none begins
-        run = _create(out, recipe)
-    return _run(
-        method,
-        data,
-        recipe,
-        run,
-        device,
-        pretrained_cache,
+    options = TrainOptions(
+        device=device,
         progress=progress,
         checkpoint_seconds=checkpoint_seconds,
+        pretrained_cache=pretrained_cache,
+        jobs=jobs,
+        done=done,
     )
+    return train_recipe(recipe, out, options)
 
 
 def fit(
@@ -112,8 +101,38 @@ def fit(
     progress: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **settings: Any,
-) -> TrainingResult:
-    """Train a GSAT model as it is; see :func:`gsat.fit`, which returns a :class:`gsat.Run`."""
+) -> Run:
+    """Train a GSAT model as it is; nothing is initialised again.
+
+    Args:
+        model: The model; it is trained in place.
+        data: From :func:`gsat.load_dataset`, split by its own seed.
+        seed: Decides the order of batches and all random draws. (default: 0)
+        out: Run directory to create; it must be empty or absent. (default: None, nothing is
+            written)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: As for :func:`train`. (default: 30)
+        **settings: Any setting of the recipe by name, such as ``epochs=50``, ``lr=3e-3`` or
+            ``r_final=0.6``; the rest comes from the shipped recipe of the data set.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        DataError: The model does not fit the data.
+        RecipeError: A setting is unknown, or contradicts the model or the data.
+        RunError: ``out`` can't be used, or training broke down.
+        Interrupted: Ctrl-C was pressed; the epoch is saved, and :func:`resume` continues.
+
+    Example:
+        >>> import gsat
+        >>> data = gsat.load_dataset("ba2motifs", graphs=60)
+        >>> model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=1))
+        >>> run = gsat.fit(model, data, epochs=1)
+        >>> run.model is model, run.result["best_epoch"]
+        (True, 0)
+    """
     check_given(model, data)
     described = {
         **{f"data.{key}": value for key, value in data.options.items()},
@@ -130,21 +149,14 @@ def fit(
             f"data.split_seed is {data.seed} in the data given to fit, it can't become "
             f"{recipe.split_seed}"
         )
-    with ProcessGroup().share_errors():
-        device = check_device(device_of_process(device))
-        method = GSATMethod(model, recipe.settings, recipe.training).to_device(device)
-    with ProcessGroup().share_errors():
-        run = _create(out, recipe)
-    return _run(
-        method,
-        data,
-        recipe,
-        run,
-        device,
-        progress=progress,
-        checkpoint_seconds=checkpoint_seconds,
-        save_start=True,
-    )
+    options = TrainOptions(device=device, progress=progress, checkpoint_seconds=checkpoint_seconds)
+    with options.group.share_errors():
+        options = _on_device(options)
+        method = GSATMethod(model, recipe.settings, recipe.training).to_device(options.device)
+    run = _create(out, recipe, options)
+    result = train_method(method, data, recipe, run, options, save_start=True)
+    path = run.path if run else None
+    return Run(path, model=model, recipe=recipe, result=result, data=data)
 
 
 def resume(
@@ -157,9 +169,82 @@ def resume(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     pretrained_cache: str | Path | None = None,
     warn: Callable[[str], None] | None = None,
-) -> TrainingResult:
-    """Resume a run; see :func:`gsat.resume`, which returns a :class:`gsat.Run`."""
-    with ProcessGroup().share_errors():
+    jobs: int = 1,
+    done: OnDone | None = None,
+) -> Run:
+    """Resume a run exactly at its last checkpoint; a finished run is only read.
+
+    Args:
+        path: The run directory.
+        model: The model that was given to :func:`fit`, built again, where its backbone is a network
+            of your own (:func:`gsat.wrap`); it gets the weights of the checkpoint.
+            (default: None, built from the recipe)
+        data: The data that was given to :func:`fit`, loaded again, where it was not loaded from a
+            path. (default: None, loaded by the recipe)
+        device: A torch device such as ``"cuda"``. (default: ``"cpu"``)
+        progress: Whether to show a progress bar on a terminal. (default: False)
+        checkpoint_seconds: As for :func:`train`. (default: 30)
+        pretrained_cache: As for :func:`train`. (default: None)
+        warn: Called with a line for each damaged checkpoint that was skipped. (default: None)
+        jobs: As for :func:`train`. (default: 1)
+        done: As for :func:`train`. (default: None)
+
+    Returns:
+        The finished run.
+
+    Raises:
+        RunError: ``path`` is not a run, or another process is training it.
+        RecipeError: The model or the data is not that of the run.
+        CheckpointError: No checkpoint can be read.
+        Interrupted: Ctrl-C was pressed; the epoch is saved.
+    """
+    options = TrainOptions(
+        device=device,
+        progress=progress,
+        checkpoint_seconds=checkpoint_seconds,
+        pretrained_cache=pretrained_cache,
+        jobs=jobs,
+        done=done,
+        warn=warn,
+    )
+    return resume_run(path, options, model=model, data=data)
+
+
+def train_recipe(
+    recipe: Recipe,
+    out: str | Path | None = None,
+    options: TrainOptions | None = None,
+    *,
+    data: Dataset | None = None,
+    kind: type[Method] | None = None,
+) -> Run:
+    """Train a recipe, on data that is loaded already, or by another class of method."""
+    options = options or TrainOptions()
+    with options.group.share_errors():
+        check_shared(recipe, options.group.size)
+        options = _on_device(options)
+        data = load_data(recipe) if data is None else data
+        recipe = complete_recipe(recipe, data)
+        if recipe.members is None:
+            method = make_method(recipe, data, kind).to_device(options.device)
+    # Only now: if one process fails before, no run directory is made.
+    run = _create(out, recipe, options)
+    if recipe.members is not None:
+        return _train_ensemble(run, recipe, data, options)
+    result = train_method(method, data, recipe, run, options)
+    path = run.path if run else None
+    return Run(path, model=method.model, recipe=recipe, result=result, data=data)
+
+
+def resume_run(
+    path: str | Path,
+    options: TrainOptions,
+    *,
+    model: GSAT | None = None,
+    data: Dataset | None = None,
+) -> Run:
+    """Resume a run; see :func:`resume`."""
+    with options.group.share_errors():
         run = RunDirectory.open(path)
         recipe = run.recipe
         if model is not None:
@@ -171,127 +256,68 @@ def resume(
         if data is not None:
             check_data(recipe, data, path)
         if is_regular(run.result_path):
-            return TrainingResult(load(path, model), recipe, run.result, run.path)
+            trained = load(path, model)
+            return Run(run.path, model=trained, recipe=recipe, result=run.result, data=data)
         run.check_recipe()
-        check_processes(run)
-        device = check_device(device_of_process(device))
+        check_processes(run, options.group.size)
+        options = _on_device(options)
         data = load_data(recipe) if data is None else data
-        if model is None:
-            method = make_method(recipe, data)
+        if recipe.members is None:
+            if model is None:
+                method = make_method(recipe, data)
+            else:
+                method = GSATMethod(model, recipe.settings, recipe.training)
+            method = method.to_device(options.device)
+    if recipe.members is not None:
+        return _train_ensemble(run, recipe, data, options)
+    result = train_method(method, data, recipe, run, options, resuming=True)
+    return Run(run.path, model=method.model, recipe=recipe, result=result, data=data)
+
+
+def train_or_resume(recipe: Recipe, out: Path, options: TrainOptions, data: Dataset) -> Run:
+    """Train a recipe in a folder, or resume the run that the folder holds."""
+    check_same_recipe(out, recipe)
+    if RunDirectory(out).is_run():
+        return resume_run(out, options, data=data)
+    return train_recipe(recipe, out, options, data=data)
+
+
+def _train_ensemble(
+    run: RunDirectory | None, recipe: Recipe, data: Dataset, options: TrainOptions
+) -> Run:
+    """Train the members of an ensemble that are not finished, and measure it."""
+    recipes = member_recipes(recipe)
+    if run is None:
+        runs = [train_recipe(member, None, options, data=data) for member in recipes.values()]
+        ensemble = Ensemble([one.model for one in runs])
+        result = ensemble_result(recipe, ensemble, [one.result for one in runs], data)
+        return Run(model=ensemble, recipe=recipe, result=result, data=data)
+    folder = run.path / MEMBERS
+    with run.locked():
+        run.clear_partial_files()
+        copy_members(options.member_runs, recipes, folder, data.hash)
+        if options.jobs > 1:
+            train_seeds(list(recipes.values()), folder, jobs=options.jobs, done=options.done)
         else:
-            method = GSATMethod(model, recipe.settings, recipe.training)
-        method = method.to_device(device)
-    return _run(
-        method,
-        data,
-        recipe,
-        run,
-        device,
-        pretrained_cache,
-        progress=progress,
-        checkpoint_seconds=checkpoint_seconds,
-        resuming=True,
-        warn=warn,
-    )
+            for name, member in recipes.items():
+                train_or_resume(member, folder / name, options, data)
+        ensemble = Ensemble([folder / name for name in recipes])
+        results = [RunDirectory.open(folder / name).result for name in recipes]
+        result = ensemble_result(recipe, ensemble, results, data)
+        run.write_result(result)
+    return Run(run.path, model=ensemble, recipe=recipe, result=result, data=data)
 
 
-def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
-    """Load the model of a run's best epoch, ready to predict and explain.
-
-    Args:
-        path: The run directory.
-        model: The model that was given to :func:`fit`, built again, where its backbone is a network
-            of your own (:func:`gsat.wrap`); it gets the weights of the run and is returned.
-            (default: None, built from what the run holds)
-
-    Returns:
-        The model, in evaluation mode.
-
-    Raises:
-        RunError: ``path`` is not a run, or has no best epoch yet, or the model does not fit it.
-        CheckpointError: The weights do not fit the model.
-    """
-    if model is None:
-        return load_model(path)
-    weights, described = read_model(model_folder(path))
-    model.add_snapshots(described["model"].get("snapshots", 0))
-    check_config(model, described["model"], path)
-    model.r, model.input = described["model"]["r"], described.get("input")
-    return fill(model, weights, path)
+def _on_device(options: TrainOptions) -> TrainOptions:
+    """The same options with the device of this process, which must be available."""
+    device = device_of_process(options.device, options.group.size)
+    check_device(device)
+    return replace(options, device=device)
 
 
-def _run(
-    method: Method,
-    data: Dataset,
-    recipe: Recipe,
-    run: RunDirectory | None,
-    device: str,
-    pretrained_cache: str | Path | None = None,
-    **how: Any,
-) -> TrainingResult:
-    """Train in the run directory, if there is one, and write the result there."""
-    pretrained, version = None, method.model.backbone.results_version
-    method.model.input = input_of(data.store)
-    if run and not how.get("resuming") and data.rejected and ProcessGroup().is_main:
-        write_text(run.path / REJECTED, data.rejected.to_csv())
-    with ProcessGroup().share_errors():
-        # What is begun on one device may be resumed on another: only the CPU's is shared.
-        if pretrained_cache and run and ProcessGroup().size == 1 and device == "cpu":
-            pretrained = PretrainedCache(pretrained_cache).entry(
-                run,
-                recipe,
-                method,
-                data.hash,
-                results_version=version,
-            )
-    with open_loop(method, data, recipe, run, device=device, pretrained=pretrained, **how) as loop:
-        result = {
-            "dataset": recipe.data.name,
-            "method": recipe.method,
-            "backbone": recipe.backbone.name,
-            "seed": recipe.seed,
-            **loop.train(),
-            "matches_paper": data.matches_paper,
-            "recipe_hash": recipe.hash(),
-            "data_hash": data.hash,
-            "results_version": version,
-        }
-        if loop.run:
-            loop.run.write_result(result)
-    return TrainingResult(method.model, recipe, result, run.path if run else None)
-
-
-def _create(out: str | Path | None, recipe: Recipe) -> RunDirectory | None:
-    """The run directory, if one is wanted; of several processes, the first makes it."""
-    if out is None:
-        return None
-    return RunDirectory.create(out, recipe) if ProcessGroup().is_main else RunDirectory(out)
-
-
-def load_data(recipe: Recipe) -> Dataset:
-    """The data set of a recipe, split as the recipe says."""
-    wanted, seed = recipe.data, recipe.split_seed
-    return load_dataset(wanted.name, seed=seed, data_seed=wanted.data_seed, **wanted.options)
-
-
-def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
-    """The recipe with what was inferred from users' own data: its hash, task, classes, split."""
-    inferred = {**recipe.data.model_dump(exclude_none=True), **data.options}
-    tables = recipe.tables()
-    return recipe if inferred == tables["data"] else from_tables({**tables, "data": inferred})
-
-
-def make_method(recipe: Recipe, data: Dataset, kind: type[Method] | None = None) -> Method:
-    """The method of a recipe (or one like it) on a fresh backbone that fits the data."""
-    settings = recipe.backbone.model_dump(exclude_none=True)
-    network = BACKBONES[settings.pop("name")]
-
-    def build() -> Backbone:
-        return network.for_data(data, seed=recipe.seed, **settings)
-
-    outline(build)  # a recipe may ask for any size: without memory, to begin with
-    backbone = build()
-    kind = METHODS[recipe.method] if kind is None else kind
-    method = kind.create(backbone, recipe.settings, recipe.training, recipe.seed)
-    method.prepare(data)
-    return method
+def _create(out: str | Path | None, recipe: Recipe, options: TrainOptions) -> RunDirectory | None:
+    """Create the run directory, if one is wanted; only the first process writes to it."""
+    with options.group.share_errors():
+        if out is None or not options.group.is_main:
+            return None if out is None else RunDirectory(out)
+        return RunDirectory.create(out, recipe, options.group.size)

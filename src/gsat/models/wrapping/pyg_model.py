@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,6 @@ from torch_geometric.nn import MessagePassing
 
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
-
-if TYPE_CHECKING:
-    from gsat.gsat import GSAT
 
 
 class PyGModel(nn.Module):
@@ -34,7 +31,7 @@ class PyGModel(nn.Module):
             label.
     """
 
-    def __init__(self, model: GSAT, label: int | None = None) -> None:
+    def __init__(self, model: Any, label: int | None = None) -> None:
         super().__init__()
         labels = model.task.num_logits
         if (model.task.kind == "multilabel") != (label is not None):
@@ -49,7 +46,7 @@ class PyGModel(nn.Module):
         self._viewed = (model,)
 
     @property
-    def model(self) -> GSAT:
+    def model(self) -> Any:
         """The model itself."""
         return self._viewed[0]
 

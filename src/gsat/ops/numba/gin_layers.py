@@ -72,10 +72,9 @@ def gin_layers(
     drop: float = 0.0,
     draws: Sequence[Draws | None] | None = None,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layers`.
-
-    In training mode, for two rows or more.
-    """
+    """Fused form of :func:`gsat.ops.reference.gin_layers`."""
+    if not layers[0][1].training:
+        return _evaluated(x, batch, weight, terms, layers)
     dropout = [dropout_arguments(drop, source) for source in draws or [None] * len(layers)]
     parts = [tuple(t) if isinstance(t, ScalarTerm) else () if t is None else (t,) for t in terms]
     weights = [
@@ -88,17 +87,14 @@ def gin_layers(
     return _GINLayers.apply(batch, norms, dropout, x, weight, *weights, *flat)
 
 
-def gin_layers_inference(
+def _evaluated(
     x: Tensor,
     batch: GraphBatch,
     weight: Tensor | None,
     terms: Sequence[EdgeTerm],
     layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]],
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.gin_layers` in evaluation mode.
-
-    Without dropout or gradients.
-    """
+    """The layers in evaluation mode, without dropout or gradients."""
     values, edges = as_array(x), None if weight is None else as_array(weight)
     ptr = block_ptr(len(x))
     for term, (inner, norm, outer) in zip(terms, layers, strict=True):

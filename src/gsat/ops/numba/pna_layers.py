@@ -52,13 +52,11 @@ def pna_layers(
     edge: Tensor | None,
     layers: Sequence[tuple[nn.Linear, nn.BatchNorm1d]],
     aggregators: Sequence[Aggregator],
+    scale: None = None,
     drop: float = 0.0,
     draws: Sequence[Draws | None] | None = None,
 ) -> Tensor:
-    """Fused form of :func:`gsat.ops.reference.pna_layers`.
-
-    Without scalers, and in training mode for two rows or more.
-    """
+    """Fused form of :func:`gsat.ops.reference.pna_layers`, without scalers."""
     dropout = [dropout_arguments(drop, source) for source in draws or [None] * len(layers)]
     plan = _plan(batch, weight is not None, edge, aggregators, x.shape[1])
     given = torch.ones(batch.num_edges) if weight is None else weight

@@ -1,4 +1,4 @@
-"""Options of tables of molecules, and messages about a table that was read."""
+"""Options of the user's own data, and messages about data that was read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from gsat.core.errors import GSATError
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
 
 if TYPE_CHECKING:
+    from gsat.datasets.load import Dataset
     from gsat.training.recipe import Recipe
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# The settings of the user's own data that are options of ``gsat train``; --set takes all of them.
+# Settings that are also options of ``gsat train``; --set takes all settings.
 OPTIONS = ("smiles", "label", "id", "split", "task", "largest_fragment")
 
 
 def table_options(command: Command) -> Command:
-    """Replace ``**table`` of a command by :data:`OPTIONS`, as their settings declare them."""
+    """Replace ``**table`` of a command by :data:`OPTIONS`, generated from their declarations."""
     options = []
     for name in OPTIONS:
         field = MoleculeOptions.model_fields[name]
@@ -67,27 +68,24 @@ def table_settings(dataset: str, given: dict[str, Any]) -> list[str]:
     return [f"data.{name}={json.dumps(value)}" for name, value in values.items()]
 
 
-def say_what_was_read(recipe: Recipe) -> None:
-    """Read a user's own data, and print what was found in it and what can't be used.
-
-    Args:
-        recipe: What is to be trained; if its data is not the user's, nothing is read or said.
-    """
+def read_own_data(recipe: Recipe) -> Dataset | None:
+    """Load the user's own data and print notes on it; None for a named data set."""
     from gsat.datasets.registry import is_own_data
     from gsat.graphs.validation import ONE_WAY, one_way
     from gsat.molecules.table import is_table
-    from gsat.training.train import load_data
+    from gsat.training.recipe import load_data
 
     if not is_own_data(recipe.data.name):
-        return
+        return None
     data = load_data(recipe)
     if not is_table(recipe.data.name):
         if one_way(data.store):
             typer.echo(f"note: {ONE_WAY}", err=True)
-        return
+        return data
     for note in data.notes:
         typer.echo(note, err=True)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in data.splits.items())
     typer.echo(f"{len(data.store)} molecules; {data.options['split']} split: {sizes}", err=True)
     if data.rejected:
         typer.echo(f"{data.rejected.summary()} · rejected.csv", err=True)
+    return data

@@ -1,4 +1,4 @@
-"""Whose turn it is to compute: one model at a time, and nobody overtakes."""
+"""A fair (FIFO) lock around model computation."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import threading
 from typing import Final
 
 
-class TakingTurns:
-    """A lock that a thread cannot take again while another waits for it.
+class FairLock:
+    """A lock that a thread cannot take again while another one waits for it.
 
-    Python's own locks are not fair: a thread that lets go of one and asks for it at once mostly
-    gets it, however long another has waited. A thread cannot take it twice without letting go.
+    Python's locks are not fair: a thread that releases one and takes it again at once mostly gets
+    it, however long another one has waited. The lock is not reentrant.
     """
 
     def __init__(self) -> None:
         self._next, self._busy = threading.Lock(), threading.Lock()
 
     def acquire(self, timeout: float = -1) -> bool:
-        """Wait for the lock and take it."""
+        """Wait for the lock and take it; return whether that succeeded."""
         if not self._next.acquire(timeout=timeout):
             return False
-        try:  # held while waiting, so that nobody overtakes
+        try:  # hold the place at the head of the queue while waiting
             return self._busy.acquire(timeout=timeout)
         finally:
             self._next.release()
 
     def release(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         self._busy.release()
 
     def __enter__(self) -> None:
@@ -36,10 +36,10 @@ class TakingTurns:
         self.release()
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether a thread has it and another one is next."""
+    def has_waiters(self) -> bool:
+        """Whether a thread waits while another one holds the lock."""
         return self._next.locked()
 
 
 # Compiled kernels and torch share threads: one model computes at a time.
-COMPUTING: Final = TakingTurns()
+COMPUTING: Final = FairLock()
