@@ -11,7 +11,7 @@ import torch_geometric.explain
 from torch import Tensor
 
 from gsat.core.errors import GSATError
-from gsat.graphs.neighbourhood import k_hop_nodes
+from gsat.graphs.subgraph import k_hop_nodes
 from gsat.graphs.texts import WORDS
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ class AuditReport:
     def save(self, path: str | Path) -> Path:
         """Write the audit to a file."""
         if writing.check_suffix(path, REPORTS) == ".html":
-            from gsat.draw.audit_page import audit_page
+            from gsat.draw.pages import audit_page
 
             page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
             return writing.write_output(path, page.encode())

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from gsat.draw.graph import describe
-from gsat.draw.molecule import formula, hexadecimal, mixed
-from gsat.draw.molecule_picture import MoleculePicture
+from gsat.draw.explanations import describe
+from gsat.draw.molecule import MoleculePicture, formula
 from gsat.draw.options import DrawingOptions
 from gsat.draw.pictures import cropped, picture_of, scene_of
 from gsat.draw.sentence import Sentence
-from gsat.draw.sheet import Sheet
+from gsat.draw.shapes import Sheet
 from gsat.draw.superpixels import ImagePicture
 from gsat.draw.svg import sheet_svg
 from gsat.explanation import Explanation, RankedEdge
@@ -151,8 +150,3 @@ def unit_spreads(explanation: Explanation) -> list[float] | None:
     for unit, value in zip(explanation.units()[0].tolist(), spread.tolist(), strict=True):
         out[unit] = max(out[unit], value)
     return out
-
-
-def scale_colours() -> list[str]:
-    """Return the colours of a molecule's scale, the lowest first."""
-    return [hexadecimal(mixed(part / 4)) for part in range(5)]

@@ -10,10 +10,9 @@ import numpy as np
 from markupsafe import Markup
 
 from gsat.core.errors import GSATError
-from gsat.draw.marks import DASHES, SPREADS
-from gsat.draw.molecule import ColourScale, formula, formula_svg
-from gsat.draw.molecule_page import largest_effect, odds_factor
-from gsat.draw.pattern_page import SHOWN, SIGNIFICANT
+from gsat.draw.molecule import formula, formula_svg
+from gsat.draw.pages import SHOWN, SIGNIFICANT, largest_effect, odds_factor
+from gsat.draw.scales import DASHES, SPREADS, ColourScale, scale_colours
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
@@ -27,7 +26,6 @@ from gsat.web.pictures import (
     draw_picture,
     node_names,
     ranked_edges,
-    scale_colours,
     unit_spreads,
     without_styles,
 )
@@ -291,7 +289,7 @@ def picture_values(
         "row": row,
         "svg": Markup(picture.svg),
         "picture": picture,
-        "colours": scale_colours(),
+        "colours": scale_colours(5),
         "top": top,
         "count": count,
         "truth": truth,

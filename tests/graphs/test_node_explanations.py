@@ -1,4 +1,4 @@
-"""Computation graphs, against PyG's k_hop_subgraph; explanations of single nodes."""
+"""Explanations of single nodes, against PyG's k_hop_subgraph."""
 
 from __future__ import annotations
 
@@ -11,25 +11,6 @@ from torch_geometric.utils import k_hop_subgraph
 
 from gsat.core.errors import GSATError
 from gsat.explanation import Explanation
-from gsat.graphs.neighbourhood import k_hop_edges, k_hop_nodes
-
-
-@pytest.mark.parametrize("hops", [0, 1, 2, 3])
-def test_as_pyg_finds_them(random_graphs: Callable[..., list[Data]], hops: int) -> None:
-    seen = 0
-    for data in random_graphs(hops, 20):
-        index, count = data.edge_index, int(data.num_nodes or 0)
-        nodes = torch.randperm(count)[: max(1, count // 2)]
-        near = k_hop_nodes(index, nodes, hops, count)
-        edges = k_hop_edges(index, nodes, hops, count)
-        assert near.shape == (count, len(nodes))
-        assert edges.shape == (len(nodes), index.shape[1])
-        for column, node in enumerate(nodes.tolist()):
-            subset, _, _, mask = k_hop_subgraph(node, hops, index, num_nodes=count)
-            assert near[:, column].nonzero()[:, 0].tolist() == subset.tolist()
-            assert torch.equal(edges[column], mask)
-            seen += int(mask.sum())
-    assert seen > 0 or hops == 0
 
 
 @pytest.fixture
@@ -49,7 +30,7 @@ def explained(random_graph: Callable[..., Data]) -> Explanation:
     return out
 
 
-def test_a_node_is_explained_within_what_it_sees(explained: Explanation) -> None:
+def test_a_node_is_explained_within_its_computation_graph(explained: Explanation) -> None:
     for node in range(int(explained.num_nodes)):
         one = explained.of_node(node)
         subset, index, place, mask = k_hop_subgraph(
@@ -69,7 +50,7 @@ def test_a_node_is_explained_within_what_it_sees(explained: Explanation) -> None
         assert one.as_dict()["node"] == node
 
 
-def test_labels_as_pyg_keeps_them(explained: Explanation) -> None:
+def test_labels_in_y_as_in_pyg(explained: Explanation) -> None:
     explained.y = explained.node_y
     del explained.node_y
     assert int(explained.of_node(1).y) == 1
@@ -85,7 +66,7 @@ def test_a_budget_keeps_the_node(explained: Explanation) -> None:
         assert torch.equal(few.node_id[few.edge_index], edge)
 
 
-def test_an_isolated_node_sees_itself() -> None:
+def test_an_isolated_node_is_its_own_computation_graph() -> None:
     out = Explanation(edge_index=torch.tensor([[0, 1], [1, 0]]), edge_mask=torch.rand(2))
     out.undirected, out.hops, out.num_nodes = True, 3, 3
     out.node_prediction = torch.tensor([0, 1, 2])
@@ -98,15 +79,8 @@ def test_an_isolated_node_sees_itself() -> None:
 def test_refusals(explained: Explanation) -> None:
     count = int(explained.num_nodes)
     for wrong in (-1, count):
-        with pytest.raises(GSATError, match=f"no node {wrong}: the nodes are 0 to {count - 1}"):
+        with pytest.raises(GSATError, match=f"{wrong}.*{count - 1}"):
             explained.of_node(wrong)
     whole = explained.of_node(0)
-    with pytest.raises(GSATError, match="answers for whole graphs"):
+    with pytest.raises(GSATError, match="whole graphs"):
         whole.of_node(0)
-
-
-def test_it_works_where_the_edges_are() -> None:
-    """Without a second device here, a place that holds shapes alone stands in for one."""
-    index = torch.zeros(2, 5, dtype=torch.long, device="meta")
-    for nodes in (torch.zeros(1, dtype=torch.long), torch.zeros(1, device="meta").long()):
-        assert k_hop_edges(index, nodes, 2, 4).device.type == "meta"
