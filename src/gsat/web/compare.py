@@ -19,7 +19,7 @@ from gsat.web.library import LoadedRun
 from gsat.web.pictures import draw_picture
 from gsat.web.requests import BadInputError, NotFoundError
 from gsat.web.scored import ScoredSplit, agreement
-from gsat.web.views import make_card
+from gsat.web.views import card_values
 
 PAGE: Final = 24  # graphs in the list
 
@@ -134,7 +134,7 @@ def _picture(comparison: Comparison, number: int, place: int, split: str) -> dic
     explanation = run.explanation(split, row)
     key = ("data", int(comparison.data_rows[place]))
     picture = draw_picture(comparison.runs[0], key, explanation)
-    card = make_card(comparison.splits[number], row, run.outputs)
+    card = card_values(comparison.splits[number], row, run.outputs)
     return {"run": run, "svg": Markup(picture.svg), "card": card, "picture": picture}
 
 
