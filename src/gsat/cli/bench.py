@@ -13,8 +13,6 @@ import typer
 from gsat.cli.app import PAPER, GroupedCommands, app, examples, print_error
 from gsat.cli.options import Quiet, parse_time
 from gsat.core.errors import GSATError
-from gsat.core.writing import check_suffix
-from gsat.draw.files import PICTURES
 
 if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
@@ -216,6 +214,9 @@ def show(
 ) -> None:
     """Show recorded runs beside published numbers, without running anything."""
     if plot is not None:
+        from gsat.core.writing import check_suffix
+        from gsat.draw.figure import PICTURES
+
         check_suffix(plot, PICTURES)
         if len(names) > 1:
             raise GSATError("--plot draws one study; name only one")

@@ -12,8 +12,8 @@ from gsat.core.writing import check_suffix, write_output
 from gsat.datasets.load import add_positions
 from gsat.draw import ExampleRow, Line, Panel, draw_curves, draw_examples
 from gsat.draw.curves import COLOURS
-from gsat.draw.files import PICTURES, new_figure, render
-from gsat.draw.palette import INK
+from gsat.draw.figure import PICTURES, new_figure, render
+from gsat.draw.shapes import INK
 from gsat.methods import METHODS
 from gsat.metric_names import METRIC_TITLES
 from gsat.metrics import explanation_auc
