@@ -38,7 +38,7 @@ DRAWN = (
     "gsat.explanation",
     "gsat.explain.molecules",
     "gsat.explain.patterns",
-    "gsat.training.run_audit",
+    "gsat.audit.report",
 )
 
 
