@@ -23,8 +23,8 @@ LAYERS = (
     ("models",),
     ("attention", "bottleneck", "gsat"),
     ("methods",),
-    ("audit",),
     ("explain",),
+    ("audit",),
     ("training",),
     ("draw",),
     ("study",),
@@ -38,7 +38,7 @@ DRAWN = (
     "gsat.explanation",
     "gsat.explain.molecules",
     "gsat.explain.patterns",
-    "gsat.training.run_audit",
+    "gsat.audit.report",
 )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gsat.audit.audit import Audit
+    from gsat.audit.report import AuditReport
     from gsat.explain.fragments import ScoredFragment
     from gsat.explain.molecules import ExplainedMolecule, ReportInfo
     from gsat.explain.patterns import Pattern, PatternGroup
@@ -289,28 +290,21 @@ def _fragment_svg(smiles: str) -> str:
 # -- audits ---------------------------------------------------------------------------------------
 
 
-def audit_page(
-    audit: Audit,
-    groups: Sequence[dict[str, Any]],
-    *,
-    title: str = "Audit",
-    about: Sequence[str] = (),
-) -> str:
+def audit_page(report: AuditReport) -> str:
     """Make a page with the verdict, the curves, and every measure with its meaning."""
-    verdict = audit.verdict
+    audit, verdict = report.audit, report.verdict
     svg = render(draw_audit(audit), ".svg").decode() if audit.curves["shares"] else ""
-    svg = svg[svg.find("<svg") :]  # a prolog has no place inside a page
     return render_page(
         "audit.html",
-        title=title,
-        about=about,
+        title=report.title,
+        about=report.about,
         outcome=verdict.outcome,
         reasons=verdict.reasons,
         against=verdict.against,
         remedy=verdict.remedy,
-        svg=svg,
+        svg=svg[svg.find("<svg") :],  # a prolog has no place inside a page
         unit=audit.unit,
-        groups=groups,
+        groups=report.groups(),
     )
 
 
