@@ -12,9 +12,8 @@ import pytest
 import torch
 
 from explained_molecules import explained
-from gsat.draw.molecule_page import effect_bar, report_page, signed
-from gsat.draw.molecule_tables import patterns_csv, scores_csv
-from gsat.draw.pattern_page import pattern_page
+from gsat.draw.export import patterns_csv, scores_csv
+from gsat.draw.pages import effect_bar, pattern_page, report_page, signed
 from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 from gsat.explain.patterns import find_patterns
 from gsat.molecules.fingerprints import Neighbour

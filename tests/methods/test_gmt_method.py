@@ -181,8 +181,8 @@ def test_the_second_stage_trains_a_classifier_alone(
 
 def test_a_start_that_does_not_fit_is_refused(start: Path) -> None:
     for settings, reason in (
-        ({}, "begins with a trained model"),
-        ({"start": str(start)}, "is made otherwise"),
+        ({}, "runs/x"),
+        ({"start": str(start)}, "differs"),
         ({"start": str(start / "nothing")}, "is not a run"),
     ):
         recipe = make_recipe("ba2motifs", method="gmt-classifier", settings=settings)

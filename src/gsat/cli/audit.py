@@ -69,7 +69,6 @@ def audit(
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]
     from gsat.training.run import open_run
-    from gsat.training.run_audit import report_lines
 
     report = open_run(run).audit(
         data, split=split, others=others, sanity=sanity, top=top, above=above, graphs=graphs,
@@ -78,7 +77,7 @@ def audit(
     if json_:
         typer.echo(json.dumps(report.as_dict()))
         return
-    for line in report_lines(report, whole=out is None):
+    for line in report.lines(whole=out is None):
         typer.echo(line)
     if out is not None:
         typer.echo(str(report.save(out)))

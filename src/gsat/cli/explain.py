@@ -89,6 +89,9 @@ def explain(
     from gsat.molecules.table import is_table
     from gsat.training.run import open_run
 
+    one = any(value is not None for value in (smiles, graph, node))
+    if one and out is not None:
+        check_suffix(out, FORMATS)
     opened = open_run(run)
     opened = opened if refine is None else opened.refined(refine)
     budget = {"top": top, "above": above}
@@ -97,8 +100,6 @@ def explain(
         report = opened.explain_molecules(smiles=smiles, target=target)
         _show(report[0].explanation, out, json_, budget, style, report)
     elif graph is not None or node is not None:
-        if out is not None:
-            check_suffix(out, FORMATS)
         # Read a table only once.
         source = opened.graphs(data) if data is not None and is_table(data) else data
         explanation = opened.explain(source, graph=graph or 0, node=node, split=split)
@@ -166,7 +167,7 @@ def _show(
 
 def _print_fragments(report: MoleculeReport) -> None:
     """Print the fragments of a single molecule with their effects, best first."""
-    from gsat.draw.molecule_page import odds_factor
+    from gsat.draw.pages import odds_factor
 
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)

@@ -39,7 +39,7 @@ def patterns(
     """
     from gsat.core.writing import check_suffix
     from gsat.draw.export import PATTERN_FILES
-    from gsat.draw.molecule_page import odds_factor
+    from gsat.draw.pages import odds_factor
     from gsat.training.run import open_run
 
     if out is not None:

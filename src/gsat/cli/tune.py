@@ -26,7 +26,8 @@ from gsat.core.errors import GSATError
 from gsat.core.registry import METHODS
 
 if TYPE_CHECKING:
-    from gsat.study.tune import Point, Tuned
+    from gsat.study.grids import Point
+    from gsat.study.tune import Tuned
 
 
 @app.command(

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from gsat.core.errors import GSATError
 from gsat.core.writing import check_suffix, write_output
-from gsat.draw.files import PICTURES, new_figure, render
-from gsat.draw.palette import INK
+from gsat.draw.figure import PICTURES, new_figure, render
+from gsat.draw.shapes import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,32 +1,45 @@
-"""Explanations as files: a picture, JSON, CSV, a web page, or the scores of a whole split."""
+"""Explanations and reports as files: pictures, JSON, tables and web pages."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from gsat.core.errors import GSATError
 from gsat.core.writing import check_suffix, write_output
-from gsat.draw.files import PICTURES
-from gsat.draw.graph import draw_explanation, explanation_svg
-from gsat.draw.molecule_page import report_page
-from gsat.draw.molecule_tables import patterns_csv, scores_csv
+from gsat.draw.explanations import draw_explanation, explanation_svg
+from gsat.draw.figure import PICTURES
 from gsat.draw.options import DrawingOptions
-from gsat.draw.page import html_page
-from gsat.draw.pattern_page import pattern_page
+from gsat.draw.pages import explanation_page, pattern_page, report_page
+from gsat.molecules.rejected import write_csv
 
 if TYPE_CHECKING:
-    from gsat.explain.molecules import MoleculeReport
-    from gsat.explain.patterns import PatternReport
+    from gsat.explain.molecules import ExplainedMolecule, MoleculeReport
+    from gsat.explain.patterns import PatternGroup, PatternReport
     from gsat.explanation import Explanation
 
 FORMATS: Final = (*PICTURES, ".json", ".html", ".csv")
 REPORTS: Final = (".html", ".csv", ".json")
 PATTERN_FILES: Final = (".html", ".csv")
 MOST_CARDS: Final = 10_000  # of a page, some 10 kB each
+
+SCORES: Final = (
+    "molecule", "line", "id", "kind", "atom", "atom_2", "symbol", "score", "fragment",
+    "fragment_smiles", "fragment_score", "in_explanation", "fragment_effect", "fragment_log_odds",
+)  # fmt: skip
+PATTERNS: Final = (
+    "group", "rank", "pattern", "kind", "smiles", "molecules", "group_size", "occurs",
+    "in_explanation", "in_explanation_of_group", "odds_ratio", "p_value", "q_value", "mean_effect",
+    "effect_deviation", "mean_log_odds", "examples",
+)  # fmt: skip
+_BONDS: Final = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
 def write_explanation(explanation: Explanation, path: str | Path, **options: Any) -> Path:
@@ -52,7 +65,7 @@ def write_explanation(explanation: Explanation, path: str | Path, **options: Any
     if suffix in PICTURES:
         draw_explanation(explanation, path, **options)
         return Path(path)
-    make = {".json": _json, ".csv": _csv, ".html": html_page}[suffix]
+    make = {".json": _json, ".csv": _csv, ".html": explanation_page}[suffix]
     return write_output(path, make(explanation, **options).encode())
 
 
@@ -128,3 +141,90 @@ def _csv(explanation: Explanation, **options: Any) -> str:
         {k: f"{v:.6g}" if k in rounded else v for k, v in edge.items()} for edge in edges
     )
     return text.getvalue()
+
+
+def scores_csv(molecules: Iterable[ExplainedMolecule]) -> str:
+    """Write a row per atom and per bond of each molecule.
+
+    Atoms have the numbers of the SMILES. The score of an atom is its own, where the model attends
+    to nodes, or else the mean over its bonds. Each row names the best-scored fragment that
+    contains the atom or bond.
+    """
+    return write_csv(SCORES, (row for molecule in molecules for row in _score_rows(molecule)))
+
+
+def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
+    explanation = molecule.explanation
+    read = molecule.molecule
+    line = "" if molecule.line is None else str(molecule.line)
+    head = [str(molecule.number), line, molecule.name]
+    bonds = np.zeros(read.GetNumBonds())
+    atoms, degree = np.zeros(read.GetNumAtoms()), np.zeros(read.GetNumAtoms())
+    pairs = zip(explanation.edge_index.T.tolist(), explanation.edge_mask.tolist(), strict=True)
+    for (u, v), score in pairs:
+        bond = read.GetBondBetweenAtoms(u, v).GetIdx()
+        bonds[bond] = max(bonds[bond], score)
+        atoms[v] += score
+        degree[v] += 1
+    atoms /= np.maximum(degree, 1)
+    if explanation.get("node_mask") is not None:
+        atoms = explanation.node_mask[:, 0].numpy(force=True)
+    for atom in read.GetAtoms():
+        i = atom.GetIdx()
+        place = ["atom", str(i), "", atom.GetSymbol(), f"{atoms[i]:.6g}"]
+        yield [*head, *place, *_fragment_cells(molecule, (i,))]
+    for bond in read.GetBonds():
+        ends = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        place = ["bond", *map(str, ends), _BONDS.get(str(bond.GetBondType()), "~")]
+        yield [*head, *place, f"{bonds[bond.GetIdx()]:.6g}", *_fragment_cells(molecule, ends)]
+
+
+def _fragment_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[str]:
+    """Name the fragment with the highest score that holds these atoms; empty if there is none."""
+    for fragment in molecule.fragments:
+        if set(atoms) <= set(fragment.atoms):
+            return [
+                fragment.name,
+                fragment.smiles,
+                f"{fragment.score:.6g}",
+                str(int(fragment.used)),
+                _number(molecule.effect(fragment)),
+                _number(molecule.log_odds(fragment)),
+            ]
+    return [""] * 6
+
+
+def patterns_csv(groups: Iterable[PatternGroup], molecules: Sequence[ExplainedMolecule]) -> str:
+    """Write a row per pattern and group."""
+    rows = (
+        [
+            group.name,
+            rank,
+            pattern.name,
+            pattern.kind,
+            pattern.smiles,
+            group.total,
+            group.size,
+            pattern.occurs,
+            pattern.used,
+            pattern.used_in_group,
+            "" if math.isnan(pattern.odds_ratio) else f"{pattern.odds_ratio:.6g}",
+            f"{pattern.p_value:.6g}",
+            f"{pattern.q_value:.6g}",
+            _number(pattern.effect),
+            _number(pattern.deviation),
+            _number(pattern.log_odds),
+            " ".join(_named(molecules[i]) for i in pattern.examples),
+        ]
+        for group in groups
+        for rank, pattern in enumerate(group.patterns, 1)
+    )
+    return write_csv(PATTERNS, ([str(cell) for cell in row] for row in rows))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _named(molecule: ExplainedMolecule) -> str:
+    return molecule.name or str(molecule.number if molecule.line is None else molecule.line)

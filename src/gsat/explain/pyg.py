@@ -21,7 +21,7 @@ from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelTaskLevel
 
 from gsat.core.errors import GSATError
-from gsat.graphs.neighbourhood import k_hop_edges
+from gsat.graphs.subgraph import k_hop_edges
 from gsat.models.wrapping.pyg_model import PyGModel
 
 __all__ = ["GSATExplainer", "PyGModel"]

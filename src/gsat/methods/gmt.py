@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -13,9 +13,9 @@ from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
-from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.gsat import GSATMethod, GSATSettings
-from gsat.models import Backbone, InterpretableModel, ModelOutput
+from gsat.models import Backbone, ModelOutput
 from gsat.ops import Draws
 
 GMTVariant = Literal["sam", "lin"]
@@ -139,8 +139,8 @@ class GMTMethod(GSATMethod):
         "Chen et al., How Interpretable Are Interpretable Graph Neural Networks?, ICML 2024 "
         "(arXiv:2406.07955)"
     )
-    Settings: ClassVar[type[MethodSettings]] = GMTSettings
-    Model: ClassVar[type[InterpretableModel]] = GMT
+    Settings = GMTSettings
+    Model = GMT
     based_on = "gsat"
     data_parallel = False
     model: GMT

@@ -15,7 +15,7 @@ from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
-from gsat.graphs.neighbourhood import k_hop_edges
+from gsat.graphs.subgraph import k_hop_edges
 from gsat.metric_names import ATOM_METRICS, EXPLANATION_METRICS
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task

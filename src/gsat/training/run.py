@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from gsat.audit.report import AuditReport
 from gsat.core.errors import DataError, GSATError
 from gsat.datasets.labels import for_task
 from gsat.datasets.load import Dataset, add_positions, load_dataset
@@ -40,7 +41,6 @@ from gsat.training.recipe import Recipe, load_data
 from gsat.training.run_audit import (
     AUDIT,
     SHARE,
-    AuditReport,
     audit_run,
     doubts,
     read_audit,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.audit.audit import Audit, Measures, audit_model, chosen_graphs
-from gsat.audit.masks import unit_of
+from gsat.audit.audit import Audit, audit_model, chosen_graphs
+from gsat.audit.measures import Measures
+from gsat.audit.perturbations import unit_of
+from gsat.audit.report import AuditReport
 from gsat.audit.settings import AuditSettings
 from gsat.audit.stability import (
     Scores,
@@ -21,15 +22,13 @@ from gsat.audit.stability import (
     score_graphs,
     stability,
 )
-from gsat.audit.verdict import Verdict
-from gsat.audit.words import GROUPS, fill
+from gsat.audit.verdict import model_notes
 from gsat.core import writing
 from gsat.core.errors import DataError, GSATError, RunError
 from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
 from gsat.datasets.load import Dataset
 from gsat.datasets.registry import is_own_data
-from gsat.explain.trust import model_notes
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import load_any
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from gsat.training.run import Data, Run
 
 AUDIT: Final = "audit.json"
-REPORTS: Final = (".html", ".json")
 LAST_EPOCHS: Final = 10  # over which score stability is averaged
 SHUFFLED_EPOCHS: Final = 20  # maximum for the training on shuffled labels
 
@@ -52,39 +50,6 @@ SHUFFLED_EPOCHS: Final = 20  # maximum for the training on shuffled labels
 SHARE: Final = 0.1  # of the training time
 LEAST: Final = 20  # graphs; a verdict on fewer is unreliable
 PASSES: Final = 20.0  # cost of a quick audit, in evaluations of its graphs (measured: 6 to 26)
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """An audit of a run, with a title and lines on the model and the graphs."""
-
-    audit: Audit
-    title: str
-    about: tuple[str, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the explanations are faithful, with the evidence."""
-        return self.audit.verdict
-
-    @property
-    def measures(self) -> Measures:
-        """Numbers by name, None where undefined."""
-        return self.audit.measures
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"title": self.title, "about": list(self.about), **self.audit.as_dict()}
-
-    def save(self, path: str | Path) -> Path:
-        """Write the audit to a file."""
-        if writing.check_suffix(path, REPORTS) == ".html":
-            from gsat.draw.audit_page import audit_page
-
-            page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
-            return writing.write_output(path, page.encode())
-        text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        return writing.write_output(path, f"{text}\n".encode())
 
 
 def audit_run(
@@ -119,21 +84,6 @@ def audit_run(
             run.path, {**report.as_dict(), "split": split, "best_epoch": run.result["best_epoch"]}
         )
     return report
-
-
-def report_lines(report: AuditReport, *, whole: bool = True) -> list[str]:
-    """Write an audit as text."""
-    verdict = report.verdict
-    lines = [verdict.line, *(f"against: {finding}" for finding in verdict.against)]
-    if verdict.remedy is not None:
-        lines.append(f"may help: train with the setting {verdict.remedy}")
-    lines += report.about
-    for group in _groups(report.audit) if whole else ():
-        lines += ["", group["title"], group["about"]]
-        for row in group["rows"]:
-            mark = "*" if row["used"] else " "
-            lines.append(f"{mark} {row['title']:<26} {row['value']:>7}  {row['meaning']}")
-    return [*lines, "", "* the verdict rests on these"] if whole else lines
 
 
 def mean_stability(log: Sequence[dict[str, Any]]) -> float | None:
@@ -297,29 +247,6 @@ def _seconds(model: InterpretableModel, graphs: GraphStore) -> float:
         model.score_edges(graphs)
         taken.append(time.perf_counter() - start)
     return min(taken)
-
-
-def _groups(audit: Audit) -> list[dict[str, Any]]:
-    """The measures of an audit in words; those that were not measured are left out."""
-
-    def filled(text: str) -> str:
-        return fill(text, audit.settings, audit.metric, audit.unit)
-
-    groups = []
-    for group in GROUPS:
-        rows = [
-            {
-                "title": filled(row.title),
-                "value": f"{value:.3f}".replace("-", "−"),
-                "meaning": filled(row.text),
-                "used": row.used,
-            }
-            for row in group.measures
-            if (value := audit.measures.get(row.name)) is not None
-        ]
-        if rows:
-            groups.append({"title": group.title, "about": filled(group.about), "rows": rows})
-    return groups
 
 
 def _model(other: str | Path | Run) -> InterpretableModel:

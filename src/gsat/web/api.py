@@ -80,6 +80,7 @@ class _StrictRoute(APIRoute):
 
         async def strict(request: Request) -> Response:
             headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+            headers.append((b"content-type", b"application/json"))
             scope = {**request.scope, "headers": headers}
             return await handle(_StrictRequest(scope, request.receive))
 
@@ -88,7 +89,7 @@ class _StrictRoute(APIRoute):
 
 def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRouter:
     """Make the routes of the API."""
-    router = APIRouter(responses=_PROBLEMS, route_class=_StrictRoute, strict_content_type=False)
+    router = APIRouter(responses=_PROBLEMS, route_class=_StrictRoute)
 
     @router.get("/healthz", tags=["service"])
     def healthz() -> Health:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from gsat.core.errors import DataNotFoundError, GSATError, RunError, shown
 from gsat.web.api import make_api
 from gsat.web.batching import Batcher
-from gsat.web.guard import INTERNAL, Guard, Policy, error_body
+from gsat.web.guard import INTERNAL, Guard, Policy, problem
 from gsat.web.library import RunLibrary
 from gsat.web.metrics import Metrics
 from gsat.web.pages import error_page, make_pages
@@ -64,15 +64,15 @@ def _add_errors(app: FastAPI) -> None:
             status = error.status
         elif isinstance(error, DataNotFoundError):
             status = 404
-        return _problem(request, status, str(error))
+        return _response(request, status, str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return _problem(request, 422, in_one_line(error.errors()[0], skip=1))
+        return _response(request, 422, in_one_line(error.errors()[0], skip=1))
 
     @app.exception_handler(Exception)  # the guard logs it
     async def internal(request: Request, error: Exception) -> Response:
-        return _problem(request, 500, INTERNAL)
+        return _response(request, 500, INTERNAL)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -81,13 +81,13 @@ def _add_errors(app: FastAPI) -> None:
             405: f"{request.method} is not possible here",
         }
         message = messages.get(error.status_code, str(error.detail))
-        response = _problem(request, error.status_code, message)
+        response = _response(request, error.status_code, message)
         response.headers.update(error.headers or {})
         return response
 
 
-def _problem(request: Request, status: int, message: str) -> Response:
+def _response(request: Request, status: int, message: str) -> Response:
     wants_page = "text/html" in request.headers.get("accept", "")
     if wants_page and not request.url.path.startswith("/api"):
         return error_page(status, message)
-    return Response(error_body(status, message), status, media_type="application/json")
+    return problem(status, message)

@@ -102,7 +102,7 @@ def line_chart(title: str, lines: Lines, *, selected: int | None = None) -> str:
     }
     every = [value for points in defined.values() for _, value in points]
     low, high = (min(every), max(every)) if every else (0.0, 1.0)
-    ticks = nice_ticks(low, high)
+    ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
     last_epoch = max(count - 1, 1)
 
@@ -117,7 +117,7 @@ def line_chart(title: str, lines: Lines, *, selected: int | None = None) -> str:
     for tick in ticks:
         out.append(f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{WIDTH - _RIGHT}"/>')
         out.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g}"))
-    for tick in nice_ticks(0, last_epoch):
+    for tick in _ticks(0, last_epoch):
         if tick == int(tick) and tick <= last_epoch:
             out.append(_text(x(tick), HEIGHT - 10, "middle", f"{int(tick)}"))
     if selected is not None and selected < count:
@@ -141,7 +141,7 @@ def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
     step = max(1, len(true) // _MAX_POINTS)
     true, predicted = true[::step], predicted[::step]
     both = np.concatenate([true, predicted]) if len(true) else np.array([0.0, 1.0])
-    ticks = nice_ticks(float(both.min()), float(both.max()))
+    ticks = _ticks(float(both.min()), float(both.max()))
     low, high = min(both.min(), ticks[0]), max(both.max(), ticks[-1])
     side = HEIGHT + 90
     length = side - _LEFT - _BOTTOM
@@ -163,15 +163,12 @@ def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
     return "".join([*out, "</svg>"])
 
 
-def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
+def _ticks(low: float, high: float) -> list[float]:
     """Choose round numbers that cover a range."""
-    span = (high - low) or abs(high) or 1.0
-    rough = span / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    digits = max(0, -math.floor(math.log10(step)))
-    return [round(step * number, digits) for number in range(first, max(last, first + 1) + 1)]
+    from matplotlib.ticker import MaxNLocator
+
+    high = high if high > low else low + (abs(low) or 1.0)
+    return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
 
 
 def _text(x: float, y: float, anchor: str, text: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from gsat.graphs.build import ranges
@@ -19,7 +18,7 @@ from gsat.web.library import LoadedRun
 from gsat.web.pictures import draw_picture
 from gsat.web.requests import BadInputError, NotFoundError
 from gsat.web.scored import ScoredSplit, agreement
-from gsat.web.views import make_card
+from gsat.web.views import card_values
 
 PAGE: Final = 24  # graphs in the list
 
@@ -134,8 +133,8 @@ def _picture(comparison: Comparison, number: int, place: int, split: str) -> dic
     explanation = run.explanation(split, row)
     key = ("data", int(comparison.data_rows[place]))
     picture = draw_picture(comparison.runs[0], key, explanation)
-    card = make_card(comparison.splits[number], row, run.outputs)
-    return {"run": run, "svg": Markup(picture.svg), "card": card, "picture": picture}
+    card = card_values(comparison.splits[number], row, run.outputs)
+    return {"run": run, "card": card, "picture": picture}
 
 
 def _positions(index: Ints, rows: Ints) -> Ints:

@@ -63,9 +63,9 @@ def make_pages(library: RunLibrary) -> APIRouter:
 
     def page(template: str, here: str, loaded: LoadedRun | None = None, **values: Any) -> Response:
         """Render a whole page, with its place in the navigation."""
-        return _page(
+        return render(
             template,
-            here,
+            here=here,
             run=loaded,
             several=len(library.entries()) > 1,
             has_patterns=loaded is not None and _has_patterns(loaded),
@@ -182,7 +182,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             size=size,
             has_truth=has_truth,
             cards=[
-                views.make_card(scored, row, loaded.outputs)
+                views.card_values(scored, row, loaded.outputs)
                 for row in rows[(number - 1) * PAGE : number * PAGE]
             ],
             total=len(rows),
@@ -222,7 +222,8 @@ def make_pages(library: RunLibrary) -> APIRouter:
         loaded = library.open(run)
         nearest, scored = loaded.similar(split, number), loaded.split(split)
         cards = [
-            views.make_card(scored, row, loaded.outputs, similarity) for row, similarity in nearest
+            views.card_values(scored, row, loaded.outputs, similarity)
+            for row, similarity in nearest
         ]
         return render("_similar.html", run=loaded, split=split, cards=cards, scored=scored)
 
@@ -327,12 +328,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
 
 def error_page(status: int, message: str) -> Response:
     """Show an error as a page."""
-    return _page("error.html", "", status, code=status, message=message)
-
-
-def _page(template: str, here: str, status: int = 200, **values: Any) -> Response:
-    shared = {"run": None, "several": True, "has_patterns": False, "has_audit": False}
-    return render(template, status, here=here, version=_version(), **{**shared, **values})
+    return render("error.html", status, code=status, message=message)
 
 
 def _attachment(content: bytes, name: str, kind: str) -> Response:
@@ -378,7 +374,7 @@ def _address(request: Request, **changes: Any) -> str:
 
 def render(template: str, status: int = 200, **values: Any) -> Response:
     """Render a template: a page, or a part of one."""
-    text = _environment().get_template(template).render(**values)
+    text = _environment().get_template(template).render(values)
     return Response(text, status, media_type="text/html")
 
 
@@ -391,7 +387,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "duration": _duration}
+    environment.filters |= {"number": _number, "duration": _duration, "set_name": _set_name}
+    navigation = {"here": "", "run": None, "several": True, "has_patterns": False}
+    environment.globals |= {**navigation, "has_audit": False, "version": _version()}
     return environment
 
 
@@ -409,6 +407,10 @@ def _duration(seconds: float) -> str:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
+
+
+def _set_name(split: str) -> str:
+    return "whole data set" if split == "all" else f"{split} set"
 
 
 @cache

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from gsat.draw.graph import describe
-from gsat.draw.molecule import formula, hexadecimal, mixed
-from gsat.draw.molecule_picture import MoleculePicture
+from markupsafe import Markup
+
+from gsat.draw.explanations import describe
+from gsat.draw.molecule import MoleculePicture, formula
 from gsat.draw.options import DrawingOptions
 from gsat.draw.pictures import cropped, picture_of, scene_of
 from gsat.draw.sentence import Sentence
-from gsat.draw.sheet import Sheet
+from gsat.draw.shapes import Sheet
 from gsat.draw.superpixels import ImagePicture
 from gsat.draw.svg import sheet_svg
 from gsat.explanation import Explanation, RankedEdge
@@ -28,7 +29,7 @@ _KINDS: Final = {MoleculePicture: "molecule", Sentence: "sentence", ImagePicture
 class Picture:
     """A picture with the values of its legend."""
 
-    svg: str
+    svg: Markup
     kind: str  # graph, molecule, sentence or image
     low: float  # score at the lower end of the scale
     high: float
@@ -73,7 +74,7 @@ def draw_picture(
     svg = without_styles(sheet_svg(sheet, alone=False))
     svg = svg.replace('class="gsat"', f'class="gsat {kind}" aria-label="{escape(label)}"', 1)
     svg = svg if small or kind == "image" else _with_areas(svg)
-    return Picture(svg, kind, low, high, explanation.num_units if left_out else None, whole)
+    return Picture(Markup(svg), kind, low, high, explanation.num_units if left_out else None, whole)
 
 
 _EDGE: Final = re.compile(
@@ -151,8 +152,3 @@ def unit_spreads(explanation: Explanation) -> list[float] | None:
     for unit, value in zip(explanation.units()[0].tolist(), spread.tolist(), strict=True):
         out[unit] = max(out[unit], value)
     return out
-
-
-def scale_colours() -> list[str]:
-    """Return the colours of a molecule's scale, the lowest first."""
-    return [hexadecimal(mixed(part / 4)) for part in range(5)]

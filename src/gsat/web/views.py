@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from markupsafe import Markup
 
 from gsat.core.errors import GSATError
-from gsat.draw.marks import DASHES, SPREADS
-from gsat.draw.molecule import ColourScale, formula, formula_svg
-from gsat.draw.molecule_page import largest_effect, odds_factor
-from gsat.draw.pattern_page import SHOWN, SIGNIFICANT
+from gsat.draw.molecule import formula, formula_svg
+from gsat.draw.pages import SHOWN, SIGNIFICANT, largest_effect, odds_factor
+from gsat.draw.scales import DASHES, SPREADS, ColourScale, scale_colours
 from gsat.explain.molecules import ExplainedMolecule
 from gsat.explanation import Explanation
 from gsat.metric_names import METRIC_TITLES
@@ -27,7 +25,6 @@ from gsat.web.pictures import (
     draw_picture,
     node_names,
     ranked_edges,
-    scale_colours,
     unit_spreads,
     without_styles,
 )
@@ -78,33 +75,22 @@ def facts(loaded: LoadedRun) -> list[tuple[str, str]]:
     return rows
 
 
-@dataclass(frozen=True)
-class Score:
-    """A metric of a finished run."""
-
-    title: str
-    valid: float | None
-    test: float | None
-    members: tuple[float, float] | None  # mean and deviation of an ensemble's members, test data
-
-
-def score_table(loaded: LoadedRun) -> list[Score]:
-    """Metrics of a finished run."""
+def score_table(loaded: LoadedRun) -> list[dict[str, Any]]:
+    """Metrics of a finished run; of an ensemble also their mean and deviation over the members."""
     run = loaded.run
     if not run.finished:
         return []
     valid, test = (shown_metrics(part, has_truth=False) for part in (run.valid, run.test))
     each = [shown_metrics(one["test"], has_truth=False) for one in run.result.get("members", ())]
-    return [
-        Score(title, valid.get(title), test.get(title), _mean_of(one.get(title) for one in each))
-        for title in METRIC_TITLES.values()
-        if title in test
-    ]
-
-
-def _mean_of(values: Iterable[float | None]) -> tuple[float, float] | None:
-    defined = [value for value in values if value is not None]
-    return (float(np.mean(defined)), float(np.std(defined))) if defined else None
+    rows = []
+    for title in METRIC_TITLES.values():
+        if title in test:
+            values = [value for one in each if (value := one.get(title)) is not None]
+            members = (float(np.mean(values)), float(np.std(values))) if values else None
+            rows.append(
+                {"title": title, "valid": valid.get(title), "test": test[title], "members": members}
+            )
+    return rows
 
 
 def warnings(loaded: LoadedRun) -> list[str]:
@@ -180,37 +166,23 @@ def predicted_against_true(scored: ScoredSplit) -> Markup | None:
 # -- gallery --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Card:
-    """A graph in a gallery."""
-
-    row: int  # in the split
-    title: str
-    predicted: str
-    true: str  # empty if unknown
-    right: bool | None  # None if unknown
-    confidence: float  # NaN in regression
-    auc: float  # explanation AUC; NaN if undefined
-    similarity: float | None = None  # to another graph
-
-
-def make_card(
+def card_values(
     scored: ScoredSplit, row: int, outputs: Sequence[str], similarity: float | None = None
-) -> Card:
-    """Describe a row of a split."""
-    return Card(
-        row=scored.number(row),
-        title=scored.title(row),
-        predicted=in_words(scored, scored.predicted[row], outputs),
-        true="" if scored.labels is None else in_words(scored, scored.labels[row], outputs),
-        right=None if scored.right[row] < 0 else bool(scored.right[row]),
-        confidence=float(scored.confidence[row]),
-        auc=float(scored.auc[row]),
-        similarity=similarity,
-    )
+) -> dict[str, Any]:
+    """Describe a row of a split, for a gallery."""
+    return {
+        "row": scored.number(row),
+        "title": scored.title(row),
+        "predicted": _in_words(scored, scored.predicted[row], outputs),
+        "true": "" if scored.labels is None else _in_words(scored, scored.labels[row], outputs),
+        "right": None if scored.right[row] < 0 else bool(scored.right[row]),
+        "confidence": float(scored.confidence[row]),
+        "auc": float(scored.auc[row]),
+        "similarity": similarity,
+    }
 
 
-def in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
+def _in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
     """Write a class, labels or numbers in words; empty where they are unknown."""
     values = np.asarray(value, dtype=np.float64).reshape(-1)
     known = ~np.isnan(values)
@@ -258,22 +230,15 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         **picture_values(loaded, split, row, top, truth),
         "splits": SPLITS,
         "scored": scored,
-        "card": make_card(scored, place, loaded.outputs),
-        "caption": explanation.caption(),
-        "message": explanation.message,
-        "reliability": explanation.reliability,
+        "card": card_values(scored, place, loaded.outputs),
         "edges": edges[:MAX_EDGES],
         "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
-        "joint": "–" if explanation.undirected else "→",
         "bars": _bars(scored, place, loaded.outputs),
         "features": features(explanation),
         "molecule": molecule,
         "fragments": [] if molecule is None else _fragments(molecule),
-        "target": loaded.outputs[molecule.target] if molecule is not None else "",
-        "nodes": int(explanation.num_nodes or 0),
-        "previous": row - 1 if row > 0 else None,
-        "following": row + 1 if row + 1 < loaded.count(split) else None,
+        "size": loaded.count(split),
     }
 
 
@@ -289,14 +254,13 @@ def picture_values(
     return {
         "split": split,
         "row": row,
-        "svg": Markup(picture.svg),
+        "explanation": explanation,
         "picture": picture,
-        "colours": scale_colours(),
+        "colours": scale_colours(5),
         "top": top,
         "count": count,
         "truth": truth,
-        "truth_known": any(explanation.get(k) is not None for k in ("edge_truth", "node_truth")),
-        "found": explanation.found,
+        "has_truth": any(explanation.get(k) is not None for k in ("edge_truth", "node_truth")),
         "dashes": [] if explanation.get("edge_spread") is None else _dashes(),
     }
 
