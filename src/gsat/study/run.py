@@ -6,21 +6,25 @@ a kill or a spent budget, continues where it stopped.
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
 
 from gsat.core.errors import DiskError, GSATError
 from gsat.launch.pool import PoolResult
 from gsat.launch.progress import Progress
-from gsat.study.bench_folders import BenchFolders
-from gsat.study.bench_progress import BenchProgress
-from gsat.study.curves import record_curves
+from gsat.study.cost import format_duration, makespan
 from gsat.study.plan import RunPlan
-from gsat.study.records import graphs_key
+from gsat.study.records import BenchFolders, graphs_key, record_curves
 from gsat.training.many_runs import BackendName, train_each
 from gsat.training.recipe import Recipe
 from gsat.training.results import record_once, results_version
 from gsat.training.run_directory import RunDirectory, environment
+
+_LARGEST_SHARE = 0.95  # of the expected time, for a run that has not ended
+_INTERVAL = 5.0  # seconds between updates; runs write their time with each checkpoint
 
 
 def run_plan(
@@ -43,13 +47,13 @@ def run_plan(
     bench = BenchProgress(bar, folders.runs, expected, jobs or (1 if backend == "local" else None))
     damaged: dict[str, str] = {}  # finished runs whose directory can't be read
 
-    def done(name: str, ended: dict[str, Any] | str) -> None:
+    def done(name: str, outcome: dict[str, Any] | str) -> None:
         """Record a run that ended with a result, or failed with a reason."""
         run = named[name]
-        failed = isinstance(ended, str)
-        if isinstance(ended, str):  # at once: Ctrl-C must not lose it
+        failed = isinstance(outcome, str)
+        if isinstance(outcome, str):  # at once: Ctrl-C must not lose it
             data_hash = plan.data_hashes[graphs_key(run.recipe.tables())]
-            record_once(folders.record, _failure(run.recipe, data_hash, ended))
+            record_once(folders.record, _failure(run.recipe, data_hash, outcome))
         # A node of a cluster may keep its directories to itself.
         if run.curves and RunDirectory(folders.runs / name).result_path.is_file():
             try:
@@ -61,10 +65,9 @@ def run_plan(
         number = len(bench.ended) + 1
         bench.end(name, f"{number} of {len(named)}: {run.experiment}{', failed' if failed else ''}")
 
-    recipes = {name: run.recipe for name, run in named.items()}
     with bench:
         outcome = train_each(
-            recipes,
+            {name: run.recipe for name, run in named.items()},
             folders.runs,
             backend=backend,
             address=address,
@@ -81,7 +84,7 @@ def run_plan(
 
 
 def _failure(recipe: Recipe, data_hash: str, reason: str) -> dict[str, Any]:
-    """The record of a failed run: what it was, and why there is no result."""
+    """The record of a failed run: its identity, and why there is no result."""
     return {
         "dataset": recipe.data.name,
         "method": recipe.method,
@@ -94,3 +97,55 @@ def _failure(recipe: Recipe, data_hash: str, reason: str) -> dict[str, Any]:
         "recipe": recipe.tables(),
         **environment(),
     }
+
+
+class BenchProgress:
+    """A progress bar over several runs, measured in expected seconds.
+
+    A finished run counts in full. A running one counts the seconds that its directory says it has
+    spent, up to nearly what was expected. So the bar moves, and shows the time left, during long
+    runs.
+    """
+
+    def __init__(
+        self, bar: Progress, folder: Path, expected: Mapping[str, float], jobs: int | None
+    ) -> None:
+        self.bar, self.folder, self.expected, self.jobs = bar, folder, expected, jobs
+        self.ended: set[str] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._update, daemon=True)
+
+    def __enter__(self) -> Self:
+        total = sum(self.expected.values())
+        self.bar.start(max(round(total), 1), round(self.spent()))
+        # The bar can't show the time left before it has moved.
+        whole = format_duration(makespan(self.expected.values(), self.jobs or 1))
+        self.bar.advance(f"about {whole} {'in all' if self.jobs else 'of one CPU'}", 0)
+        if self.bar.visible:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        if self.bar.visible:
+            self._thread.join()
+        self.bar.stop()
+
+    def end(self, name: str, status: str) -> None:
+        """Count a run as ended."""
+        self.ended.add(name)
+        self.bar.update(round(self.spent()), status)
+
+    def spent(self) -> float:
+        """The expected seconds that are done."""
+        return sum(
+            seconds
+            if name in self.ended
+            else min(RunDirectory(self.folder / name).read_seconds(), _LARGEST_SHARE * seconds)
+            for name, seconds in self.expected.items()
+        )
+
+    def _update(self) -> None:
+        """Move the bar at intervals, until the block ends."""
+        while not self._stopped.wait(_INTERVAL):
+            self.bar.update(round(self.spent()))
