@@ -18,12 +18,9 @@ FILES = {
     "register_dataset": "datasets/sources/stars.py",
 }
 USE = """
-from typer.testing import CliRunner
-
 import gsat
-from gsat.cli.app import app
 from gsat.core.registry import BACKBONES, DATASETS, METHODS
-from gsat.datasets import describe_options
+from gsat.datasets import describe_options, find_source
 from gsat.training.recipe import describe_settings, make_recipe
 
 assert "sharp" in METHODS and "sum-net" in BACKBONES and "stars" in DATASETS
@@ -34,8 +31,7 @@ assert all(setting.description for setting in settings)
 settings = {"graphs": 40, "epochs": 2, "hidden": 4}
 run = gsat.train(make_recipe("stars", method="sharp", backbone="sum-net", settings=settings), "run")
 assert 0 <= run.test["accuracy"] <= 1
-for command, name in (("methods", "sharp"), ("datasets", "stars")):
-    assert name in CliRunner().invoke(app, [command]).output
+assert find_source("stars").summary("stars") and METHODS["sharp"].summary
 """
 TESTS = ("test_layers.py", "core/test_registry.py", "models/test_edge_weights.py")
 

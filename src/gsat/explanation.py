@@ -78,19 +78,13 @@ class Explanation(torch_geometric.explain.Explanation):
         prediction: The predicted class (or labels, or number).
         r: The bottleneck's prior, or None for a model without one.
         undirected: Whether both directions of an edge count as one.
-        node: The number of the node whose prediction is explained, if it is that of one node.
-        hops: How many hops away a node can influence a prediction, when the model is node-level.
-        doubt: What speaks against reading it as a finding, if anything does; messages, pictures
-            and pages say so.
+        node: The number of the node whose prediction is explained, for a single node.
+        hops: Receptive field of a prediction in hops, when the model is node-level.
+        doubt: Evidence against the explanation, if there is any; messages, pictures and pages
+            show it.
         support: The verdict of an audit that the explanations passed, if there was one.
-        stability: Mean rank correlation between the scores of this graph by the members of an
-            ensemble or by the snapshots of a model; None for a single model, and where undefined.
-        necessary: Whether the prediction changes without the explanation: the upper of the two
-            groups that the scores fall into gets the attention 0. None where undefined.
-        sufficient: Whether the prediction stays with the explanation alone: everything else gets
-            the attention 0. None where undefined.
-        class_names: Names of the classes, where they are known; pictures show them.
-        node_types: Names of the node types, where they are known; pictures show them.
+        class_names: Names of the classes, if known; pictures show them.
+        node_types: Names of the node types, if known; pictures show them.
 
     Example:
         >>> explanation = Explanation(
@@ -116,20 +110,21 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def stability(self) -> float | None:
-        """Agreement of ensemble members or snapshots about this graph, at most 1; or None."""
+        """Mean rank correlation of the scores by ensemble members or snapshots; None without."""
         return self.get("stability")
 
     @property
     def necessary(self) -> bool | None:
         """Whether the prediction changes without the explanation; None where undefined.
 
-        A prediction that something is absent has nothing to lose, so this is seldom True for it.
+        The explanation is the upper of the two groups that the scores fall into; its attention is
+        set to 0. Rarely True for a prediction that something is absent.
         """
         return self.get("necessary")
 
     @property
     def sufficient(self) -> bool | None:
-        """Whether the prediction stays with the explanation alone; None where undefined."""
+        """Whether the prediction stays with attention 0 elsewhere; None where undefined."""
         return self.get("sufficient")
 
     @property
@@ -156,7 +151,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def message(self) -> str:
-        """Whether an explanation was found, and what speaks against it, in one line."""
+        """Whether an explanation was found, and the evidence against it, in one line."""
         if self.found:
             if self.get("doubt"):
                 return f"no finding: {self.doubt}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from gsat.core.errors import DataError, GSATError
 from gsat.explain.fragments import ScoredFragment, measure_effects, score_fragments
-from gsat.explain.trust import molecule_notes
 from gsat.graphs import GraphStore
 from gsat.launch.progress import Progress
 from gsat.models import InterpretableModel
@@ -23,31 +22,23 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
 
+# Tanimoto similarity of Morgan fingerprints: two unrelated drugs seldom reach this.
+FAR: Final = 0.3
+
+
 @dataclass(frozen=True)
 class ExplainedMolecule:
-    """One molecule with all that is said about it.
-
-    Attributes:
-        explanation: The prediction and the scores of its bonds.
-        molecule: The RDKit ``Mol`` whose atoms are the nodes of the graph.
-        fragments: Its fragments, the highest score first.
-        target: The class, label or number that effects are shown for.
-        number: Its position among the molecules that were explained.
-        name: Its identifier; empty if it has none.
-        line: Its line in the table it comes from; None if it comes from none.
-        nearest: The most similar training molecules; None if these are not known.
-        notes: Warnings about this explanation.
-    """
+    """A molecule with its prediction, scores, fragments and warnings."""
 
     explanation: Explanation
-    molecule: Any
-    fragments: tuple[ScoredFragment, ...]
-    target: int
-    number: int = 0
+    molecule: Any  # RDKit's ``Mol``, whose atoms are the nodes of the graph
+    fragments: tuple[ScoredFragment, ...]  # the highest score first
+    target: int  # the class, label or number that effects are shown for
+    number: int = 0  # position among the explained molecules
     name: str = ""
-    line: int | None = None
-    nearest: tuple[Neighbour, ...] | None = None
-    notes: tuple[str, ...] = ()
+    line: int | None = None  # in its table
+    nearest: tuple[Neighbour, ...] | None = None  # the most similar training molecules
+    notes: tuple[str, ...] = ()  # warnings
 
     @property
     def pieces(self) -> tuple[ScoredFragment, ...]:
@@ -137,7 +128,7 @@ def explain_molecules(
 ) -> list[ExplainedMolecule]:
     """Add fragments, their effects and the nearest training molecules to explanations."""
     if not graphs.has(SMILES):
-        raise DataError("these graphs are no molecules: they carry no SMILES")
+        raise DataError("these graphs are not molecules: they carry no SMILES")
     progress = Progress("molecules")
     progress.start(len(explanations))
     try:
@@ -173,8 +164,23 @@ def explain_molecules(
     return out
 
 
+def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None) -> list[str]:
+    """List the evidence against the explanation of one molecule."""
+    notes = []
+    if nearest is not None:
+        similarity = nearest[0].similarity if nearest else 0.0
+        if similarity < FAR:
+            notes.append(
+                f"far from all training molecules: the most similar one has a Tanimoto similarity "
+                f"of {similarity:.2f}, below {FAR:g}"
+            )
+    if not explanation.found:
+        notes.append(explanation.message)
+    return notes
+
+
 def shown_target(task: Task, explanation: Explanation) -> int:
-    """Choose what effects are shown for, where nobody has."""
+    """Return the default target of effects."""
     if task.kind == "multiclass":
         return int(explanation.prediction)
     return 1 if task.kind == "binary" else 0

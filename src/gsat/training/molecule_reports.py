@@ -44,7 +44,7 @@ def molecule_report(
     else:
         store = run.graphs(data, split)
     if run.model.task.level != "graph" or not store.has(SMILES):
-        raise DataError("these graphs are no molecules: they carry no SMILES")
+        raise DataError("these graphs are not molecules: they carry no SMILES")
     explanations = run.explain(store)
     task = run.model.task
     plain = output_names(task, explanations[0].get("class_names") if explanations else None)

@@ -22,13 +22,13 @@ from gsat.audit.stability import (
     score_graphs,
     stability,
 )
+from gsat.audit.verdict import model_notes
 from gsat.core import writing
 from gsat.core.errors import DataError, GSATError, RunError
 from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
 from gsat.datasets.load import Dataset
 from gsat.datasets.registry import is_own_data
-from gsat.explain.trust import model_notes
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import load_any
