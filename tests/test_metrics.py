@@ -429,3 +429,15 @@ def test_rank_correlation_by_scipy() -> None:
     assert found == pytest.approx(np.mean(known), abs=1e-12)
     assert metrics.mean_graph_correlation(first, np.ones(24), ptr) is None
     assert metrics.mean_graph_correlation([], [], [0]) is None
+
+
+def test_spearman_is_scipys_with_ties_and_without_and_undefined_for_constants() -> None:
+    draw = np.random.default_rng(0)
+    for size, levels in ((2, 3), (5, 3), (40, 3), (40, 1000)):
+        for _ in range(20):
+            one, two = draw.integers(0, levels, (2, size)) / 7
+            constant = np.ptp(one) == 0 or np.ptp(two) == 0
+            expected = None if constant else pytest.approx(stats.spearmanr(one, two).statistic)
+            assert metrics.spearman(one, two) == expected
+    assert metrics.spearman([1.0], [1.0]) is None
+    assert metrics.spearman([], []) is None
