@@ -9,7 +9,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from gsat.graphs.build import ranges
@@ -135,7 +134,7 @@ def _picture(comparison: Comparison, number: int, place: int, split: str) -> dic
     key = ("data", int(comparison.data_rows[place]))
     picture = draw_picture(comparison.runs[0], key, explanation)
     card = card_values(comparison.splits[number], row, run.outputs)
-    return {"run": run, "svg": Markup(picture.svg), "card": card, "picture": picture}
+    return {"run": run, "card": card, "picture": picture}
 
 
 def _positions(index: Ints, rows: Ints) -> Ints:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from gsat.draw.explanations import describe
 from gsat.draw.molecule import MoleculePicture, formula
 from gsat.draw.options import DrawingOptions
@@ -27,7 +29,7 @@ _KINDS: Final = {MoleculePicture: "molecule", Sentence: "sentence", ImagePicture
 class Picture:
     """A picture with the values of its legend."""
 
-    svg: str
+    svg: Markup
     kind: str  # graph, molecule, sentence or image
     low: float  # score at the lower end of the scale
     high: float
@@ -72,7 +74,7 @@ def draw_picture(
     svg = without_styles(sheet_svg(sheet, alone=False))
     svg = svg.replace('class="gsat"', f'class="gsat {kind}" aria-label="{escape(label)}"', 1)
     svg = svg if small or kind == "image" else _with_areas(svg)
-    return Picture(svg, kind, low, high, explanation.num_units if left_out else None, whole)
+    return Picture(Markup(svg), kind, low, high, explanation.num_units if left_out else None, whole)
 
 
 _EDGE: Final = re.compile(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -21,45 +20,39 @@ from gsat.web.requests import BadInputError, Filter, Sort
 TOP_SHARE: Final = 0.2  # of a graph's edges, for the overlap of two explanations
 
 
-@dataclass(eq=False)
 class ScoredSplit:
     """Predictions and edge scores for a split of G graphs, with M rows: its graphs or its nodes."""
 
-    store: GraphStore
-    task: Task
-    logits: Any  # [M, L]
-    scores: NDArray[np.float32]  # of all edges in the caller's order, graph after graph, [E]
-    explains: bool = True  # whether the scores mean anything
-    numbers: Ints | None = None  # of each row in the whole split, [M]; None if all rows are here
-    edge_ptr: Ints = field(init=False)  # first edge of each graph, [G + 1]
-    graph: Ints = field(init=False)  # of each row, [M]
-    node: Ints | None = field(init=False)  # of each row, [M]; None at graph level
-    predicted: NDArray[Any] = field(init=False)  # classes [M], labels [M, T] or numbers
-    probabilities: Floats = field(init=False)  # [M, C]; [M, 0] in regression
-    confidence: Floats = field(init=False)  # highest probability, [M]; NaN in regression
-    labels: NDArray[Any] | None = field(init=False)  # shaped as predicted; None if unknown
-    right: NDArray[np.int8] = field(init=False)  # 1 right, 0 wrong, -1 unknown, [M]
-    auc: Floats = field(init=False)  # explanation AUC, [M]; NaN where undefined
-    error: Floats = field(init=False)  # absolute error of a regression, [M]; NaN elsewhere
-    ids: Sequence[str] = field(init=False)  # of the graphs, or empty
-    smiles: Sequence[str] = field(init=False)  # of the graphs, or empty
-
-    def __post_init__(self) -> None:
-        store, task = self.store, self.task
-        self.edge_ptr = np.concatenate([[0], np.cumsum(store.edge_counts)])
+    def __init__(
+        self,
+        store: GraphStore,
+        task: Task,
+        logits: Any,  # [M, L]
+        scores: NDArray[np.float32],  # of all edges in the caller's order, graph after graph, [E]
+        explains: bool = True,  # whether the scores mean anything
+        numbers: Ints | None = None,  # of each row in the whole split, [M]; None if all are here
+    ) -> None:
+        self.store, self.task, self.scores, self.numbers = store, task, scores, numbers
+        self.edge_ptr: Ints = np.concatenate([[0], np.cumsum(store.edge_counts)])
+        self.graph: Ints  # of each row, [M]
+        self.node: Ints | None  # of each row, [M]; None at graph level
         if task.level == "node":
             self.graph, self.node = store.target_places()
         else:
             self.graph, self.node = np.arange(len(store)), None
-        self.probabilities = task.probabilities(self.logits).numpy().astype(np.float64)
-        self.predicted = task.decide(self.logits).numpy()
         undefined = np.full(len(self.graph), np.nan)
+        # Classes [M], labels [M, T] or numbers.
+        self.predicted: NDArray[Any] = task.decide(logits).numpy()
+        # [M, C]; [M, 0] in regression.
+        self.probabilities: Floats = task.probabilities(logits).numpy().astype(np.float64)
+        # The highest probability, [M]; NaN in regression.
         self.confidence = self.probabilities.max(axis=1) if self.probabilities.size else undefined
-        self.labels = self._labels()
+        self.labels = self._labels()  # shaped as predicted; None if unknown
+        # 1 right, 0 wrong, -1 unknown, [M]; absolute error of a regression, [M], NaN elsewhere.
         self.right, self.error = self._compared()
-        self.auc = self._auc() if self.explains else undefined
-        self.ids = store.texts("id") if store.has("id") else ()
-        self.smiles = store.texts(SMILES) if store.has(SMILES) else ()
+        self.auc = self._auc() if explains else undefined  # explanation AUC, [M]
+        self.ids: Sequence[str] = store.texts("id") if store.has("id") else ()
+        self.smiles: Sequence[str] = store.texts(SMILES) if store.has(SMILES) else ()
         self._library: Any = None
         self._lock = threading.Lock()
 
@@ -69,7 +62,7 @@ class ScoredSplit:
     @property
     def nbytes(self) -> int:
         """Approximate memory, without the data set."""
-        rows = 120 * len(self) + 4 * self.logits.numel()
+        rows = 120 * len(self) + self.probabilities.nbytes
         return int(self.scores.nbytes + rows + sum(map(len, self.smiles)) + 60 * len(self.smiles))
 
     @property

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from markupsafe import Markup
 from pydantic import ValidationError
 
 from gsat.core.errors import DataError
@@ -24,12 +23,10 @@ from gsat.training.prediction_table import (
 )
 from gsat.web.fair_lock import COMPUTING
 from gsat.web.library import LoadedRun
-from gsat.web.pictures import draw_picture, ranked_edges
+from gsat.web.pictures import Picture, draw_picture, ranked_edges
 from gsat.web.requests import BadInputError, NotFoundError, Question, RequestError, in_one_line
 
 CARDS: Final = 24  # graphs that are drawn
-ROWS: Final = 200  # of a table that are shown
-FRAGMENTS: Final = 6
 TABLES: Final = (".csv", ".tsv", ".smi")
 EXAMPLE: Final = '{"edges": [[0, 1], [1, 2]], "x": [[1], [1], [1]]}'
 
@@ -40,31 +37,9 @@ class InputCard:
 
     title: str
     explanation: Explanation
-    svg: Markup
+    picture: Picture
+    edges: list[Any]  # by descending score, with the names of their nodes
     molecule: ExplainedMolecule | None = None
-
-    @property
-    def answer(self) -> str:
-        """The prediction in words."""
-        return self.explanation.caption()
-
-    @property
-    def reliability(self) -> str:
-        """The reliability of the explanation, in words."""
-        return self.explanation.reliability
-
-    @property
-    def edges(self) -> list[Any]:
-        """Edges by descending score, with the names of their nodes."""
-        return ranked_edges(self.explanation)
-
-    @property
-    def fragments(self) -> list[Any]:
-        """The first fragments of the molecule, with their effects."""
-        if self.molecule is None:
-            return []
-        shown = self.molecule.fragments[:FRAGMENTS]
-        return [(fragment, self.molecule.effect(fragment)) for fragment in shown]
 
 
 def explain_smiles(loaded: LoadedRun, text: str) -> list[InputCard]:
@@ -105,11 +80,6 @@ class InputTable:
     key: str  # in the address of the CSV file
     table: PredictedTable
     cards: list[InputCard]
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The rows that are shown."""
-        return self.table.rows[:ROWS]
 
 
 def explain_table(loaded: LoadedRun, name: str, body: bytes) -> InputTable:
@@ -175,7 +145,7 @@ def _card(
     edges = explanation.edge_index.numpy().tobytes()
     key = ("input", hashlib.sha256(edges).hexdigest()[:16], int(explanation.num_nodes or 0))
     picture = draw_picture(loaded, key, explanation)
-    return InputCard(title, explanation, Markup(picture.svg), molecule)
+    return InputCard(title, explanation, picture, ranked_edges(explanation), molecule)
 
 
 def _as_question(body: bytes) -> Any:

@@ -231,21 +231,14 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
         "splits": SPLITS,
         "scored": scored,
         "card": card_values(scored, place, loaded.outputs),
-        "caption": explanation.caption(),
-        "message": explanation.message,
-        "reliability": explanation.reliability,
         "edges": edges[:MAX_EDGES],
         "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
-        "joint": "–" if explanation.undirected else "→",
         "bars": _bars(scored, place, loaded.outputs),
         "features": features(explanation),
         "molecule": molecule,
         "fragments": [] if molecule is None else _fragments(molecule),
-        "target": loaded.outputs[molecule.target] if molecule is not None else "",
-        "nodes": int(explanation.num_nodes or 0),
-        "previous": row - 1 if row > 0 else None,
-        "following": row + 1 if row + 1 < loaded.count(split) else None,
+        "size": loaded.count(split),
     }
 
 
@@ -261,14 +254,13 @@ def picture_values(
     return {
         "split": split,
         "row": row,
-        "svg": Markup(picture.svg),
+        "explanation": explanation,
         "picture": picture,
         "colours": scale_colours(5),
         "top": top,
         "count": count,
         "truth": truth,
-        "truth_known": any(explanation.get(k) is not None for k in ("edge_truth", "node_truth")),
-        "found": explanation.found,
+        "has_truth": any(explanation.get(k) is not None for k in ("edge_truth", "node_truth")),
         "dashes": [] if explanation.get("edge_spread") is None else _dashes(),
     }
 
