@@ -1,4 +1,4 @@
-"""The floors: random edge scores and scores by degree, against a computation edge by edge."""
+"""Trivial baselines: random edge scores and scores by degree, against a computation edge by edge."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_backbone_is_erms_and_edges_are_scored(method: str, tmp_path: Path) 
         assert torch.equal(one.edge_mask, other.edge_mask)
 
 
-def test_settings_of_erm_hold_for_the_floors() -> None:
+def test_settings_of_erm_hold_for_trivial_baselines() -> None:
     erm = make_recipe("ogbg-molbace", backbone="pna", method="erm")
     for method in ("random", "degree"):
         made = make_recipe("ogbg-molbace", backbone="pna", method=method)
