@@ -395,8 +395,8 @@ def test_inputs_are_left_alone() -> None:
 
 def test_large_splits_keep_their_precision() -> None:
     rng = np.random.default_rng(5)
-    scores = rng.random(1_000_000)
-    truth = rng.random(1_000_000) < 0.1 + 0.2 * scores
+    scores = rng.random(200_000)
+    truth = rng.random(200_000) < 0.1 + 0.2 * scores
     expected = roc_auc_score(truth, scores)
     assert explanation_auc(scores, truth) == pytest.approx(expected, rel=0, abs=1e-12)
 
