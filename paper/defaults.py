@@ -156,9 +156,9 @@ GRAPHS: Final = Group(
     },
     explained={
         "best epoch": Explaining(),
-        "second look": Explaining(passes=1),
+        "refinement pass": Explaining(passes=1),
         "snapshots": Explaining("last"),
-        "snapshots, second look": Explaining("last", passes=1),
+        "snapshots, refinement pass": Explaining("last", passes=1),
     },
     before=Candidate("edges, r 0.7", "best epoch"),
     snapshots=SNAPSHOTS,
@@ -422,8 +422,15 @@ def _over_epochs(log: Iterable[Mapping[str, Any]], metric: str) -> list[float] |
 
 
 def read_defaults(path: Path) -> list[Record]:
-    """Read the records of the study."""
-    return [{"group": "graphs", **line} for line in read_lines(path, DefaultsRecord)]
+    """Read the records of the study, also those with the former names of explanations."""
+    records = [{"group": "graphs", **line} for line in read_lines(path, DefaultsRecord)]
+    for record in records:
+        for measured in (*record["models"], record["ensemble"]):
+            measured["explained"] = {
+                name.replace("second look", "refinement pass"): scores
+                for name, scores in measured["explained"].items()
+            }
+    return records
 
 
 def mean_auc(

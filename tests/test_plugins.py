@@ -1,4 +1,4 @@
-"""A method and a backbone from outside, each in one file: trained, saved, resumed, loaded."""
+"""A user's method and backbone, each in one file: trained, saved, resumed and loaded."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ SETTINGS = {"graphs": 60, "epochs": 4, "batch_size": 32, "hidden": 8}
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    """What a user would type for the method and for the backbone."""
+    """The names of the method and the backbone on the command line."""
     (tmp_path / "sharp.py").write_text(METHOD)
     (tmp_path / "sum_net.py").write_text(BACKBONE)
     return f"{tmp_path}/sharp.py:Sharp", f"{tmp_path}/sum_net.py:SumNet"
@@ -107,16 +107,16 @@ def test_they_are_trained_resumed_and_loaded(files: tuple[str, str], tmp_path: P
     killed = tmp_path / "killed"
     with stopping(3), pytest.raises(KeyboardInterrupt):
         gsat.train(made, killed, checkpoint_seconds=0)
-    # As in a new process, to which nobody has given the files.
+    # As in a new process where the files are not loaded.
     del METHODS["keen"]
-    with pytest.raises(RecipeError, match="needs the method 'keen', which is unknown") as caught:
+    with pytest.raises(RecipeError, match="'keen'") as caught:
         gsat.resume(killed)
-    assert "load that first" in one_line(caught.value)
-    with pytest.raises(RunError, match="trained by the method 'keen', which is unknown"):
+    assert "load_file" in one_line(caught.value)
+    with pytest.raises(RunError, match="'keen'"):
         gsat.load(tmp_path / "whole")
     METHODS.resolve(files[0])
     del BACKBONES["sum-file"]
-    with pytest.raises(RecipeError, match="needs the backbone 'sum-file', which is unknown"):
+    with pytest.raises(RecipeError, match="'sum-file'"):
         gsat.resume(killed)
     BACKBONES.resolve(files[1])
     gsat.resume(killed)
@@ -131,7 +131,7 @@ def test_they_are_trained_resumed_and_loaded(files: tuple[str, str], tmp_path: P
 
 
 def test_a_run_never_imports_a_file(tmp_path: Path, files: tuple[str, str]) -> None:
-    """Whatever stands in a recipe or beside it."""
+    """Names in a recipe and files next to it are never imported."""
     made = recipe(files)
     path = tmp_path / "run"
     gsat.train(made, path)
@@ -141,9 +141,9 @@ def test_a_run_never_imports_a_file(tmp_path: Path, files: tuple[str, str]) -> N
     text = (path / "recipe.toml").read_text()
     for name in (f"{evil}:Sharp", "evil.py:Sharp", "evil"):
         (path / "recipe.toml").write_text(text.replace('name = "keen"', f'name = "{name}"'))
-        with pytest.raises(RecipeError, match="which is unknown here"):
+        with pytest.raises(RecipeError, match="evil"):
             gsat.resume(path)
-        with pytest.raises(RecipeError, match="there is no method"):
+        with pytest.raises(RecipeError, match="evil"):
             make_recipe("ba2motifs", method=name)
 
 
@@ -154,11 +154,11 @@ def test_their_settings_are_listed_and_checked(files: tuple[str, str]) -> None:
         "backbone.hidden",
         "backbone.layers",
     ]
-    with pytest.raises(RecipeError, match=r"'method.keen.sharpness': .* greater than or equal"):
+    with pytest.raises(RecipeError, match=r"method\.keen\.sharpness"):
         make_recipe("ba2motifs", method="keen", settings={"sharpness": -1})
-    with pytest.raises(RecipeError, match="there is no setting 'dropout'"):
+    with pytest.raises(RecipeError, match="dropout"):
         make_recipe("ba2motifs", backbone="sum-file", settings={"dropout": 0.5})
-    # How to train on the data is known, whatever the network.
+    # Backbones without recipes use GIN's training settings.
     assert make_recipe("spmotif-0.5", backbone="sum-file").training == (
         make_recipe("spmotif-0.5", backbone="gin").training
     )

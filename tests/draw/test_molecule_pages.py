@@ -118,25 +118,10 @@ def test_all_texts_from_outside_are_escaped(molecules: list[ExplainedMolecule]) 
     assert "the model is weak: &lt;b&gt;" in text
 
 
-def test_a_page_says_what_is_predicted_true_near_and_doubtful(
-    molecules: list[ExplainedMolecule],
-) -> None:
-    text = Page(report_page(molecules, INFO)).text
-    for expected in ("predicted class 1 (0.80)", "true class 0", "similarity 0.12", "far away",
-                     "nitro", "+0.25", "raises p(toxic)"):  # fmt: skip
-        assert expected in text, expected
-
-
 def test_a_wrong_prediction_is_marked(molecules: list[ExplainedMolecule]) -> None:
     assert report_page(molecules, INFO).count('class="wrong"') == 1
     molecules[0].explanation.y = torch.tensor([1])
     assert report_page(molecules, INFO).count('class="wrong"') == 0
-
-
-def test_rows_that_could_not_be_used_are_listed(molecules: list[ExplainedMolecule]) -> None:
-    info = replace(INFO, rejected=[[3, "acid", "C(", "not a SMILES"]])
-    assert "Rows that could not be used" in report_page(molecules, info)
-    assert "Rows that could not be used" not in report_page(molecules, INFO)
 
 
 def test_scores_have_a_row_per_atom_and_per_bond(molecules: list[ExplainedMolecule]) -> None:

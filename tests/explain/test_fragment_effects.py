@@ -152,7 +152,7 @@ def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
     assert amine.effects[1] == pytest.approx(float(whole - without), abs=1e-6)
 
 
-def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:
+def test_molecules_without_fragments_to_take_out_have_no_effects() -> None:
     store = featurise(["C"])
     own = [score_fragments(explanation_of("C"), Chem.MolFromSmiles("C"))]
     assert measure_effects(AtomCounter({}), store, own, torch.zeros(1, 1)) == own

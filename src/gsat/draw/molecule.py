@@ -235,6 +235,7 @@ class MoleculePicture:
     label: str  # of the scale; empty if nothing is coloured
     options: DrawingOptions
     uncertain: str = ""  # uncertainty of the scores in words
+    scene: None = None
 
     @property
     def size(self) -> tuple[float, float]:
