@@ -22,14 +22,14 @@ INSTRUMENTED = (
     "gsat.core.parsing", "gsat.core.settings", "gsat.core.files",
     "gsat.core.limits", "gsat.core.tensors",
     "gsat.graphs.array_table", "gsat.graphs.build", "gsat.graphs.storage", "gsat.graphs.texts",
-    "gsat.graphs.scan", "gsat.datasets.fetch.archive", "gsat.datasets.fetch.pickle_scan",
+    "gsat.graphs.scan", "gsat.datasets.fetch.archive",
     "gsat.datasets.fetch.unpickle", "gsat.datasets.formats.jsonl",
     "gsat.datasets.formats.json_values", "gsat.datasets.formats.tu", "gsat.molecules.columns",
     "gsat.molecules.featuriser", "gsat.molecules.label_values", "gsat.molecules.reader",
     "gsat.molecules.table", "gsat.models.saved",
     "gsat.models.weights", "gsat.training.checkpoint", "gsat.training.recipe",
     "gsat.training.results", "gsat.training.run_directory", "gsat.training.run_files",
-    "json.decoder", "tomllib._parser", "zipfile", "pickletools",
+    "json.decoder", "tomllib._parser", "zipfile", "pickle",
 )  # fmt: skip
 HERE = Path(__file__).resolve().parent.parent
 

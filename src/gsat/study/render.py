@@ -153,7 +153,7 @@ def make_table(study: Study, sections: Sequence[Section], *, short: bool = False
     notes += [_BOLD_RULES[rule] for rule in rules if rule]
     if any(cell.row.trivial for section in sections for cell in section.cells.values()):
         notes.append(_TRIVIAL_NOTE)
-    head = ("", *(study.titles.get(column, column) for column in columns))
+    head = ("", *map(study.title_of, columns))
     return TextTable(study.title, head, tuple(rows), tuple(notes), study.name, study.published_by)
 
 

@@ -209,6 +209,10 @@ class Study(_Model):
         """Whether the published numbers are those of the GSAT paper."""
         return self.published_by == PAPER
 
+    def title_of(self, dataset: str) -> str:
+        """The title of a data set as a column."""
+        return self.titles.get(dataset, dataset)
+
     @cached_property
     def cells(self) -> tuple[StudyCell, ...]:
         """The cells of all tables, row by row."""
