@@ -67,8 +67,8 @@ class PatternReport:
 
 
 @dataclass
-class _Found:
-    """Where a fragment was found: molecules, and effects (also in log-odds) of each output."""
+class _Occurrences:
+    """Where a fragment was occurrences: molecules, and effects (also in log-odds) of each output."""
 
     occurs: set[int]
     used: set[int]
@@ -89,8 +89,8 @@ def find_patterns(
     Groups are the molecules predicted to be of a class or to have a label; in a regression, those
     predicted above and below the median.
     """
-    found = _collect(molecules)
-    kept = {name: f for name, f in found.items() if len(f.used) >= fewest}
+    occurrences = _collect(molecules)
+    kept = {name: f for name, f in occurrences.items() if len(f.used) >= fewest}
     groups = _groups(molecules, task, names)
     tested = [
         [_pattern(name, f, member, target, fewer) for name, f in kept.items()]
@@ -106,11 +106,13 @@ def find_patterns(
     return out
 
 
-def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
-    found: dict[str, _Found] = {}
+def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Occurrences]:
+    occurrences: dict[str, _Occurrences] = {}
     for place, molecule in enumerate(molecules):
         for fragment in molecule.fragments:
-            one = found.setdefault(fragment.name, _Found(set(), set(), [], {}, fragment.kind))
+            one = occurrences.setdefault(
+                fragment.name, _Occurrences(set(), set(), [], {}, fragment.kind)
+            )
             one.occurs.add(place)
             smiles = fragment.smiles
             one.smiles[smiles] = one.smiles.get(smiles, 0) + 1
@@ -118,7 +120,7 @@ def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
                 one.used.add(place)
                 if fragment.effects is not None:
                     one.effects.append((place, fragment.effects, fragment.log_odds))
-    return found
+    return occurrences
 
 
 Group = tuple[str, int, NDArray[np.bool_], bool]  # name, output, members, whether it is the lower
@@ -143,29 +145,29 @@ def _groups(
 
 
 def _pattern(
-    name: str, found: _Found, member: NDArray[np.bool_], target: int, fewer: bool
+    name: str, occurrences: _Occurrences, member: NDArray[np.bool_], target: int, fewer: bool
 ) -> Pattern:
     from scipy.stats import fisher_exact
 
     used = np.zeros(len(member), dtype=bool)
-    used[list(found.used)] = True
+    used[list(occurrences.used)] = True
     table = np.array(
         [[(used & member).sum(), (~used & member).sum()],
          [(used & ~member).sum(), (~used & ~member).sum()]]
     )  # fmt: skip
-    effects = np.array([effect[target] for _, effect, _ in found.effects])
-    changes = np.array([change[target] for *_, change in found.effects if change is not None])
+    effects = np.array([effect[target] for _, effect, _ in occurrences.effects])
+    changes = np.array([change[target] for *_, change in occurrences.effects if change is not None])
     largest: dict[int, float] = {}
-    for place, effect, change in found.effects:
+    for place, effect, change in occurrences.effects:
         towards = (effect if change is None else change)[target]
         largest[place] = max(largest.get(place, -np.inf), -towards if fewer else towards)
-    order = sorted(found.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
+    order = sorted(occurrences.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
     return Pattern(
         name=name,
-        kind=found.kind,
-        smiles=max(found.smiles, key=lambda text: (found.smiles[text], text)),
-        occurs=len(found.occurs),
-        used=len(found.used),
+        kind=occurrences.kind,
+        smiles=max(occurrences.smiles, key=lambda text: (occurrences.smiles[text], text)),
+        occurs=len(occurrences.occurs),
+        used=len(occurrences.used),
         used_in_group=int(table[0, 0]),
         odds_ratio=_odds_ratio(table),
         p_value=float(fisher_exact(table, alternative="greater").pvalue),
