@@ -1,8 +1,8 @@
 """Compilation of kernels: once per machine, with the machine code kept on disk.
 
 Numba keeps machine code in pickles, so write access to the folder means running code here. The
-folder is therefore a private one in the user's cache; ``NUMBA_CACHE_DIR``, which is often shared, is
-not used. If the folder can't be used, kernels are compiled in memory.
+folder is therefore a private one in the user's cache; ``NUMBA_CACHE_DIR``, which is often shared,
+is not used. If the folder can't be used, kernels are compiled in memory.
 """
 
 from __future__ import annotations
