@@ -189,7 +189,7 @@ class PlainGSAT(nn.Module):
         self.norm1 = InstanceNorm(self.lin1.out_features)
         self.norm2 = InstanceNorm(self.lin2.out_features)
         self.on, self.dropout = extractor.on, extractor.dropout
-        self.noisy = model.sampling != "none"
+        self.noisy = model.options.sampling != "none"
         self._copy(model)
 
     def forward(

@@ -25,9 +25,7 @@ from gsat.training.run import open_run
 from gsat.training.train import train
 from gsat.web.app import make_app
 from gsat.web.library import RunLibrary
-from gsat.web.limits import Limits
 from gsat.web.server import bind, run_server
-from gsat.web.service import Service
 
 CLIENTS, REQUESTS = 32, 1000
 GRAPHS = 10_000  # of the gallery
@@ -50,11 +48,10 @@ def serve(run: str, how: str) -> None:
         how: ``"together"``, ``"single"`` or, with the page, ``"page"``.
     """
     torch.set_num_threads(1)
-    limits, opened = Limits(), bind("127.0.0.1", 0)
-    service = Service(RunLibrary([run], limits), limits=limits, together=how != "single")
-    app = make_app(service, page=how == "page")
+    library, opened = RunLibrary([run]), bind("127.0.0.1", 0)
+    app = make_app(library, pages=how == "page", batching=how != "single")
     port = opened.getsockname()[1]
-    run_server(app, opened, limits, ready=lambda: print(port, flush=True))
+    run_server(app, opened, library.limits, ready=lambda: print(port, flush=True))
 
 
 def measure(run: Path) -> dict[str, Any]:

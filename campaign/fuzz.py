@@ -26,7 +26,7 @@ INSTRUMENTED = (
     "gsat.datasets.fetch.unpickle", "gsat.datasets.formats.jsonl",
     "gsat.datasets.formats.json_values", "gsat.datasets.formats.tu", "gsat.molecules.columns",
     "gsat.molecules.featuriser", "gsat.molecules.label_values", "gsat.molecules.reader",
-    "gsat.molecules.parquet", "gsat.molecules.table", "gsat.models.saved",
+    "gsat.molecules.table", "gsat.models.saved",
     "gsat.models.weights", "gsat.training.checkpoint", "gsat.training.recipe",
     "gsat.training.results", "gsat.training.run_directory", "gsat.training.run_files",
     "json.decoder", "tomllib._parser", "zipfile", "pickletools",

@@ -583,11 +583,9 @@ def ask_api(run: str, body: str) -> int:
 
     from gsat.web.app import make_app
     from gsat.web.library import RunLibrary
-    from gsat.web.limits import Limits
-    from gsat.web.service import Service
 
-    service = Service(RunLibrary([run], Limits()))
-    with TestClient(make_app(service, page=False), base_url="http://127.0.0.1:8765") as client:
+    app = make_app(RunLibrary([run]), pages=False)
+    with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         to = f"/api/runs/{Path(run).name}/explanations"
         answer = client.post(to, content=Path(body).read_bytes())
     if answer.status_code == 200:

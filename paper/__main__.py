@@ -193,8 +193,8 @@ def schedule(
     Recorded runs are skipped, so the same command continues after an interruption.
     """
     from gsat.cli.options import parse_time
-    from gsat.study.bench_folders import BenchFolders
-    from gsat.study.runner import run_plan
+    from gsat.study.records import BenchFolders
+    from gsat.study.run import run_plan
     from paper.schedule import describe_steps, plan_steps, read_schedule
 
     seconds = None if budget is None else parse_time(budget)

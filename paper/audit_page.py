@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gsat.audit.report import groups
 from gsat.audit.verdict import OUTCOMES
-from gsat.audit.words import GROUPS
 from gsat.metric_names import METRIC_TITLES
 from paper.audit_models import CHECKED_FROM
 from paper.audit_study import (
@@ -95,7 +95,7 @@ def _cost(records: Sequence[Record]) -> str:
 
 def _measure_table(records: Sequence[Record]) -> list[str]:
     rows = []
-    for group in GROUPS:
+    for group in groups():
         for measure in group.measures:
             told = separation(records, measure.name)
             values = (
@@ -119,7 +119,7 @@ def _measure_table(records: Sequence[Record]) -> list[str]:
 def _little(records: Sequence[Record]) -> str:
     """Name the measures that hardly correlate with the truth."""
     weak = []
-    for group in GROUPS:
+    for group in groups():
         for measure in group.measures:
             value = correlation_within(records, measure.name)
             if value is not None and abs(value) < WEAK_CORRELATION:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from gsat.audit.audit import audit_model, chosen_graphs
-from gsat.audit.masks import unit_of
+from gsat.audit.perturbations import unit_of
 from gsat.audit.stability import rank_correlation, score_graphs
 from gsat.audit.verdict import Outcome, judge
 from gsat.core.errors import DataNotFoundError, MissingExtraError

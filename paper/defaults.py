@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from pydantic import Field
@@ -156,9 +156,9 @@ GRAPHS: Final = Group(
     },
     explained={
         "best epoch": Explaining(),
-        "second look": Explaining(passes=1),
+        "refinement pass": Explaining(passes=1),
         "snapshots": Explaining("last"),
-        "snapshots, second look": Explaining("last", passes=1),
+        "snapshots, refinement pass": Explaining("last", passes=1),
     },
     before=Candidate("edges, r 0.7", "best epoch"),
     snapshots=SNAPSHOTS,
@@ -368,14 +368,14 @@ def measure(payload: Sequence[Any]) -> Record:
             remove_tree(path)  # of a run that was cut off
             own = default_recipe(group, data, trained, seed)
             train_recipe(own, path, TrainOptions(checkpoint_seconds=1e9), data=loaded)
-    models = [load(path) for path in paths]
+    models = [cast("GSAT", load(path)) for path in paths]
     kept = [_snapshots(model) for model in models]
     splits = {"valid": loaded.valid, "test": loaded.test}
     measured: list[Record] = [{"explained": {}} for _ in (*models, "ensemble")]
     for name, way in group.explained.items():
         for model, snapshots in zip(models, kept, strict=True):
             model.take_snapshots(_some(snapshots, way))
-            model.context = way.context or None  # type: ignore[assignment]  # a plain attribute
+            model.set_options(context=way.context or None)
         for line, one in zip(measured, [*models, Ensemble(models)], strict=True):
             view = one.refined(way.passes)
             found = {split: evaluate(view, store) for split, store in splits.items()}
@@ -401,9 +401,8 @@ def measure(payload: Sequence[Any]) -> Record:
     }
 
 
-def _snapshots(model: Any) -> list[Mapping[str, Tensor]]:
+def _snapshots(model: GSAT) -> list[Mapping[str, Tensor]]:
     """The weights of a model's snapshots, the oldest first."""
-    assert isinstance(model, GSAT)
     return [part.state_dict() for part in model.snapshots or ()]
 
 
@@ -423,8 +422,15 @@ def _over_epochs(log: Iterable[Mapping[str, Any]], metric: str) -> list[float] |
 
 
 def read_defaults(path: Path) -> list[Record]:
-    """Read the records of the study."""
-    return [{"group": "graphs", **line} for line in read_lines(path, DefaultsRecord)]
+    """Read the records of the study, also those with the former names of explanations."""
+    records = [{"group": "graphs", **line} for line in read_lines(path, DefaultsRecord)]
+    for record in records:
+        for measured in (*record["models"], record["ensemble"]):
+            measured["explained"] = {
+                name.replace("second look", "refinement pass"): scores
+                for name, scores in measured["explained"].items()
+            }
+    return records
 
 
 def mean_auc(

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gsat.core.errors import GSATError
+from gsat.core.writing import check_suffix, write_output
 from gsat.draw.curves import COLOURS, MARKS
-from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.palette import INK
+from gsat.draw.figure import PICTURES, new_figure, render
+from gsat.draw.shapes import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def draw_dots(
     least_span: float = 0.0,
 ) -> Figure:
     """Draw panels of dots, row by row, each with its diagonal, and one legend."""
-    suffix = check_suffix(path) if path is not None else ""
+    suffix = check_suffix(path, PICTURES) if path is not None else ""
     if not any(dots for _, dots in panels):
         raise GSATError("there is no dot to draw: at least one is needed")
     groups = list(dict.fromkeys(dot.group for _, dots in panels for dot in dots))
@@ -69,7 +70,7 @@ def draw_dots(
             axes.set_ylabel(y_label, fontsize=8.5, color=INK, labelpad=2, parse_math=False)
     _legend(figure, groups, min(len(groups), 2 * columns))
     if path is not None:
-        write(path, render(figure, suffix))
+        write_output(path, render(figure, suffix))
     return figure
 
 

@@ -10,12 +10,10 @@ from typing import Any
 
 from gsat.datasets.registry import is_own_data, options_type
 from gsat.methods import METHODS
-from gsat.study.cells import DATA_MARKS
-from gsat.study.formatting import format_mean_std, format_method, format_paper, format_seeds
-from gsat.study.printed import PrintedCell, PrintedTable
 from gsat.study.records import Record, RecordedRuns, Records
-from gsat.study.study import PREDICTION, TableStudy
-from gsat.study.tables import STUDIES, find_paper_number
+from gsat.study.render import TextCell, TextTable, format_mean_std, format_published, format_seeds
+from gsat.study.study import PREDICTION, shipped_studies
+from gsat.study.table import DATA_MARKS, find_published, method_title
 from gsat.training.recipe import make_recipe
 from gsat.training.results import summarise
 
@@ -29,17 +27,15 @@ NOTE = (
 )
 
 
-def other_runs_table(records: Records) -> PrintedTable | None:
+def other_runs_table(records: Records) -> TextTable | None:
     """Make the table of runs that neither a table of the paper nor its sweep of r shows."""
-    shown = [
-        s for s in STUDIES.values() if isinstance(s, TableStudy) or s.name == "fig-regulariser"
-    ]
+    shown = [s for s in shipped_studies() if s.table or s.name == "fig-regulariser"]
     hashes = {experiment.hash for study in shown for experiment in study.experiments}
     left = [runs for recipe, runs in records.items() if recipe not in hashes]
     if not left:
         return None
-    rows = [tuple(map(PrintedCell, row)) for row in map(_row, sorted(left, key=_order))]
-    return PrintedTable("Other recorded runs", COLUMNS, tuple(rows), (NOTE,))
+    rows = [tuple(map(TextCell, row)) for row in map(_row, sorted(left, key=_order))]
+    return TextTable("Other recorded runs", COLUMNS, tuple(rows), (NOTE,))
 
 
 def _any_record(runs: RecordedRuns) -> Record:
@@ -57,7 +53,10 @@ def _row(runs: RecordedRuns) -> tuple[str, ...]:
     matches = first.get("matches_paper", "yes")  # a failed run has no such entry
 
     def published(metric: str) -> str:
-        return format_paper(find_paper_number(*key, metric) if matches != "different" else None)
+        if matches == "different":
+            return "–"
+        in_paper = [study for study in shipped_studies() if study.in_paper]
+        return format_published(find_published(in_paper, *key, metric)) or "–"
 
     return (
         _data_name(first) + DATA_MARKS[matches],
@@ -84,7 +83,7 @@ def _data_name(record: Record) -> str:
 def _method_name(record: Record) -> str:
     """Backbone and method, with the settings that differ from the shipped recipe."""
     method, backbone = record["method"], record["backbone"]
-    shown = format_method(method, backbone)
+    shown = method_title(method, backbone)
     if backbone == "wrapped":
         return shown
     shipped = make_recipe(record["dataset"], backbone=backbone, method=method).tables()

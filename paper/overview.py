@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gsat.study.cells import GSAT_METHODS, MeasuredCell, measure
-from gsat.study.comparisons import METRIC_HEADINGS
 from gsat.study.records import Records
-from gsat.study.study import TablePart, TableRow, TableStudy
-from gsat.study.tables import STUDIES
+from gsat.study.render import metric_title
+from gsat.study.study import Study, shipped_studies
+from gsat.study.table import Cell, measure
 from paper.dots import Dot, draw_dots
 
 if TYPE_CHECKING:
@@ -22,18 +21,15 @@ _GROUPS = {"gsat": "GSAT", "gsat-star": "GSAT*", "erm": "ERM"}
 def overview_panels(records: Records) -> list[tuple[str, list[Dot]]]:
     """Collect the cells that have runs, in one panel for each table and metric."""
     panels = []
-    for study in STUDIES.values():
-        if not isinstance(study, TableStudy) or study.later:  # numbers of other papers
-            continue
-        for measured in measure(study, records):
-            part = measured.part
+    for study in shipped_studies():
+        for section in measure(study, records) if study.in_paper else ():
             dots = [
-                _dot(study.name, part, part.rows[number], dataset, cell)
-                for (number, dataset), cell in measured.cells.items()
-                if cell.ours is not None and cell.paper is not None
+                _dot(study, cell)
+                for cell in section.cells.values()
+                if cell.ours is not None and cell.published is not None
             ]
             if dots:
-                panels.append((f"{study.name}, {METRIC_HEADINGS[part.metric]}", dots))
+                panels.append((f"{study.name}, {metric_title(section.table.metric)}", dots))
     return panels
 
 
@@ -45,15 +41,18 @@ def draw_overview(records: Records, path: str | Path | None = None) -> Figure:
     return draw_dots(overview_panels(records), "the paper", "ours", path, least_span=_LEAST_SPAN)
 
 
-def _dot(table: str, part: TablePart, row: TableRow, dataset: str, cell: MeasuredCell) -> Dot:
+def _dot(study: Study, cell: Cell) -> Dot:
     assert cell.ours is not None
-    assert cell.paper is not None
+    assert cell.published is not None
+    row = cell.row
     group = _GROUPS.get(row.method, "other systems")
-    if row.variant and row.method in GSAT_METHODS:
+    if row.variant and row.method in study.ours:
         group = "ablations"
-    name = f"{table} {part.metric} {row.backbone} {row.method}{row.variant} {dataset}"
+    name = (
+        f"{study.name} {cell.table.metric} {row.backbone} {row.method}{row.variant} {cell.dataset}"
+    )
     return Dot(
-        group, cell.paper[0], cell.ours[0], cell.paper[1],
+        group, cell.published[0], cell.ours[0], cell.published[1],
         cell.ours[1] if len(cell.values) > 1 else None,
-        f"{name}: {cell.ours[0]:.2f} of {len(cell.values)} against {cell.paper[0]:.2f}",
+        f"{name}: {cell.ours[0]:.2f} of {len(cell.values)} against {cell.published[0]:.2f}",
     )  # fmt: skip

@@ -7,14 +7,21 @@ from pathlib import Path
 
 from gsat.core.errors import GSATError
 from gsat.core.settings import SettingInfo
-from gsat.study.cells import DATA_MARK_NOTES, MeasuredCell, MeasuredPart, measure, row_name
-from gsat.study.comparisons import METRIC_HEADINGS
-from gsat.study.formatting import format_mean_std, format_paper, format_seeds
 from gsat.study.records import Records
-from gsat.study.renderers import render_markdown
-from gsat.study.report import ERRORS_NOTE, NUMBERS_NOTE, data_notes, print_table
-from gsat.study.study import PREDICTION, TableRow, TableStudy
-from gsat.study.tables import STUDIES, find_study
+from gsat.study.render import (
+    DATA_MARK_NOTES,
+    ERRORS_NOTE,
+    NUMBERS_NOTE,
+    data_notes,
+    format_mean_std,
+    format_published,
+    format_seeds,
+    make_table,
+    metric_title,
+    render_markdown,
+)
+from gsat.study.study import PREDICTION, find_study, shipped_studies
+from gsat.study.table import Cell, Section, measure, row_name
 from gsat.training.settings_reference import describe_settings
 from paper.other_runs import other_runs_table
 
@@ -35,19 +42,18 @@ HEADLINES = (
 
 def results_page(records: Records) -> str:
     """Write every table of the paper that has runs, then all other recorded runs."""
-    tables, parts = [], []
-    for study in STUDIES.values():
-        if isinstance(study, TableStudy):
-            measured = measure(study, records)
-            if _has_runs(measured):
-                tables.append(print_table(study, measured, short=True))
-                parts += measured
+    tables, shown = [], []
+    for study in shipped_studies():
+        sections = measure(study, records)
+        if _has_runs(sections):
+            tables.append(make_table(study, sections, short=True))
+            shown += sections
     other = other_runs_table(records)
     if other:
         tables.append(other)
     if not tables:
         return NOTHING_RECORDED
-    marks = list(DATA_MARK_NOTES.values()) if other else data_notes(parts)
+    marks = list(DATA_MARK_NOTES.values()) if other else data_notes(shown)
     notes = " ".join([NUMBERS_NOTE, ERRORS_NOTE, *marks])
     return f"{notes}\n\n{render_markdown(tables)}"
 
@@ -57,15 +63,15 @@ def headline_numbers(records: Records) -> str:
     lines = ["| data | model | metric | ours (seeds) | paper |", "| --- | --- | --- | --- | --- |"]
     marks = set()
     for name, metric, method, backbone, dataset in HEADLINES:
-        row, cell = _find_cell(name, metric, method, backbone, dataset, records)
+        cell = _find_cell(name, metric, method, backbone, dataset, records)
         ours = "no run"
         if cell.ours is not None:
             value = format_mean_std(*cell.ours, len(cell.values))
             ours = f"{value}{cell.data_mark} ({format_seeds(cell.runs)})"
             marks.add(cell.data_mark)
         lines.append(
-            f"| {dataset} | {row_name(row)} | {_metric_title(metric, cell)} | {ours} | "
-            f"{format_paper(cell.paper)} |"
+            f"| {dataset} | {row_name(find_study(name), cell.row)} | "
+            f"{_metric_title(metric, cell)} | {ours} | {format_published(cell.published)} |"
         )
     notes = [NUMBERS_NOTE, *(note for mark, note in DATA_MARK_NOTES.items() if mark in marks)]
     link = "All tables: [docs/results.md](docs/results.md)."
@@ -102,30 +108,25 @@ def write_between_marks(path: Path, section: str) -> None:
     path.write_text(f"{head}{BEGIN}\n{section}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
 
 
-def _has_runs(parts: Sequence[MeasuredPart]) -> bool:
-    return any(
-        cell.runs.seeds
-        for measured in parts
-        for cell in (*measured.cells.values(), *measured.floors.values())
-    )
+def _has_runs(sections: Sequence[Section]) -> bool:
+    return any(cell.runs.seeds for section in sections for cell in section.cells.values())
 
 
 def _find_cell(
     name: str, metric: str, method: str, backbone: str, dataset: str, records: Records
-) -> tuple[TableRow, MeasuredCell]:
-    table = find_study(name)
-    assert isinstance(table, TableStudy)
-    for measured in measure(table, records):
-        for number, row in enumerate(measured.part.rows):
-            found = (measured.part.metric, row.method, row.backbone, row.variant)
-            if found == (metric, method, backbone, ""):
-                return row, measured.cells[number, dataset]
+) -> Cell:
+    for section in measure(find_study(name), records):
+        for cell in section.cells.values():
+            row = cell.row
+            key = (section.table.metric, row.method, row.backbone, row.variant, cell.dataset)
+            if key == (metric, method, backbone, "", dataset):
+                return cell
     raise AssertionError(f"{name} has no cell of {method} on {backbone}")
 
 
-def _metric_title(metric: str, cell: MeasuredCell) -> str:
+def _metric_title(metric: str, cell: Cell) -> str:
     """The metric's title; of a prediction, which metric it is."""
     if metric != PREDICTION:
-        return METRIC_HEADINGS[metric]
+        return metric_title(metric)
     known = next(iter(cell.runs.done.values()), {"test": {"accuracy": None}})["test"]
     return "ROC AUC" if "roc_auc" in known else "Accuracy"

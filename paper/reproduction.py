@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from gsat.study.cells import MeasuredCell, measure, row_name
-from gsat.study.formatting import format_method, format_seeds
 from gsat.study.records import Record, Records
-from gsat.study.study import TableRow, TableStudy
-from gsat.study.tables import STUDIES
+from gsat.study.render import format_seeds
+from gsat.study.study import Row, Study, shipped_studies
+from gsat.study.table import Cell, measure, method_title, row_name
 
 _DRAW = (
     "all seeds share graphs that were drawn once; of three draws, this one gives the lowest "
-    "accuracy (readings in docs/results.md)"
+    "accuracy (interpretations in docs/results.md)"
 )
-_OPEN = "not explained; readings in docs/results.md shows what was tried"
+_OPEN = "not explained; interpretations in docs/results.md shows what was tried"
 # What is known about cells that differ, by some of: method, backbone, data set, variant, metric.
 REASONS: Mapping[tuple[str, ...], str] = {
     ("gnnexplainer", "ba2motifs"): "the masks of a batch are optimised together, in 100 "
@@ -71,14 +70,14 @@ AGREEING = ("reproduced", "in range")
 VERDICTS = (*AGREEING, "better", "above", "worse", "below", "unclear", "not compared", "no run yet")
 
 
-def verdict(cell: MeasuredCell) -> str:
+def verdict(cell: Cell) -> str:
     """Judge a cell against the paper's number."""
     if cell.ours is None:
         return "no run yet"
-    if cell.paper is None or cell.paper[1] is None:
+    if cell.published is None or cell.published[1] is None:
         return "not compared"
-    gap = cell.ours[0] - cell.paper[0]
-    near = abs(gap) <= 2 * cell.paper[1]
+    gap = cell.ours[0] - cell.published[0]
+    near = abs(gap) <= 2 * cell.published[1]
     if cell.p is None:
         return "in range" if near else "above" if gap > 0 else "below"
     if cell.p > SIGNIFICANCE:
@@ -86,7 +85,7 @@ def verdict(cell: MeasuredCell) -> str:
     return "better" if gap > 0 else "worse"
 
 
-def find_reason(row: TableRow, dataset: str, metric: str) -> str:
+def find_reason(row: Row, dataset: str, metric: str) -> str:
     """Find what is known about a cell that differs from the paper."""
     about = {row.method, row.backbone, dataset, row.variant, metric}
     fits = (
@@ -99,21 +98,21 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
     """Write every cell, table by table, then how similar seeds explain."""
     lines: list[str] = []
     counts: dict[str, Counter[str]] = {}  # of the verdicts, by table
-    for study in STUDIES.values():
-        if not isinstance(study, TableStudy) or study.later:
+    for study in shipped_studies():
+        if not study.in_paper:
             continue
         rows, missing = [], defaultdict[str, dict[str, None]](dict)
         counts[study.name] = Counter()
-        for measured in measure(study, records):
-            metric = measured.part.metric
-            for (number, dataset), cell in measured.cells.items():
-                row = measured.part.rows[number]
+        for section in measure(study, records):
+            for cell in section.cells.values():
+                if cell.published is None:
+                    continue
                 judged = verdict(cell)
                 counts[study.name][judged] += 1
                 if cell.ours is None:
-                    missing[dataset][row_name(row)] = None
+                    missing[cell.dataset][row_name(study, cell.row)] = None
                 else:
-                    rows.append(_line(row, dataset, metric, cell, judged))
+                    rows.append(_line(study, cell, judged))
         lines += [f"### {study.name}: {study.title}", ""]
         if rows:
             lines += [*_HEAD, *rows, ""]
@@ -143,17 +142,18 @@ def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _line(row: TableRow, dataset: str, metric: str, cell: MeasuredCell, judged: str) -> str:
+def _line(study: Study, cell: Cell, judged: str) -> str:
     """One cell as a line of Markdown."""
+    row, dataset, metric = cell.row, cell.dataset, cell.table.metric
     assert cell.ours is not None
-    assert cell.paper is not None
+    assert cell.published is not None
     differs = judged not in (*AGREEING, "not compared")
     reason = find_reason(row, dataset, metric) if differs else ""
     return (
-        f"| {dataset} | {row_name(row)} | {metric.replace('_', ' ')} | "
-        f"[{cell.ours[0]:.1f} ({format_seeds(cell.runs)})](runs.md#{row.experiment(dataset).hash}) "
-        f"| {cell.paper[0]:.1f} | "
-        f"{cell.ours[0] - cell.paper[0]:+.1f} | {judged} | {reason} |"
+        f"| {dataset} | {row_name(study, row)} | {metric.replace('_', ' ')} | "
+        f"[{cell.ours[0]:.1f} ({format_seeds(cell.runs)})](runs.md#{cell.experiment.hash}) "
+        f"| {cell.published[0]:.1f} | "
+        f"{cell.ours[0] - cell.published[0]:+.1f} | {judged} | {reason} |"
     )
 
 
@@ -167,7 +167,7 @@ def _stability_section(found: Iterable[Record]) -> list[str]:
     if not most:
         return []
     rows = [
-        f"| {record['dataset']} | {format_method(record['method'], record['backbone'])} | "
+        f"| {record['dataset']} | {method_title(record['method'], record['backbone'])} | "
         f"{_number(record['mean'])} | {_number(record['std'])} | {len(record['seeds'])} | "
         f"{record['graphs']} {record['explained']} |"
         for record in sorted(most.values(), key=lambda r: (r["dataset"], r["method"]))

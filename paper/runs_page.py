@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gsat.study.cells import row_name
 from gsat.study.records import Record, RecordedRuns, Records
-from gsat.study.study import PREDICTION, TableRow, TableStudy
-from gsat.study.tables import STUDIES
+from gsat.study.study import PREDICTION, Study, StudyCell, shipped_studies
+from gsat.study.table import row_name
 
 _HEAD = (
     "| seed | epoch | prediction | explanation AUC | precision@5 | minutes | CPU | torch-gsat |",
@@ -19,8 +18,8 @@ def runs_page(records: Records) -> str:
     """Write the runs of every cell of the tables, with an anchor for each recipe."""
     sections: dict[str, list[str]] = {}
     runs, hours = 0, 0.0
-    for name, row, dataset in _cells():
-        experiment = row.experiment(dataset)
+    for study, cell in _cells():
+        name, experiment = study.name, cell.experiment
         found = records.of(experiment)
         if experiment.hash in sections or not found.seeds:
             if experiment.hash in sections and name not in sections[experiment.hash][2]:
@@ -28,7 +27,7 @@ def runs_page(records: Records) -> str:
             continue
         sections[experiment.hash] = [
             f'<a id="{experiment.hash}"></a>',
-            f"### {dataset}, {row_name(row)}\n",
+            f"### {cell.dataset}, {row_name(study, cell.row)}\n",
             f"Recipe `{experiment.hash}`, graphs `{found.data_hash}`; in {name}",
             "",
             *_HEAD,
@@ -41,15 +40,12 @@ def runs_page(records: Records) -> str:
     return head + "\n".join(line for section in sections.values() for line in section)
 
 
-def _cells() -> Iterator[tuple[str, TableRow, str]]:
-    """Table, row and data set of every cell whose method is here."""
-    for study in STUDIES.values():
-        if isinstance(study, TableStudy):
-            for part in study.parts:
-                for row in part.rows:
-                    for dataset in study.columns:
-                        if dataset in row.paper and row.is_registered:
-                            yield study.name, row, dataset
+def _cells() -> Iterator[tuple[Study, StudyCell]]:
+    """Every cell except those of trivial baselines."""
+    for study in shipped_studies():
+        for cell in study.cells:
+            if not cell.row.trivial:
+                yield study, cell
 
 
 def _line(runs: RecordedRuns, seed: int) -> str:

@@ -20,12 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from gsat.core.errors import GSATError
 from gsat.core.files import read_toml
 from gsat.core.parsing import ParseError, check_model
-from gsat.study.bench_folders import BenchFolders
 from gsat.study.cost import end_times, format_duration
 from gsat.study.plan import RunPlan, RunRequest, make_plan, request_runs
-from gsat.study.records import Records
-from gsat.study.study import Study
-from gsat.study.tables import STUDIES, find_study
+from gsat.study.records import BenchFolders, Records
+from gsat.study.study import Study, find_study, shipped_studies
 
 
 class Step(BaseModel):
@@ -105,7 +103,7 @@ def completion(plan: RunPlan, recorded: set[str], jobs: int) -> dict[str, tuple[
     for run, end in zip(plan.to_run, times, strict=True):
         ends.setdefault(run.experiment.hash, end)  # the first seed makes the cell
     found = {}
-    for study in STUDIES.values():
+    for study in shipped_studies():
         hashes = {experiment.hash for experiment in study.experiments}
         last = max((ends[h] for h in hashes - recorded if h in ends), default=0.0)
         found[study.name] = len(hashes & (recorded | set(ends))), len(hashes), last

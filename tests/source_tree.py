@@ -38,17 +38,20 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def imports(module: str, *, everywhere: bool = True) -> Iterator[tuple[str, int]]:
+def imports(
+    module: str, *, everywhere: bool = True, types: bool = False
+) -> Iterator[tuple[str, int]]:
     """The modules of the package that a module imports, with line numbers.
 
     ``from gsat.core import files`` is an import of ``gsat.core.files``; ``from gsat.graphs import
-    GraphStore`` one of ``gsat.graphs``. Imports for type checkers alone are left out.
+    GraphStore`` one of ``gsat.graphs``.
 
     Args:
         module: Dotted name of the importing module.
         everywhere: ``False`` leaves out the imports inside functions. (default: ``True``)
+        types: Include the imports under ``if TYPE_CHECKING``. (default: ``False``)
     """
-    for node in _statements(tree(module), everywhere):
+    for node in _statements(tree(module), everywhere, types):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name in modules():
@@ -79,13 +82,13 @@ def _home(origin: str, name: str) -> str:
     return origin
 
 
-def _statements(parent: ast.AST, everywhere: bool) -> Iterator[ast.AST]:
+def _statements(parent: ast.AST, everywhere: bool, types: bool) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(parent):
         function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        if is_type_checking(node):
+        if is_type_checking(node) and not types:
             for other in getattr(node, "orelse", []):
                 yield other
-                yield from _statements(other, everywhere)
+                yield from _statements(other, everywhere, types)
         elif everywhere or not function:
             yield node
-            yield from _statements(node, everywhere)
+            yield from _statements(node, everywhere, types)

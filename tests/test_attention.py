@@ -302,7 +302,7 @@ def test_context_changes_explanations_and_no_prediction() -> None:
     assert torch.equal(own.logits, other.logits)
     torch.testing.assert_close(other.probability, in_context(own.probability, batch, 0.5, "node"))
     torch.testing.assert_close(other.edge_weight, edge_weights(other.probability, batch, "node"))
-    assert gsat.GSAT.from_config(wide.config).context == 0.5
+    assert gsat.GSAT.from_config(wide.config).options.context == 0.5
     with pytest.raises(GSATError, match="context"):
         gsat.GSAT(gsat.GIN.for_data(data, hidden=8), context=-0.5)
 

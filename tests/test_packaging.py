@@ -1,4 +1,4 @@
-"""The wheel: what it holds, what it depends on, and that it runs in an empty environment."""
+"""The wheel: contents, dependencies, and a run in an empty environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from source_tree import PACKAGE, ROOT, modules, relative, tree
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# What is imported under another name than it is installed by, or comes with another package.
+# Distributions of modules with another name.
 DISTRIBUTIONS = {
     "skimage": "scikit-image",
     "llvmlite": "numba",
@@ -55,7 +55,7 @@ def _third_party(module: str) -> Iterator[tuple[str, int, bool]]:
                 yield distribution, node.lineno, id(node) not in deferred
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_all_imports_are_declared_dependencies() -> None:
     core, extras = _names(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
     optional = set().union(*(_names(extras[name]) for name in extras if name != "dev"))
     web = _names(extras["web"])  # modules of the page are imported where that extra is installed
@@ -69,12 +69,12 @@ def test_what_is_imported_is_declared() -> None:
     assert not undeclared
 
 
-def test_what_is_declared_is_imported() -> None:
+def test_all_dependencies_are_imported() -> None:
     imported = {name for module in modules() for name, _, _ in _third_party(module)}
     assert _names(PROJECT["dependencies"]) - imported == set()
 
 
-def test_the_development_extra_holds_all_others() -> None:
+def test_the_development_extra_includes_all_others() -> None:
     extras = set(PROJECT["optional-dependencies"]) - {"dev"}
     (own,) = (r for r in PROJECT["optional-dependencies"]["dev"] if r.startswith(PROJECT["name"]))
     assert set(own.partition("[")[2].rstrip("]").split(",")) == extras
@@ -104,11 +104,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _plain_environment() -> dict[str, str]:
-    """The environment without what would put this source tree in reach."""
+    """The environment without access to this source tree."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "GSAT_CACHE")}
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
+def test_the_wheel_contains_exactly_the_package(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     assert wheel.name == f"torch_gsat-{PROJECT['version']}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -159,7 +159,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_environment(built: Path, tmp_p
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     assert (tmp_path / "demo" / "explained.png").stat().st_size > 0
     assert (tmp_path / "demo" / "run" / "result.json").is_file()
-    # Nothing of the extras came along.
+    # Extras are not installed.
     listed = subprocess.run(
         [str(python), "-m", "pip", "list", "--format=freeze"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,

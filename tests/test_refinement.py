@@ -1,4 +1,4 @@
-"""Further looks, separate batch norm, several samples and snapshots of a GSAT model."""
+"""Refinement passes, separate batch norm, several samples and snapshots of a GSAT model."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def make(on: str = "edge", **settings: object) -> GSAT:
     return model.eval()
 
 
-def second_look(model: GSAT, batch: GraphBatch, looks: int) -> Tensor:
-    """The scores after further looks, written out by the parts of the model."""
+def refined_scores(model: GSAT, batch: GraphBatch, passes: int) -> Tensor:
+    """The scores after refinement passes, written out by the parts of the model."""
     weight = model.edge_weights(model.backbone.embed(batch), batch)
-    for _ in range(looks):
+    for _ in range(passes):
         weight = model.edge_weights(model.backbone.embed(batch, attention=weight), batch)
     return weight
 
@@ -50,15 +50,15 @@ def second_look(model: GSAT, batch: GraphBatch, looks: int) -> Tensor:
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
-@pytest.mark.parametrize("looks", [0, 1, 2])
-def test_a_look_embeds_the_graph_with_its_own_weights(on: str, looks: int) -> None:
+@pytest.mark.parametrize("passes", [0, 1, 2])
+def test_a_refinement_pass_embeds_the_graph_with_its_own_weights(on: str, passes: int) -> None:
     model, batch = make(on), graphs().batch()
     with torch.no_grad():
-        plain, refined = model(batch), model.refined(looks)(batch)
-        expected = second_look(model, batch, looks)
+        plain, refined = model(batch), model.refined(passes)(batch)
+        expected = refined_scores(model, batch, passes)
     torch.testing.assert_close(refined.edge_weight, expected)
     assert torch.equal(refined.logits, plain.logits)  # predictions stay
-    assert (looks == 0) == torch.equal(refined.edge_weight, plain.edge_weight)
+    assert (passes == 0) == torch.equal(refined.edge_weight, plain.edge_weight)
     if on == "node":
         torch.testing.assert_close(
             edge_weights(refined.probability, batch, "node"), refined.edge_weight
@@ -68,23 +68,23 @@ def test_a_look_embeds_the_graph_with_its_own_weights(on: str, looks: int) -> No
 def test_a_refined_model_is_a_view() -> None:
     model = make()
     view = model.refined(1)
-    assert model.refine is None
+    assert model.options.refine is None
     assert view.backbone is model.backbone
     with pytest.raises(GSATError, match="refine"):
         model.refined(-1)
 
 
-def test_explain_takes_the_number_of_looks() -> None:
+def test_explain_takes_the_number_of_refinement_passes() -> None:
     model, store = make(), graphs()
     explained = model.explain(store, refine=1)
     with torch.no_grad():
-        expected = store.caller_order(second_look(model, store.batch(), 1).numpy())
+        expected = store.caller_order(refined_scores(model, store.batch(), 1).numpy())
     found = torch.cat([explanation.edge_mask for explanation in explained])
     torch.testing.assert_close(found, torch.from_numpy(expected))
 
 
-def test_a_model_without_extractor_can_not_look_again() -> None:
-    with pytest.raises(GSATError, match="not PlainModel"):
+def test_a_model_without_extractor_can_not_refine() -> None:
+    with pytest.raises(GSATError, match="PlainModel"):
         PlainModel(GIN(4, TASK)).explain(graphs(), refine=1)
 
 
@@ -95,7 +95,7 @@ def test_the_setting_is_kept_in_the_saved_model(tmp_path: Path) -> None:
     with torch.no_grad():
         batch = graphs().batch()
         assert torch.equal(loaded(batch).edge_weight, model(batch).edge_weight)
-        torch.testing.assert_close(model(batch).edge_weight, second_look(model, batch, 1))
+        torch.testing.assert_close(model(batch).edge_weight, refined_scores(model, batch, 1))
 
 
 def test_defaults_are_not_in_the_description() -> None:
@@ -112,7 +112,7 @@ def test_separate_statistics_are_those_of_each_run() -> None:
     batch, draws = graphs().batch(), Draws(1, "test")
     first, second = model.train()(batch, draws), shared.train()(batch, draws)
     assert torch.equal(first.logits, second.logits)  # in training, batches have their own
-    norm, twin = model.backbone.layers[0].norm, model.attended.layers[0].norm
+    norm, twin = model.backbone.layers[0].norm, model.predictor.layers[0].norm
     assert norm.weight is twin.weight
     assert not torch.equal(norm.running_mean, twin.running_mean)
     both = shared.backbone.layers[0].norm.running_mean

@@ -6,15 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
+from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.progress import Progress
 from gsat.training import checkpoint
 from gsat.training.recipe import Recipe, make_recipe
+from gsat.training.worker import train_job
 
 # Selectable are the epochs 11, 12 and 13: r settles in epoch 4, two steps an epoch.
 SMALL: dict[str, Any] = {
@@ -134,3 +136,40 @@ class Victim:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
+
+
+class InProcess(Backend):
+    """Jobs one after the other in this process: a worker takes seconds to import everything."""
+
+    tries: ClassVar[int] = 2
+    mortal: ClassVar[list[int]] = []  # seeds in the middle of which a worker dies
+
+    def __init__(self, workers: int) -> None:
+        self.capacity = workers
+        self.submitted: list[tuple[str, Job]] = []
+
+    @property
+    def running(self) -> int:
+        return len(self.submitted)
+
+    def submit(self, name: str, job: Job) -> None:
+        self.submitted.append((name, job))
+
+    def wait(self, timeout: float | None) -> list[tuple[str, Outcome]]:
+        name, job = self.submitted.pop(0)
+        seed = job.payload["recipe"]["seed"]
+        if seed in self.mortal:
+            self.mortal.remove(seed)
+            with stopping(9), suppress(KeyboardInterrupt):
+                train_job(job.payload)
+            return [(name, Outcome("died", "its process died (exit code -9)"))]
+        return [(name, Outcome.from_json(perform(job.function, json.dumps(job.payload))))]
+
+    def interrupt(self) -> None:
+        self.submitted.clear()
+
+    def end_jobs(self) -> None:
+        self.submitted.clear()
+
+    def close(self) -> None:
+        pass

@@ -1,14 +1,9 @@
-"""Stochastic attention: the extractor g_φ and the attended graph G_S (Section 4.2 of the paper).
+"""Stochastic attention (Section 4.2 of the paper): keep-probabilities, samples, edge weights.
 
-The extractor reads node representations h and gives every edge (or node) a keep-probability
-p = sigmoid(logit). While training, attention α is drawn from Bern(p), relaxed so that gradients
-reach p; the predictor then sees the graph with A_S = α ⊙ A, that is, with each message multiplied
-by the weight of its edge:
-
-    h        [N, k]        from the backbone, on the whole graph
-    logits   [E] or [N]    Extractor
-    α        [E] or [N]    sample
-    w        [E]           edge_weights
+h        [N, k]        node embeddings of the whole graph, from the backbone
+logits   [E] or [N]    Extractor: one number per edge, or per node; p = sigmoid(logits)
+α        [E] or [N]    sample: α ~ Bern(p), relaxed so that gradients reach p
+w        [E]           edge_weights: the predictor multiplies each message by its edge's weight
 """
 
 from __future__ import annotations
@@ -32,15 +27,15 @@ from gsat.ops import (
 
 AttentionLevel = Literal["edge", "node"]
 Sampling = Literal["concrete", "straight-through", "none"]
-BatchNorm = Literal["separate", "recalibrated"]
 ExtractorNorm = Literal["graph", "row", "none"]
-Readout = Literal["all", "attended"]
 
 
 class AttentionSettings(Settings):
-    """The settings of stochastic attention."""
+    """The settings of stochastic attention, and the only place where they are declared."""
 
-    attention: AttentionLevel = Field("edge", description="What has a keep-probability.")
+    attention: AttentionLevel = Field(
+        "edge", description="Whether each 'edge' or each 'node' has a keep-probability."
+    )
     extractor_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout in the extractor.")
     sampling: Sampling = Field(
         "concrete", description="How attention is sampled; 'none' is the paper's NoStoch."
@@ -48,20 +43,20 @@ class AttentionSettings(Settings):
     temperature: float = Field(1.0, gt=0, description="Temperature of the samples.")
     samples: PositiveInt | None = Field(
         None,
-        description="Draws of the attention per step, over which the logits are averaged; absent: "
-        "one.",
+        description="Samples of the attention per training step, over which logits are averaged; "
+        "absent: one.",
     )
     refine: NonNegativeInt | None = Field(
         None,
-        description="Further looks when explaining: the graph is embedded with its own edge "
-        "weights, and they are extracted again; absent: none.",
+        description="Refinement passes when explaining: each embeds the graph with the edge "
+        "weights of the pass before and computes new ones; absent: none.",
     )
     extractor_norm: ExtractorNorm | None = Field(
         None,
         description="What the extractor normalises together: the rows of a 'graph' (the paper), "
         "each 'row' by itself, or 'none'; absent: 'graph'.",
     )
-    readout: Readout | None = Field(
+    readout: Literal["all", "attended"] | None = Field(
         None,
         description="Which node embeddings are pooled: 'all' with full weight (the paper), or "
         "'attended', each multiplied by the node's attention; absent: 'all'.",
@@ -70,49 +65,39 @@ class AttentionSettings(Settings):
         None,
         ge=0,
         le=1,
-        description="Weight of the mean score of its neighbours in the score of a node (or of the "
-        "edges at its ends in that of an edge) when explaining; absent: 0.",
+        description="Weight of the mean score around a node or edge in its own score when "
+        "explaining; absent: 0.",
     )
-    batch_norm: BatchNorm | None = Field(
+    batch_norm: Literal["separate", "recalibrated"] | None = Field(
         None,
-        description="Statistics of batch norm: 'separate' for the run on the whole graph and the "
-        "run on the attended one, or 'recalibrated', these computed anew on the training set after "
-        "training; absent: shared.",
+        description="Batch norm statistics: 'separate' for the whole graph and for the attended "
+        "one, or 'recalibrated', separate and computed anew on the training set after training; "
+        "absent: shared.",
     )
-
-
-DEFAULTS = AttentionSettings.model_validate({})
 
 
 class Extractor(nn.Module):
     """The network g_φ: node embeddings to one attention logit per edge or per node.
 
     Three linear layers, 2k → 4k → k → 1 on concat(h_u, h_v) for edges, or k → 2k → k → 1 on h_v for
-    nodes. After each of the two hidden layers follow normalisation, ReLU and dropout.
+    nodes. Normalisation, ReLU and dropout follow each of the first two.
 
     The paper normalises each channel over all rows of a graph. Then one unusual node changes the
-    attention of every other node, so that a label can leak into the attention of irrelevant nodes.
-    With ``norm="row"`` each row is normalised by itself, as in a layer norm without weights.
-
-    Args:
-        hidden: k, the width of the embeddings.
-        on: What has attention, ``"edge"`` or ``"node"``. (default: ``"edge"``)
-        dropout: Dropout after each hidden layer. (default: ``0.5``)
-        norm: ``"graph"``, ``"row"`` or ``"none"``. (default: ``None``, ``"graph"``)
-        seed: Decides the initial weights. (default: ``0``)
+    attention of every other node, and a label can leak into the attention of irrelevant nodes.
+    ``norm="row"`` normalises each row by itself, like a layer norm without weights.
     """
 
     def __init__(
         self,
         hidden: int,
-        on: AttentionLevel = DEFAULTS.attention,
-        dropout: float = DEFAULTS.extractor_dropout,
+        on: AttentionLevel = "edge",
+        dropout: float = 0.5,
         norm: ExtractorNorm | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        given = {"attention": on, "extractor_dropout": dropout, "extractor_norm": norm}
-        validated(AttentionSettings, given, owner="the extractor")
+        chosen = {"attention": on, "extractor_dropout": dropout, "extractor_norm": norm}
+        validated(AttentionSettings, chosen, owner="the extractor")
         width = 2 * hidden if on == "edge" else hidden
         self.hidden, self.on, self.dropout, self.norm = hidden, on, dropout, norm
         with seeded(seed, "extractor"):
@@ -121,59 +106,39 @@ class Extractor(nn.Module):
             self.last = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, batch: GraphBatch, draws: Draws | None = None) -> Tensor:
-        """Compute the attention logits.
-
-        Args:
-            h: Node embeddings, ``[N, k]``.
-            batch: The graphs.
-            draws: Source of the dropout. (default: ``None``, no dropout)
-
-        Returns:
-            Logits of the keep-probabilities, ``[E]`` or ``[N]``.
-        """
-        if self.norm in ("row", "none"):
-            return self._row_by_row(h, batch, draws)
-        # The biases of the first two layers cancel in the normalisation that follows them.
-        return extractor(
-            h, batch, self.first.weight, self.second.weight, self.last.weight, self.last.bias,
-            self.dropout, draws,
-        )  # fmt: skip
-
-    def _row_by_row(self, h: Tensor, batch: GraphBatch, draws: Draws | None) -> Tensor:
-        """The logits of an extractor in which no row sees another one."""
+        """Compute the logits of the keep-probabilities; without ``draws`` there is no dropout."""
+        if self.norm in (None, "graph"):
+            # One fused operation. The first two biases cancel in the normalisation after them.
+            return extractor(
+                h, batch, self.first.weight, self.second.weight, self.last.weight, self.last.bias,
+                self.dropout, draws,
+            )  # fmt: skip
         if self.on == "edge":
-            row_id = batch.edge_id
+            # W concat(h_u, h_v) = W_u h_u + W_v h_v: two products over nodes, not one over edges.
             source, target = self.first.weight.split(self.hidden, dim=1)
             z = (h @ source.T)[batch.src] + torch.addmm(self.first.bias, h, target.T)[batch.dst]
+            row_id = batch.edge_id
         else:
-            row_id, z = batch.node_id, self.first(h)
+            z, row_id = self.first(h), batch.node_id
         one, two = (draws.child(0), draws.child(1)) if draws else (None, None)
         activate = row_normalise_relu_dropout if self.norm == "row" else relu_dropout
-        y = activate(z, row_id, self.dropout, one)  # [E or N, c]
-        y = activate(self.second(y), row_id, self.dropout, two)  # [E or N, m]
-        return self.last(y)[:, 0]
+        y = activate(z, row_id, self.dropout, one)  # [E, 4k] or [N, 2k]
+        y = activate(self.second(y), row_id, self.dropout, two)  # [E, k] or [N, k]
+        return self.last(y)[:, 0]  # [E] or [N]
 
 
 def sample(
     logits: Tensor,
     row_id: Tensor,
     draws: Draws,
-    temperature: float = DEFAULTS.temperature,
-    how: Sampling = DEFAULTS.sampling,
+    temperature: float = 1.0,
+    how: Sampling = "concrete",
 ) -> Tensor:
-    """Draw attention α ~ Bern(p) for p = sigmoid(logits), in a way that has a gradient.
+    """Sample α ~ Bern(sigmoid(logits)), with a gradient.
 
-    Args:
-        logits: Logits of the keep-probabilities, ``[M]``.
-        row_id: Names of the edges or nodes for the draws, ``[M]`` long.
-        draws: Source of the randomness.
-        temperature: Of the relaxation, above 0. (default: ``1.0``)
-        how: ``"concrete"`` (the Gumbel-softmax trick for two outcomes), ``"straight-through"`` (the
-            same rounded to 0 or 1, with the gradient of the unrounded value) or ``"none"`` (α = p,
-            the paper's ablation NoStoch). (default: ``"concrete"``)
-
-    Returns:
-        α, ``[M]``.
+    ``"concrete"`` is the Gumbel-softmax trick for two outcomes. ``"straight-through"`` rounds its
+    value to 0 or 1 and keeps its gradient. ``"none"`` returns p. ``row_id`` names each edge or node
+    in the random draws, so that its sample does not depend on the batch around it.
 
     Example:
         >>> import torch
@@ -190,32 +155,35 @@ def sample(
     soft = concrete(logits, row_id, draws, temperature)
     if how == "concrete":
         return soft
-    # Written so that the value is exactly 0 or 1: soft − soft.detach() is exactly 0.
+    # soft − soft.detach() is exactly 0, so the value is exactly 0 or 1.
     return (soft > 0.5).to(soft.dtype) + (soft - soft.detach())
 
 
-def average_directions(attention: Tensor, batch: GraphBatch) -> Tensor:
-    """Average the attention of both directions of an edge.
+def edge_weights(alpha: Tensor, batch: GraphBatch, on: AttentionLevel) -> Tensor:
+    """The weight of each message ``[E]``: what A_S = α ⊙ A means for a message-passing network."""
+    return average_directions(alpha, batch) if on == "edge" else lift(alpha, batch)
 
-    w_uv = w_vu = (α_uv + α_vu) / 2 on undirected graphs; w = α on directed ones.
 
-    Args:
-        attention: α, ``[E]``.
-        batch: The graphs.
+def lift(alpha: Tensor, batch: GraphBatch) -> Tensor:
+    """Attention to nodes ``[N]`` as edge weights ``[E]``: w_uv = α_u · α_v."""
+    return alpha[batch.src] * alpha[batch.dst]
 
-    Returns:
-        w, ``[E]``.
+
+def average_directions(alpha: Tensor, batch: GraphBatch) -> Tensor:
+    """Average both directions of an edge: w_uv = w_vu = (α_uv + α_vu) / 2.
+
+    ``batch.pair`` holds the reverse of each edge; on directed graphs that is the edge itself.
     """
-    return _PairMean.apply(attention, batch.pair)
+    return _PairMean.apply(alpha, batch.pair)
 
 
 class _PairMean(torch.autograd.Function):
     """(α + α[pair]) / 2. The pair of an edge's pair is the edge: backward is forward again."""
 
     @staticmethod
-    def forward(ctx: Any, attention: Tensor, pair: Tensor) -> Tensor:
+    def forward(ctx: Any, alpha: Tensor, pair: Tensor) -> Tensor:
         ctx.save_for_backward(pair)
-        return (attention + attention[pair]) / 2
+        return (alpha + alpha[pair]) / 2
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -224,15 +192,7 @@ class _PairMean(torch.autograd.Function):
 
 
 def strongest_edge(weight: Tensor, batch: GraphBatch) -> Tensor:
-    """Return the largest weight among the edges at each node.
-
-    Args:
-        weight: w, ``[E]``.
-        batch: The graphs.
-
-    Returns:
-        ``[N]``; 1 for a node without edges.
-    """
+    """The largest edge weight at each node, ``[E]`` to ``[N]``; 1 for a node without edges."""
     ends = [batch.dst] if bool(batch.undirected.all()) else [batch.src, batch.dst]
     return weight.new_ones(batch.num_nodes).scatter_reduce(
         0, torch.cat(ends), weight.repeat(len(ends)), "amax", include_self=False
@@ -240,20 +200,11 @@ def strongest_edge(weight: Tensor, batch: GraphBatch) -> Tensor:
 
 
 def in_context(score: Tensor, batch: GraphBatch, context: float, on: AttentionLevel) -> Tensor:
-    """Add a share of the scores around it to the score of each node or edge.
+    """Mix the score of each node or edge with the scores around it: (s + c · m) / (1 + c).
 
-    (s + c · m) / (1 + c), where m is the mean score of the neighbours u of a node v (edges u → v),
-    or the mean over both ends of an edge of the mean score of the edges there. The embedding of a
-    node holds the features of its neighbours, so that the model need not attend to them as well.
-
-    Args:
-        score: s, ``[N]`` or ``[E]``.
-        batch: The graphs.
-        context: c.
-        on: What has a score, ``"edge"`` or ``"node"``.
-
-    Returns:
-        In the shape of ``score``; the score itself for a node without neighbours.
+    For a node, m is the mean score of its neighbours. For an edge, it is the mean over both ends of
+    the mean score of the edges there. The reason: an embedding already holds the features of the
+    neighbours, so the model need not attend to them, too.
     """
     zeros = score.new_zeros(batch.num_nodes)
     if on == "node":
@@ -266,30 +217,3 @@ def in_context(score: Tensor, batch: GraphBatch, context: float, on: AttentionLe
         at_nodes = total / torch.bincount(ends, minlength=batch.num_nodes).clamp(min=1)
         mean = (at_nodes[batch.src] + at_nodes[batch.dst]) / 2
     return (score + context * mean) / (1 + context)
-
-
-def lift(attention: Tensor, batch: GraphBatch) -> Tensor:
-    """Lift attention from nodes to edges: w_uv = α_u · α_v.
-
-    Args:
-        attention: α, ``[N]``.
-        batch: The graphs.
-
-    Returns:
-        w, ``[E]``.
-    """
-    return attention[batch.src] * attention[batch.dst]
-
-
-def edge_weights(attention: Tensor, batch: GraphBatch, on: AttentionLevel) -> Tensor:
-    """Compute the weight of each edge's message from the attention.
-
-    Args:
-        attention: α, ``[E]`` or ``[N]``.
-        batch: The graphs.
-        on: What has attention, ``"edge"`` or ``"node"``.
-
-    Returns:
-        w, ``[E]``: what A_S = α ⊙ A means for messages.
-    """
-    return average_directions(attention, batch) if on == "edge" else lift(attention, batch)

@@ -1,4 +1,4 @@
-"""The information bottleneck: what attention costs (Eq. 9 of the paper), and the schedule of r.
+"""The information bottleneck (Eq. 9 of the paper): what attention costs, and the schedule of r.
 
 The objective (Eq. 8) is the prediction loss plus β times KL(P_φ(G_S | G) ‖ Q(G_S)), an upper bound
 of the information I(G_S; G) that the attended graph carries. The prior Q keeps every edge with the
@@ -6,8 +6,8 @@ same probability r, so the KL is a sum over edges:
 
     Σ_uv  p_uv log(p_uv / r) + (1 − p_uv) log((1 − p_uv) / (1 − r))
 
-As in the published code, it is averaged over all entries of a batch (β = 1 / |E|), and by default
-taken on the sample α instead of p.
+As in the published code, we average it over all entries of a batch (β = 1 / |E|), and by default
+compute it on the sample α instead of p.
 """
 
 from __future__ import annotations
@@ -21,14 +21,7 @@ from gsat.ops import bernoulli_kl
 
 
 def information(alpha: Tensor, r: float) -> Tensor:
-    """Compute the information loss: KL(Bern(α) ‖ Bern(r)), averaged over all entries (Eq. 9).
-
-    Args:
-        alpha: Keep-probabilities or samples of them in [0, 1], any shape.
-        r: The prior probability that an edge is kept.
-
-    Returns:
-        A scalar; 0 where every α is r, and for no entries.
+    """KL(Bern(α) ‖ Bern(r)), averaged over all entries; 0 where every α is r, and for no entries.
 
     Example:
         >>> import torch
@@ -40,26 +33,15 @@ def information(alpha: Tensor, r: float) -> Tensor:
 
 
 def sparsity(alpha: Tensor) -> Tensor:
-    """Compute the ℓ1 loss of the paper's ablation: the mean of α.
-
-    Args:
-        alpha: Keep-probabilities or samples of them in [0, 1], any shape.
-
-    Returns:
-        A scalar; 0 for no entries.
-    """
+    """The ℓ1 loss of the paper's ablation: the mean of α, 0 for no entries."""
     return alpha.mean() if alpha.numel() else alpha.sum()
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The prior over the epochs: r(t) = max(start − ⌊t / interval⌋ · step, final).
+    """The prior by epoch: r(t) = max(start − ⌊t / interval⌋ · step, final).
 
-    Attributes:
-        start: r in epoch 0. (default: ``0.9``)
-        final: The lowest r. (default: ``0.7``)
-        step: By how much r falls each time. (default: ``0.1``)
-        interval: Epochs between two falls. (default: ``10``)
+    Training starts with a prior close to 1, which keeps almost everything, and lowers it stepwise.
 
     Example:
         >>> from gsat.bottleneck import Schedule
@@ -73,17 +55,13 @@ class Schedule:
     interval: int = 10
 
     def r(self, epoch: int) -> float:
-        """Return the prior in an epoch, counted from 0.
-
-        Args:
-            epoch: t.
-        """
+        """The prior in an epoch, counted from 0."""
         steps = min(epoch // self.interval, self.steps)
         return self.final if steps == self.steps else self.start - steps * self.step
 
     @property
     def steps(self) -> int:
-        """How many times r falls, as an integer: comparing r with final would compare floats."""
+        """The number of times r falls. An integer: comparing r with final would compare floats."""
         fall = self.start - self.final
         if fall <= 0 or self.step <= 0:
             return 0

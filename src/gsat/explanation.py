@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch_geometric.explain
 from torch import Tensor
 
 from gsat.core.errors import GSATError
-from gsat.draw.budget import RankedEdge, parse_budget
-from gsat.draw.caption import answer
-from gsat.draw.export import svg_of, write_explanation
-from gsat.draw.graph import draw_explanation
-from gsat.draw.values import plain_values
-from gsat.graphs.neighbourhood import k_hop_nodes
-from gsat.graphs.texts import explanation_words
+from gsat.graphs.subgraph import k_hop_nodes
+from gsat.graphs.texts import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure
 
 # Probabilities this close to r carry no preference: the bottleneck won everywhere.
@@ -28,6 +26,40 @@ NARROW = 0.1
 # PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
 _OF_GRAPH = ("logits", "probabilities", "prediction", "spread", "y")
+_LISTED = 3  # labels that a caption names
+
+
+class RankedEdge(NamedTuple):
+    """An edge with its score; both directions of an undirected edge are one.
+
+    Attributes:
+        unit: Its number among the graph's units (see :meth:`Explanation.units`).
+        source: Its first node.
+        target: Its second node.
+        score: The score.
+        true: Whether it belongs to the ground truth; None where that is unknown.
+    """
+
+    unit: int
+    source: int
+    target: int
+    score: float
+    true: bool | None
+
+
+def parse_budget(budget: int | str, count: int) -> int:
+    """Turn a budget, such as ``6`` or ``"20%"`` of ``count`` edges, into a number of edges."""
+    text = str(budget).strip()
+    try:
+        if text.endswith("%"):
+            share = float(text[:-1]) / 100
+            if 0 < share <= 1:
+                return math.ceil(round(share * count, 9))
+        elif int(text) > 0:
+            return int(text)
+    except ValueError:
+        pass
+    raise GSATError(f"a budget is a number of edges (6) or a share (20%), not {budget!r}")
 
 
 class Explanation(torch_geometric.explain.Explanation):
@@ -46,19 +78,13 @@ class Explanation(torch_geometric.explain.Explanation):
         prediction: The predicted class (or labels, or number).
         r: The bottleneck's prior, or None for a model without one.
         undirected: Whether both directions of an edge count as one.
-        node: The number of the node whose prediction is explained, if it is that of one node.
-        hops: How many hops away a node can influence a prediction, when the model is node-level.
-        doubt: What speaks against reading it as a finding, if anything does; messages, pictures
-            and pages say so.
+        node: The number of the node whose prediction is explained, for a single node.
+        hops: Receptive field of a prediction in hops, when the model is node-level.
+        doubt: Evidence against the explanation, if there is any; messages, pictures and pages
+            show it.
         support: The verdict of an audit that the explanations passed, if there was one.
-        stability: Mean rank correlation between the scores of this graph by the members of an
-            ensemble or by the snapshots of a model; None for a single model, and where undefined.
-        necessary: Whether the prediction changes without the explanation: the upper of the two
-            groups that the scores fall into gets the attention 0. None where undefined.
-        sufficient: Whether the prediction stays with the explanation alone: everything else gets
-            the attention 0. None where undefined.
-        class_names: Names of the classes, where they are known; pictures show them.
-        node_types: Names of the node types, where they are known; pictures show them.
+        class_names: Names of the classes, if known; pictures show them.
+        node_types: Names of the node types, if known; pictures show them.
 
     Example:
         >>> explanation = Explanation(
@@ -74,7 +100,7 @@ class Explanation(torch_geometric.explain.Explanation):
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
         size = f"{int(self.num_nodes or 0)} nodes, {self.num_units} {kind} edges"
-        return f"Explanation({size}: {'; '.join(filter(None, (answer(self), self.message)))})"
+        return f"Explanation({size}: {'; '.join(filter(None, (self.caption(), self.message)))})"
 
     @property
     def confidence(self) -> float | None:
@@ -84,20 +110,21 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def stability(self) -> float | None:
-        """Agreement of ensemble members or snapshots about this graph, at most 1; or None."""
+        """Mean rank correlation of the scores by ensemble members or snapshots; None without."""
         return self.get("stability")
 
     @property
     def necessary(self) -> bool | None:
         """Whether the prediction changes without the explanation; None where undefined.
 
-        A prediction that something is absent has nothing to lose, so this is seldom True for it.
+        The explanation is the upper of the two groups that the scores fall into; its attention is
+        set to 0. Rarely True for a prediction that something is absent.
         """
         return self.get("necessary")
 
     @property
     def sufficient(self) -> bool | None:
-        """Whether the prediction stays with the explanation alone; None where undefined."""
+        """Whether the prediction stays with attention 0 elsewhere; None where undefined."""
         return self.get("sufficient")
 
     @property
@@ -124,7 +151,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def message(self) -> str:
-        """Whether an explanation was found, and what speaks against it, in one line."""
+        """Whether an explanation was found, and the evidence against it, in one line."""
         if self.found:
             if self.get("doubt"):
                 return f"no finding: {self.doubt}"
@@ -138,6 +165,66 @@ class Explanation(torch_geometric.explain.Explanation):
             return f"no explanation found: {none}"
         where = f"at r = {self.r:g}" if self.get("r") is not None else "at one value"
         return f"no explanation found: all probabilities sit {where}, no edge stands out"
+
+    def caption(self, class_names: Sequence[str] | None = None) -> str:
+        """Describe the prediction and, where it is known, the true label, in one line.
+
+        Args:
+            class_names: Names of the classes, labels or numbers. (default: ``class_names`` of the
+                explanation, if any)
+
+        Returns:
+            Such as ``"predicted mutagen (0.93), true mutagen"``; empty without a prediction.
+        """
+        names = self.get("class_names") if class_names is None else class_names
+        if self.get("prediction") is None or self.get("probabilities") is None:
+            return ""
+        numbers = self.prediction.is_floating_point()
+        text = f"predicted {self._numbers(names) if numbers else self._classes(names)}"
+        return text if self.get("node") is None else f"node {self.node}: {text}"
+
+    def _classes(self, names: Sequence[str] | None) -> str:
+        predicted = [int(value) for value in self.prediction.reshape(-1).tolist()]
+        sure = self.probabilities.reshape(-1).tolist()
+        truth = self.get("y")
+        true = [] if truth is None else [float(value) for value in truth.reshape(-1).tolist()]
+        if len(predicted) > 1 or len(sure) == 1:
+            positive = [f"{_name('label', names, i)} ({sure[i]:.2f})"
+                        for i, on in enumerate(predicted) if on]  # fmt: skip
+            true_names = [_name("label", names, i) for i, value in enumerate(true) if value == 1]
+            known = not all(map(math.isnan, true))
+            text, true_text = _listed(positive), _listed(true_names)
+        else:
+            spread = self.get("spread")
+            error = "" if spread is None else f" ± {float(spread[predicted[0]]):.2f}"
+            text = f"{_name('class', names, predicted[0])} ({sure[predicted[0]]:.2f}{error})"
+            known = len(true) == 1 and not math.isnan(true[0])
+            true_text = _name("class", names, int(true[0])) if known else ""
+        return f"{text}, true {true_text}" if known else text
+
+    def _numbers(self, names: Sequence[str] | None) -> str:
+        predicted = self.prediction.reshape(-1).tolist()
+        truth = self.get("y")
+        true = [math.nan] * len(predicted) if truth is None else truth.reshape(-1).tolist()
+        parts = []
+        for i, (value, label) in enumerate(zip(predicted, true, strict=True)):
+            text = f"{_name('number', names, i)} {value:.4g}" if len(true) > 1 else f"{value:.4g}"
+            parts.append(text if math.isnan(label) else f"{text}, true {label:.4g}")
+        return "; ".join(parts)
+
+    @property
+    def reliability(self) -> str:
+        """Necessity, sufficiency and stability of this explanation, in one line; may be empty."""
+        parts = []
+        if self.necessary is not None:
+            verb = "changes" if self.necessary else "stays"
+            parts.append(f"without the explanation, the prediction {verb}")
+        if self.sufficient is not None:
+            verb = "stays" if self.sufficient else "changes"
+            parts.append(f"with it alone, the prediction {verb}")
+        if self.stability is not None:
+            parts.append(f"stability {self.stability:.2f}".replace("-", "−"))
+        return "; ".join(parts)
 
     def _disagreement(self) -> str:
         """How much the members of an ensemble disagree about the edges, in words."""
@@ -191,11 +278,21 @@ class Explanation(torch_geometric.explain.Explanation):
             ranked.append(RankedEdge(place, source, target, float(score[place]), true))
         return ranked
 
+    def node_words(self) -> list[str] | None:
+        """The word of each node of a sentence; None for other graphs."""
+        text = self.get(WORDS)
+        if not isinstance(text, str):
+            return None
+        words, node_id = text.split("\0"), self.get("node_id")
+        numbers = range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
+        # Empty words at the end are lost in the text.
+        return [words[number] if number < len(words) else "" for number in numbers]
+
     def node_names(self) -> list[str]:
         """Name the nodes by their numbers in the whole graph, and by their words: ``"3 film"``."""
         node_id = self.get("node_id")
         numbers = range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
-        words = explanation_words(self)
+        words = self.node_words()
         if words is None:
             return [str(number) for number in numbers]
         return [f"{number} {word}" for number, word in zip(numbers, words, strict=True)]
@@ -375,6 +472,8 @@ class Explanation(torch_geometric.explain.Explanation):
         Returns:
             A matplotlib figure.
         """
+        from gsat.draw import draw_explanation
+
         return draw_explanation(self, **self._with_budget(above, options))
 
     def save(self, path: str | Path, *, above: float | None = None, **options: Any) -> Path:
@@ -389,10 +488,14 @@ class Explanation(torch_geometric.explain.Explanation):
         Raises:
             GSATError: If the suffix is unknown or the file can't be written.
         """
+        from gsat.draw import write_explanation
+
         return write_explanation(self, path, **self._with_budget(above, options))
 
     def _repr_svg_(self) -> str:
-        return svg_of(self)
+        from gsat.draw import explanation_svg
+
+        return explanation_svg(self)
 
     def _with_budget(self, above: float | None, options: dict[str, Any]) -> dict[str, Any]:
         """Turn ``above`` into the number of edges that it keeps."""
@@ -410,4 +513,48 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        return plain_values(self)
+        # As lists first: reading tensors element by element would take longer than the model.
+        columns = {"source": self.edge_index[0], "target": self.edge_index[1]}
+        columns["score"] = self.edge_mask
+        if self.get("edge_spread") is not None:
+            columns["spread"] = self.edge_spread
+        if self.get("edge_truth") is not None:
+            columns["truth"] = self.edge_truth.reshape(-1).int()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        edges = [dict(zip(columns, row, strict=True)) for row in rows]
+        out: dict[str, Any] = {}
+        for name in ("node", "prediction", "probabilities", "spread", "node_prediction"):
+            value = self.get(name)
+            if value is not None:
+                out[name] = value.tolist() if isinstance(value, Tensor) else value
+        for name in ("confidence", "found", "message", "stability", "necessary", "sufficient"):
+            out[name] = getattr(self, name)
+        out["edges"] = edges
+        if self.get("node_mask") is not None:
+            out["nodes"] = self.node_mask[:, 0].tolist()
+        for name in ("node_id", "edge_id", "y", "node_y"):
+            if self.get(name) is not None:
+                out[name] = self[name].tolist()
+        # Most of the values are scores of edges: check these at once.
+        finite = bool(self.edge_mask.isfinite().all())
+        return {k: v if k == "edges" and finite else _finite(v) for k, v in out.items()}
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN, which JSON does not have, by None."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _name(kind: str, names: Sequence[str] | None, number: int) -> str:
+    """The name of a class, label or number, such as ``"class 2"`` where it has none."""
+    return names[number] if names is not None and 0 <= number < len(names) else f"{kind} {number}"
+
+
+def _listed(names: list[str]) -> str:
+    """List the first names and count the others."""
+    rest = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "none"

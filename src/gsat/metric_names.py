@@ -1,11 +1,11 @@
-"""Names of the metrics in ``result.json``, and what people call them. Imports nothing."""
+"""Names of the metrics in ``result.json``, and their titles. Imports nothing, to start fast."""
 
 from __future__ import annotations
 
 EXPLANATION_METRICS = ("explanation_auc", "mean_graph_auc", "precision_at_5")
-ATOM_METRICS = ("atom_auc", "atom_top_n")  # where the truth is about nodes and has a sign
+ATOM_METRICS = ("atom_auc", "atom_top_n")  # where atoms have a signed ground truth
 LOWER_IS_BETTER = ("loss", "mae", "rmse")
-# What is printed of a run, in this order.
+# The metrics of a run that are printed, in this order.
 METRIC_TITLES = {
     "accuracy": "accuracy",
     "roc_auc": "ROC AUC",

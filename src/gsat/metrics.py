@@ -1,10 +1,10 @@
 """Prediction and explanation metrics.
 
-Pure functions of arrays: whatever :func:`numpy.asarray` accepts will do, CPU tensors included.
-A value that is undefined (one class only, nothing labelled, no graphs) is ``None``, which JSON
-writes as ``null``; it is never reported as 0 or NaN. NaN or infinite scores and predictions, labels
-other than 0 and 1, and shapes that do not match raise :class:`ValueError`. Shapes: ``G`` graphs,
-``T`` tasks, ``E`` stored edges; graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``.
+Functions of arrays: they take whatever :func:`numpy.asarray` accepts, CPU tensors included.
+An undefined value (a single class, no labels, no graphs) is ``None``, which JSON writes as
+``null``, never 0 or NaN. NaN or infinite scores and predictions, labels other than 0 and 1, and
+shapes that do not match raise :class:`ValueError`. Shapes: ``G`` graphs, ``T`` tasks, ``E`` stored
+edges; graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,40 @@ from gsat.ranks import (
 
 
 def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
-    """Share of correct predictions; entries whose target is NaN are left out."""
+    """Compute the share of correct predictions, ignoring entries whose target is NaN.
+
+    Args:
+        predicted: Predicted classes, any shape, e.g. ``[G]``.
+        target: True classes, same shape, NaN where missing.
+
+    Returns:
+        The accuracy in ``[0, 1]``, or ``None`` if no entry has a target.
+
+    Example:
+        >>> accuracy([0, 1, 1, 0, 1], [0, 1, 0, 0, float("nan")])
+        0.75
+    """
     guess, truth = _labelled(predicted, target)
     return float(np.mean(guess == truth)) if len(truth) else None
 
 
 def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
-    """Area under the ROC curve (ties count one half), averaged over tasks by the OGB rule.
+    """Compute the area under the ROC curve, averaged over tasks by the rule of OGB.
 
-    Tasks with only one class among their non-missing entries are left out of the average.
+    Ties count one half. The average ignores tasks whose non-missing entries have a single class.
+
+    Args:
+        scores: Finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
+        target: 0 or 1, NaN where missing, same shape.
+
+    Returns:
+        The mean area in ``[0, 1]``, or ``None`` if no task has both classes.
+
+    Example:
+        >>> roc_auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+        0.75
+        >>> roc_auc([[0.1, 0.5], [0.9, 0.5], [0.2, 0.5]], [[0, 1], [1, 1], [0, float("nan")]])
+        1.0
     """
     values, truth = _pair(scores, target)
     _require(values.ndim in (1, 2), f"scores must have shape [G] or [G, T], got {values.shape}")
@@ -46,30 +71,68 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
-    """Explanation AUC: one ROC area over the pooled edges of all graphs of a split."""
+    """Compute the explanation AUC: one ROC area over the pooled edges of all graphs.
+
+    Args:
+        scores: Finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+
+    Returns:
+        The area in ``[0, 1]``, or ``None`` if all edges have one label.
+
+    Example:
+        >>> explanation_auc([0.9, 0.2, 0.6, 0.6], [True, False, True, False])
+        0.875
+    """
     values, labels = _edges(scores, truth)
     return _mean_segment_auc(values, labels, np.zeros(len(values), dtype=np.intp), 1)
 
 
 def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Mean of the explanation AUCs of single graphs, over graphs that have both kinds of edge."""
+    """Average the explanation AUC of single graphs, over graphs that have both kinds of edge.
+
+    Args:
+        scores: Finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+        ptr: First edge of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean area in ``[0, 1]``, or ``None`` if no graph has both kinds of edge.
+
+    Example:
+        >>> mean_graph_auc([0.9, 0.2, 0.6, 0.6, 0.3], [1, 0, 1, 0, 0], [0, 2, 4, 5])
+        0.75
+    """
     values, labels = _edges(scores, truth)
     graph, start = _graph_of_edge(ptr, len(values))
     return _mean_segment_auc(values, labels, graph, len(start))
 
 
 def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int = 5) -> float | None:
-    """Share of true edges among the ``k`` highest-scored ones, averaged over all graphs.
+    """Average the share of true edges among the ``k`` highest-scored ones over all graphs.
 
-    Equal scores go to the earlier stored edge. The divisor is ``k`` even for graphs with fewer
+    Of equal scores, the edge stored first counts. The divisor is ``k`` even for graphs with fewer
     edges, and a graph without edges counts as 0.
+
+    Args:
+        scores: Finite edge scores, ``[E]``.
+        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
+        ptr: First edge of each graph, ``[G + 1]``.
+        k: Number of edges per graph, at least 1. (default: 5)
+
+    Returns:
+        The precision in ``[0, 1]``, or ``None`` if there are no graphs or no edges at all.
+
+    Example:
+        >>> precision_at_k([0.9, 0.5, 0.5, 0.1], [1, 0, 1, 0], [0, 3, 4], k=2)
+        0.25
     """
     _require(k >= 1, f"k must be at least 1, got {k}")
     values, labels = _edges(scores, truth)
     graph, start = _graph_of_edge(ptr, len(values))
     if len(values) == 0:
         return None
-    # The k-th score of each graph, then all edges as good as that: few are left to be sorted.
+    # Keep the edges that score at least the k-th best of their graph: few are left to be sorted.
     size = np.bincount(graph, minlength=len(start))
     last = np.minimum(start + k, start + size) - 1
     least = np.full(len(start), -np.inf)
@@ -82,9 +145,23 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
 
 
 def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Share of the true nodes or edges among as many best-scored ones, a mean over graphs."""
+    """Average the share of the n true nodes or edges among the n highest-scored ones over graphs.
+
+    Args:
+        scores: Finite scores of nodes, ``[N]``, or of edges, ``[E]``.
+        truth: 1 for those of the true explanation, else 0, same shape.
+        ptr: First node or edge of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean over graphs with a true explanation; ``None`` if there is none. Where equal scores
+        compete for the last places, each counts with the share of them that fits.
+
+    Example:
+        >>> top_n([0.9, 0.8, 0.1, 0.5, 0.5], [1, 0, 1, 1, 0], [0, 3, 5])
+        0.5
+    """
     values, labels = _edges(scores, truth)
-    starts, found = np.asarray(ptr, dtype=np.int64), []
+    starts, shares = np.asarray(ptr, dtype=np.int64), []
     for first, last in pairwise(starts):
         here, true = values[first:last], labels[first:last] > 0
         count = int(true.sum())
@@ -93,21 +170,47 @@ def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
         least = np.sort(here)[::-1][count - 1]
         above, level = here > least, here == least
         room = (count - above.sum()) / level.sum()
-        found.append((true[above].sum() + room * true[level].sum()) / count)
-    return float(np.mean(found)) if found else None
+        shares.append((true[above].sum() + room * true[level].sum()) / count)
+    return float(np.mean(shares)) if shares else None
 
 
 def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) -> float | None:
-    """Spearman's rank correlation of two scorings of the same edges, a mean over graphs."""
+    """Average Spearman's rank correlation of two scorings of the same edges over graphs.
+
+    Args:
+        first: Finite edge scores, ``[E]``; ties share their mean rank.
+        second: Other finite scores of these edges, ``[E]``.
+        ptr: First edge of each graph, ``[G + 1]``.
+
+    Returns:
+        The mean in ``[-1, 1]`` over the graphs in which neither scoring is constant; ``None`` if
+        there is no such graph.
+
+    Example:
+        >>> mean_graph_correlation([0.1, 0.5, 0.9, 0.3, 0.3], [1, 2, 3, 5, 4], [0, 3, 5])
+        1.0
+    """
     one, two = _pair(first, second)
     _require(one.ndim == 1 and bool(np.isfinite(two).all()), "scores must be finite, [E]")
     graph, start = _graph_of_edge(ptr, len(one))
     first_ranks, second_ranks = (ranks_within(values, graph, len(start)) for values in (one, two))
-    return _mean_known(correlations_within(first_ranks, second_ranks, graph, len(start)))
+    return _mean_defined(correlations_within(first_ranks, second_ranks, graph, len(start)))
 
 
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Coefficient of determination; rows whose target is NaN are left out."""
+    """Compute the coefficient of determination, ignoring rows whose target is NaN.
+
+    Args:
+        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
+        target: True values, same shape, NaN where missing.
+
+    Returns:
+        The coefficient, at most 1, or ``None`` if the targets are constant or all are missing.
+
+    Example:
+        >>> r2([2.0, 1.0, 3.0, 9.0], [1.0, 1.0, 3.0, float("nan")])
+        0.625
+    """
     _require(np.shape(pred)[1:] in ((), (1,)), "pred must have shape [G] or [G, 1]")
     guess, truth = _labelled(pred, target)
     if len(truth) == 0 or truth.min() == truth.max():  # a rounded mean would hide a constant
@@ -116,19 +219,55 @@ def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Mean absolute error; entries whose target is NaN are left out."""
+    """Compute the mean absolute error, ignoring entries whose target is NaN.
+
+    Args:
+        pred: Finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
+        target: True values, same shape, NaN where missing.
+
+    Returns:
+        The error in the unit of the target, or ``None`` if no entry has a target.
+
+    Example:
+        >>> mae([2.5, 0.0, 7.0], [3.0, -1.0, float("nan")])
+        0.75
+    """
     guess, truth = _labelled(pred, target)
     return float(np.mean(np.abs(guess - truth))) if len(truth) else None
 
 
 def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Root mean squared error; rows whose target is NaN are left out."""
+    """Compute the root mean squared error, ignoring rows whose target is NaN.
+
+    Args:
+        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
+        target: True values, same shape, NaN where missing.
+
+    Returns:
+        The error in the unit of the target, or ``None`` if no row has a target.
+
+    Example:
+        >>> rmse([2.0, 0.0, 7.0], [5.0, -4.0, float("nan")])
+        3.5355339059327378
+    """
     guess, truth = _labelled(pred, target)
     return float(np.sqrt(np.mean((guess - truth) ** 2))) if len(truth) else None
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Spearman's rank correlation, with ties at their mean rank."""
+    """Compute Spearman's rank correlation of two scorings.
+
+    Args:
+        first: Scores, ``[E]``; ties share their mean rank.
+        second: Other scores of the same things, ``[E]``.
+
+    Returns:
+        The correlation, or ``None`` with fewer than two scores or if either scoring is constant.
+
+    Example:
+        >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
+        1.0
+    """
     one, two = np.asarray(first), np.asarray(second)
     if len(one) < 2 or one.min() == one.max() or two.min() == two.max():
         return None
@@ -140,7 +279,18 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
 def better(
     metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
 ) -> bool:
-    """Whether an epoch replaces the best one: greater metric, or equal metric and lower loss."""
+    """Return whether an epoch replaces the best one: greater metric, or equal and lower loss.
+
+    Args:
+        metric: Validation metric of the epoch, higher is better; ``None`` or NaN never wins.
+        loss: Validation loss of the epoch; ``None`` or NaN never wins a tie.
+        best_metric: Validation metric of the best epoch so far; ``None`` or NaN always loses.
+        best_loss: Validation loss of that epoch; ``None`` or NaN always loses a tie.
+
+    Example:
+        >>> better(0.9, 0.5, 0.8, 0.1), better(0.9, 0.5, 0.9, 0.6), better(0.9, 0.5, 0.9, 0.5)
+        (True, True, False)
+    """
     if metric is None or math.isnan(metric):
         return False
     if best_metric is None or math.isnan(best_metric) or metric > best_metric:
@@ -189,9 +339,9 @@ def _graph_of_edge(ptr: ArrayLike, edges: int) -> tuple[Ints, Ints]:
 
 
 def _mean_segment_auc(values: Floats, labels: Floats, segment: Ints, count: int) -> float | None:
-    return _mean_known(areas_within(values, labels, segment, count))
+    return _mean_defined(areas_within(values, labels, segment, count))
 
 
-def _mean_known(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(np.mean(known)) if len(known) else None
+def _mean_defined(values: Floats) -> float | None:
+    defined = values[~np.isnan(values)]
+    return float(np.mean(defined)) if len(defined) else None

@@ -1,8 +1,8 @@
-"""Ranks within segments of an array, and what rests on them: areas under curves, correlations.
+"""Ranks within segments of an array, and the areas under curves and correlations based on them.
 
-A segment is a graph with its edges, or a task with its labels; ``segment`` holds the number of the
-segment that each value belongs to, ``[E]``. Splits have millions of edges and are measured after
-every epoch, so the sort is what counts here.
+A segment is a graph with its edges, or a task with its labels; ``segment`` holds the segment of
+each value, ``[E]``. A split may have millions of edges and is measured after every epoch: most of
+the time goes into the sort.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Ints = NDArray[np.intp]
 
 
 def order_within(values: NDArray[Any], segment: Ints) -> Ints:
-    """Order values by segment, then by size; equal values of a segment in any order."""
+    """Sort values by segment, then by size; equal values of a segment in any order."""
     return np.argsort(_keys(values, segment))
 
 
@@ -35,7 +35,7 @@ def areas_within(values: NDArray[Any], labels: NDArray[Any], segment: Ints, coun
     """The area under the ROC curve of each segment (Mann-Whitney); ties count one half."""
     size = np.bincount(segment, minlength=count)
     positive = np.bincount(segment, weights=labels, minlength=count)
-    # The label is in the lowest bit: the sort takes it along.
+    # The lowest bit holds the label, so that it is sorted along.
     labelled = np.sort(2 * _keys(values, segment) + labels.astype(np.int64))
     first, _, mean = _tied(labelled >> 1, segment, count)
     positive_here = np.add.reduceat(labelled & 1, first) if len(first) else first
@@ -74,10 +74,10 @@ def agreement_within(scores: NDArray[Any], segment: Ints, count: int) -> Floats:
 
 
 def upper_group_within(values: NDArray[Any], segment: Ints, count: int) -> NDArray[np.bool_]:
-    """Mark the upper of the two groups that the values of each segment fall into.
+    """Mark the upper of the two groups that Otsu's method finds in each segment.
 
-    The groups are those of Otsu's method: the means of the two groups differ most, weighted by
-    their sizes. Of equally good groups, the smallest is marked.
+    The means of the two groups differ most, weighted by their sizes; of equally good groups, the
+    smallest is marked.
     """
     order = order_within(-values, segment)
     sorted_values, group = values[order].astype(np.float64), segment[order]
@@ -101,13 +101,13 @@ def upper_group_within(values: NDArray[Any], segment: Ints, count: int) -> NDArr
 
 
 def _keys(values: NDArray[Any], segment: Ints) -> NDArray[np.int64]:
-    """Whole numbers in the order of (segment, value), ``[E]``: one key sorts faster than two.
+    """Integers in the order of (segment, value), ``[E]``: one key sorts faster than two.
 
-    There may be 2³⁰ segments: 62 bits, so that a key can be doubled.
+    With up to 2³⁰ segments they have 62 bits, so that a key can be doubled.
     """
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32)
-    if np.array_equal(narrow, values):  # as scores are; of one sign, floats are ordered as bits
+    if np.array_equal(narrow, values):  # float32 scores: floats of one sign are ordered like bits
         bits = narrow.view(np.int32).astype(np.int64)
         level = np.where(bits < 0, -(bits & 0x7FFF_FFFF), bits)
     else:
@@ -116,12 +116,12 @@ def _keys(values: NDArray[Any], segment: Ints) -> NDArray[np.int64]:
 
 
 def _segments(keys: NDArray[np.int64]) -> Ints:
-    """The segments of keys; their levels are between -2³¹ and 2³¹."""
+    """The segments of keys, whose levels are between -2³¹ and 2³¹."""
     return (keys + (1 << 31)) >> 32
 
 
 def _tied(keys: NDArray[np.int64], segment: Ints, count: int) -> tuple[Ints, Ints, Floats]:
-    """Runs of equal ones among sorted keys: where each starts, how long it is, its mean rank."""
+    """Start, length and mean rank of each run of equal keys among sorted ones."""
     new = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
     first = np.flatnonzero(new)

@@ -24,22 +24,25 @@ Level = Literal["graph", "node"]
 class Task:
     """What is predicted, and how it is measured: ``G`` predictions, one per graph or node.
 
+    Methods take ``logits``, the outputs of a model ``[G, num_logits]``, and labels ``y``, whose
+    shape depends on ``kind``.
+
     Args:
         kind: ``"binary"`` (one logit, ``y`` float ``[G, 1]``), ``"multiclass"`` (``y`` long
             ``[G]``), ``"multilabel"`` (one logit per label, ``y`` float ``[G, T]``, NaN where
             missing) or ``"regression"`` (numbers, ``y`` float ``[G, T]``, NaN where missing).
-        classes: Number of classes, of labels if multi-label, or of numbers in a regression.
+        classes: Number of classes; of labels if multi-label; of numbers in a regression.
             (default: 2, in a regression 1)
-        metric: What selects the best epoch and is reported: ``"accuracy"`` or ``"roc_auc"``;
-            ``"r2"``, ``"mae"`` or ``"rmse"`` in a regression, where all are reported; of several
-            numbers, the mean of each. (default: ``"accuracy"``)
+        metric: The reported metric, which also selects the best epoch: ``"accuracy"`` or
+            ``"roc_auc"``; in a regression ``"r2"``, ``"mae"`` or ``"rmse"``, averaged over several
+            numbers. (default: ``"accuracy"``)
         level: What has labels, ``"graph"`` or ``"node"``. (default: ``"graph"``)
-        centre: In a regression, the number subtracted from ``y``, best the mean of the training
-            set; of several numbers one each. (default: 0)
-        scale: In a regression, the number ``y - centre`` is divided by, best the standard deviation
-            of the training set. The network predicts ``(y - centre) / scale``, and the loss is
-            computed on that, so that its weight does not depend on the unit of ``y``; of several
-            numbers one each. (default: 1)
+        centre: In a regression, the number subtracted from ``y``, or one for each number; best the
+            mean of the training set. (default: 0)
+        scale: In a regression, the number that ``y - centre`` is divided by, or one for each
+            number; best the standard deviation of the training set. The network predicts
+            ``(y - centre) / scale``, and the loss is computed on that, so that it does not depend
+            on the unit of ``y``. (default: 1)
         weights: Weight of each class in the loss or, if multi-label, of each label's positives.
             (default: all count the same)
 
@@ -53,7 +56,7 @@ class Task:
     """
 
     kind: Kind
-    classes: int = None  # type: ignore[assignment]  # known once the kind is
+    classes: int = None  # type: ignore[assignment]  # the default depends on the kind
     metric: Metric = "accuracy"
     level: Level = "graph"
     centre: float | tuple[float, ...] = 0.0
@@ -63,7 +66,7 @@ class Task:
     def __post_init__(self) -> None:
         if self.classes is None:
             object.__setattr__(self, "classes", 1 if self.kind == "regression" else 2)
-        for name in ("centre", "scale", "weights"):  # lists where it was read from JSON
+        for name in ("centre", "scale", "weights"):  # JSON has lists
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
         if self.kind not in ("binary", "multiclass", "multilabel", "regression"):
@@ -79,8 +82,8 @@ class Task:
             or not all(math.isfinite(w) and w > 0 for w in self.weights)
         ):
             raise DataError(
-                f"weights must be {self.classes} numbers above 0, one per class or label of a task "
-                f"that has some, not {self.weights}"
+                f"weights must be {self.classes} numbers above 0, one per class or label (a "
+                f"regression has none), not {self.weights}"
             )
         if self.kind == "regression":
             self._check_regression()
@@ -121,18 +124,15 @@ class Task:
 
     @property
     def num_logits(self) -> int:
-        """How many outputs a model needs per graph or node."""
+        """Number of outputs of a model per graph or node."""
         return 1 if self.kind == "binary" else self.classes
 
     def check_labels(self, y: Tensor) -> None:
         """Raise unless labels are valid.
 
-        Args:
-            y: Labels, one row per graph or node.
-
         Raises:
-            DataError: If their shape or type is wrong, or a value is invalid; the message names the
-                first graph or node.
+            DataError: If their shape, type or a value is wrong; the message names the first graph
+                or node.
         """
         wanted = "[G]" if self.kind == "multiclass" else f"[G, {self.num_logits}]"
         if y.ndim != (1 if self.kind == "multiclass" else 2) or (
@@ -159,16 +159,7 @@ class Task:
             )
 
     def loss(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Mean loss over the labels that are present.
-
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
-            y: Labels, ``[G]`` long if multi-class, else ``[G, num_logits]`` float with NaN where
-                missing.
-
-        Returns:
-            A scalar; 0 if no label is present.
-        """
+        """Average the loss over the labels that are present; 0 if there are none."""
         if self.weights is not None:
             weight = self._loss_weights(y).to(logits.dtype)
             return (self.losses(logits[None], y)[0] * weight).sum() / max(len(weight), 1)
@@ -188,7 +179,7 @@ class Task:
         return (y - self.centre) / self.scale
 
     def _loss_weights(self, y: Tensor) -> Tensor:
-        """The weight of every label that is present, ``[M]``."""
+        """The weight of each of the ``M`` labels that are present."""
         weights = torch.tensor(self.weights, device=y.device)
         if self.kind == "multiclass":
             return weights[y]
@@ -199,14 +190,14 @@ class Task:
         return each[~torch.isnan(y)]
 
     def losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The loss of every label that is present; its mean is :meth:`loss` without weights.
+        """Compute the unweighted losses of the ``M`` labels that are present, without averaging.
 
         Args:
             logits: ``K`` outputs for the same graphs or nodes, ``[K, G, num_logits]``.
-            y: Labels, as in :meth:`loss`.
+            y: Labels of these graphs or nodes.
 
         Returns:
-            The losses, ``[K, M]`` for the ``M`` labels that are present.
+            ``[K, M]``.
         """
         if self.kind == "multiclass":
             classes_second, answers = logits.movedim(-1, 1), y.expand(len(logits), -1)
@@ -220,30 +211,19 @@ class Task:
         return F.binary_cross_entropy_with_logits(predicted, target, reduction="none")
 
     def graph_losses(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The loss of each graph or node: the mean over its labels that are present.
-
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
-            y: Labels, as in :meth:`loss`.
-
-        Returns:
-            The losses, ``[G]``; 0 where no label is present.
-        """
+        """Average the loss over the labels of each graph or node, ``[G]``; 0 without labels."""
         if self.kind == "multiclass":
             return F.cross_entropy(logits, y, reduction="none")
         present = ~torch.isnan(y)
-        known = y.nan_to_num().to(logits.dtype)
+        target = y.nan_to_num().to(logits.dtype)
         if self.kind == "regression":
-            each = (logits - self._standardised(known)).square()
+            each = (logits - self._standardised(target)).square()
         else:
-            each = F.binary_cross_entropy_with_logits(logits, known, reduction="none")
+            each = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
         return (each * present).sum(dim=1) / present.sum(dim=1).clamp(min=1)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Turn logits into probabilities.
-
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
 
         Returns:
             One column per class (two if binary) or per label; no columns in a regression.
@@ -262,12 +242,8 @@ class Task:
     def decide(self, logits: Tensor) -> Tensor:
         """Turn logits into predictions.
 
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
-
         Returns:
-            The predicted classes, ``[G]`` long; labels, ``[G, T]`` long; or numbers, float ``[G]``
-            or, of several, ``[G, T]``.
+            Classes ``[G]`` long; labels ``[G, T]`` long; or numbers, float ``[G]`` or ``[G, T]``.
         """
         if self.kind == "regression":
             return self.in_units(logits[:, 0] if self.classes == 1 else logits)
@@ -277,14 +253,7 @@ class Task:
         return decided[:, 0] if self.kind == "binary" else decided
 
     def in_units(self, logits: Tensor) -> Tensor:
-        """Turn the outputs of a regression into numbers in the units of the labels.
-
-        Args:
-            logits: Outputs of a model, ``[…, T]``, or of one number of any shape.
-
-        Returns:
-            The numbers, the same shape.
-        """
+        """Turn outputs of a regression, ``[…, T]``, into numbers in the units of the labels."""
         if isinstance(self.centre, tuple) or isinstance(self.scale, tuple):
             return logits * logits.new_tensor(self.scale) + logits.new_tensor(self.centre)
         return logits * self.scale + self.centre
@@ -292,14 +261,9 @@ class Task:
     def scores(self, logits: Tensor, y: Tensor) -> dict[str, float | None]:
         """Compute the task's metrics.
 
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
-            y: Labels, as in :meth:`loss`.
-
         Returns:
             Metrics by name, ``None`` where undefined: accuracy or ROC AUC as fractions; in a
-            regression R², the mean absolute and the root mean squared error, of several numbers
-            the mean of each.
+            regression ``r2``, ``mae`` and ``rmse``, each averaged over the predicted numbers.
         """
         if self.metric == "roc_auc":
             return {"roc_auc": metrics.roc_auc(logits.numpy(force=True), y.numpy(force=True))}
@@ -312,28 +276,16 @@ class Task:
         return {"accuracy": metrics.accuracy(predicted, target)}
 
     def score(self, logits: Tensor, y: Tensor) -> float | None:
-        """Compute the task's metric: the one of :meth:`scores` that is named ``metric``.
-
-        Args:
-            logits: Outputs of a model, ``[G, num_logits]``.
-            y: Labels, as in :meth:`loss`.
-
-        Returns:
-            The metric, or ``None`` where it is undefined.
-        """
+        """Compute the task's own metric; ``None`` where it is undefined."""
         return self.scores(logits, y)[self.metric]
 
     def merit(self, measured: Mapping[str, Any]) -> float | None:
-        """The task's metric, with its sign changed if less is better.
-
-        Args:
-            measured: What :meth:`scores` returned.
-        """
+        """The task's metric among measured ones, with its sign changed if lower is better."""
         value = measured.get(self.metric)
         return -value if value is not None and self.metric in LOWER_IS_BETTER else value
 
     def as_dict(self) -> dict[str, Any]:
-        """The arguments as plain values, for JSON."""
+        """The arguments as plain values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -342,6 +294,6 @@ def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """The mean of the values that are defined; of one, its own bits."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    """The mean of the values that are defined."""
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None

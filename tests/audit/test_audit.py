@@ -14,11 +14,10 @@ from torch_geometric.data import Data
 
 import gsat
 from gsat.attention import AttentionLevel, edge_weights
-from gsat.audit import passes as audit_passes
+from gsat.audit import perturbations
 from gsat.audit.audit import Audit, audit_model, chosen_graphs
-from gsat.audit.compare import Comparison, bypass, skill
-from gsat.audit.masks import ScoredBatch
-from gsat.audit.passes import Predictor
+from gsat.audit.measures import Comparison, bypass, skill
+from gsat.audit.perturbations import ScoredBatch, attend, cut
 from gsat.audit.settings import AuditSettings
 from gsat.audit.stability import hamming_distance, score_graphs, stability
 from gsat.audit.verdict import judge
@@ -372,8 +371,8 @@ def test_attention_0_is_an_edge_that_is_not_there() -> None:
     whole = torch.ones(batch.num_nodes, dtype=torch.bool)
     erm = PlainModel(model.backbone)
     with model.evaluating():
-        masked = Predictor(model).attended(batch, keep)
-        removed = Predictor(erm).cut(batch, whole, keep)
+        masked = attend(model, batch, keep)
+        removed = cut(erm, batch, whole, keep)
     torch.testing.assert_close(masked, removed, rtol=1e-4, atol=1e-5)
 
 
@@ -381,7 +380,7 @@ def test_an_audit_does_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) ->
     data = gsat.load_dataset("ba2motifs", graphs=40)
     model = gsat.GSAT(gsat.GIN.for_data(data, hidden=8, layers=2))
     whole = audit_model(model, data.store, settings=FAST)
-    monkeypatch.setattr(audit_passes, "BATCH", 7)
+    monkeypatch.setattr(perturbations, "BATCH", 7)
     parts = audit_model(model, data.store, settings=FAST)
     # Sums in another order: scores that are all but equal may change places.
     assert whole.measures == pytest.approx(parts.measures, abs=1e-3)
@@ -415,11 +414,13 @@ def test_est_keeps_the_explanation(on: AttentionLevel, monkeypatch: pytest.Monke
     batch = data.store.batch()
     cuts = []
 
-    def record(self: Predictor, batch: GraphBatch, nodes: Tensor, edges: Tensor) -> Tensor:
+    def record(
+        model: InterpretableModel, batch: GraphBatch, nodes: Tensor, edges: Tensor
+    ) -> Tensor:
         cuts.append((nodes, edges))
         return torch.zeros(batch.num_graphs, 1)
 
-    monkeypatch.setattr(Predictor, "cut", record)
+    monkeypatch.setattr(perturbations, "cut", record)
     audit_model(model, data.store, settings=FAST, top=0.2)
     with model.evaluating():
         scored = ScoredBatch.explained(batch, model(batch), on)

@@ -33,11 +33,12 @@ def test_processes_of_both_versions_alternate(
     assert runs == [(source, "ba2motifs", "PNA") for source in (ours, tmp_path)] * 3
     assert (row["this_s"], row["other_s"]) == (3.0, 2.04)
     assert row["ratio"] == pytest.approx(3 / 2.04)
-    assert "ratio 1.471 (of single pairs: 1.456 to 1.485)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert all(number in printed for number in ("1.471", "1.456", "1.485"))
 
 
 def test_the_other_version_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="no package gsat"):
+    with pytest.raises(SystemExit, match="gsat"):
         against.compare(tmp_path, ["floor"], rounds=1)
 
 

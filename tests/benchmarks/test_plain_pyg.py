@@ -1,4 +1,4 @@
-"""The yardstick of the benchmarks computes the same function as GSAT."""
+"""The PyG reference of the benchmarks computes the same function as GSAT."""
 
 from __future__ import annotations
 

@@ -50,18 +50,18 @@ def test_the_products_of_the_layers_are_those_of_the_kernels(
         made += layers * int((rows * torch.from_numpy(plan.widths - TAIL)).sum()) * h
     listed = [p for p in products(model, batch) if "layer" in p.name]
     assert len(plans) == 2
-    # Of two aggregators, two in-edges need two blocks; the kernels make three.
+    # With two aggregators, two in-edges need two blocks; the kernels use three.
     exact = len(aggregators) == 5
     total = sum(p.m * p.k * p.n for p in listed)
     assert total == made if exact else 0.6 * made <= total <= made
 
 
-def test_those_of_the_extractor_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_products_of_the_extractor_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "sgemm_address", lambda: 0)  # torch does not see those in kernels
     model, batch = make("none", ("mean", "std"))
     h = torch.randn(batch.num_nodes, model.backbone.hidden, requires_grad=True)
     with FlopCounterMode(display=False) as counter:
         model.extractor(h, batch, Draws(0)).sum().backward()
     listed = sum(product.flops for product in extractor_products(model.extractor, batch))
-    # What is not listed are products with a few rows or columns.
+    # Products with only a few rows or columns are not listed.
     assert listed <= counter.get_total_flops() <= 1.02 * listed

@@ -1,4 +1,4 @@
-"""The benchmark of scale writes and reads what it says."""
+"""The benchmark of large stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gsat.graphs import GraphStore
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc")
-def test_a_few_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_and_reading_a_few_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "CHUNK", 100)
     monkeypatch.setattr(scale, "BATCHES", 3)
     written = scale.write(str(tmp_path), 250)
@@ -29,11 +29,11 @@ def test_a_few_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read["ratio"] == pytest.approx(read["batch_ms"] / read["in_memory_ms"])
 
 
-def test_parts_that_were_not_measured_stay_in_the_file(tmp_path: Path) -> None:
+def test_parts_that_are_not_measured_stay_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     keep(file, {"floor": [1], "scale": [2]}, {"floor": 0.1, "scale": 0.2})
     keep(file, {"scale": [3]}, {"scale": 0.3})
-    known = json.loads(file.read_text())
-    assert (known["floor"], known["scale"]) == ([1], [3])
-    assert known["load_before"] == {"floor": 0.1, "scale": 0.3}
-    assert known["environment"]["versions"]["torch"] == torch.__version__
+    figures = json.loads(file.read_text())
+    assert (figures["floor"], figures["scale"]) == ([1], [3])
+    assert figures["load_before"] == {"floor": 0.1, "scale": 0.3}
+    assert figures["environment"]["versions"]["torch"] == torch.__version__

@@ -1,4 +1,4 @@
-"""A short slice of ``make campaign``: some faults, some hostile files, some mutations."""
+"""A short part of ``make campaign``: a few faults, hostile files and mutations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from campaign import faults, hostile, parsers
 pytestmark = pytest.mark.medium
 ROOT = Path(__file__).parents[2]
 RECORD, PAGE = ROOT / "results" / "campaign.json", ROOT / "docs" / "security.md"
-PIECES = (
+SNIPPETS = (
     b"[", b"{", b"1e999", b"-1", b"null", b'"\\ud800"', b"9" * 20, b"\xff", b"true", b"[]", b"{}",
     b"NaN", b"\n", b",", b'"x"', b"0", b"\x1b",
 )  # fmt: skip
@@ -31,23 +31,25 @@ def test_a_fault_while_saving_leaves_a_run_that_resumes_exactly(
     assert found["operations_of_a_run"][method] > 50
 
 
-def test_a_fault_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The campaign itself: a save that forgets a file is found."""
+def test_a_missing_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The campaign detects a save that omits a file."""
     recipe = faults.tiny_recipe("gsat")
     faults.gsat.train(recipe, tmp_path / "whole", checkpoint_seconds=0)
     whole = faults.outcome(tmp_path / "whole")
-    came = faults.trial(recipe, tmp_path / "run", faults.Faults(40, "kill"), {**whole, "more": b""})
-    assert came == "differs: ['more']"
+    difference = faults.trial(
+        recipe, tmp_path / "run", faults.Faults(40, "kill"), {**whole, "more": b""}
+    )
+    assert difference == "differs: ['more']"
 
 
-def test_some_hostile_files_end_in_one_line(tmp_path: Path) -> None:
+def test_hostile_files_are_one_line_errors(tmp_path: Path) -> None:
     found = hostile.run_cases(tmp_path / "cases", every=60)
     assert found["findings"] == []
     assert found["files"] >= 20
     assert found["refused"] > found["harmless"]
 
 
-def test_mutations_of_what_parsers_accept(tmp_path: Path) -> None:
+def test_parsers_survive_mutations_of_valid_files(tmp_path: Path) -> None:
     rng = random.Random(0)
     made = parsers.make_parsers(tmp_path / "parsers")
     for parser in made:
@@ -62,13 +64,13 @@ def test_mutations_of_what_parsers_accept(tmp_path: Path) -> None:
                     case 0:
                         del content[place : place + rng.choice((1, 2, 8, 100))]
                     case 1:
-                        content[place:place] = rng.choice(PIECES)
+                        content[place:place] = rng.choice(SNIPPETS)
                     case 2:
                         content[place : place + 1] = bytes([rng.randrange(256)])
             assert parsers.survives(parser, bytes(content)) == "", (parser.name, bytes(content))
 
 
-def test_the_record_is_of_a_whole_campaign_without_findings() -> None:
+def test_the_record_is_a_complete_campaign_without_findings() -> None:
     record = json.loads(RECORD.read_text())
     assert record["faults"]["trials"] >= 1000
     assert record["hostile"]["files"] >= 500
@@ -78,7 +80,7 @@ def test_the_record_is_of_a_whole_campaign_without_findings() -> None:
     assert campaign_section(record) in PAGE.read_text(encoding="utf-8")
 
 
-def test_parts_of_a_record_are_replaced_one_by_one() -> None:
+def test_parts_of_a_record_are_replaced_separately() -> None:
     old = [{"parser": "a", "inputs": 1}, {"parser": "gone", "inputs": 1}]
     new = [{"parser": "c", "inputs": 3}, {"parser": "a", "inputs": 2}]
     assert main.merged(old, new, ["a", "b", "c"]) == [new[1], new[0]]

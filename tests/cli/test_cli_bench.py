@@ -8,39 +8,54 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bench_tiny
 import pytest
 from cli_harness import Outcome, environment, finish, gsat, refuse, succeed
 
 from gsat.cli.options import parse_time
 from gsat.core.errors import GSATError, Interrupted
 from gsat.launch.pool import PoolResult
-from gsat.study import plan, runner
+from gsat.study import plan
+from gsat.study import run as runner
 from gsat.study import verify as verifying
-from gsat.study.bench_folders import BenchFolders
 from gsat.study.plan import RunRequest, make_plan
-from gsat.study.tables import STUDIES
+from gsat.study.records import BenchFolders
+from gsat.study.study import Study, read_study, study_names
 from gsat.training.results import read_records, record_once
 from gsat.training.train import train
 
-SCRIPT = str(Path(bench_tiny.__file__))
+TINY = """
+title = "A tiny table"
+datasets = ["houses"]
+seeds = 2
+settings = {graphs = 40, hidden = 8, layers = 1, batch_size = 16, r_interval = 1}
+
+[[table]]
+metric = "explanation_auc"
+rows = [
+  {method = "gsat", variant = "short", published = ["80.0±2.0"]},
+  {method = "gsat", variant = "long", published = ["80.0±2.0"]},
+]
+
+[variants]
+short = {title = "-short", settings = {epochs = 13}}
+long = {title = "-long", settings = {epochs = 30}}
+"""
 
 
 @pytest.fixture
-def _tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    """A study of two short trainings, in a file of the working directory."""
     monkeypatch.chdir(tmp_path)
-    bench_tiny.add()
-    yield
-    bench_tiny.remove()
+    (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
+    return read_study(tmp_path / "tiny.toml")
 
 
 def start(folder: Path, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, SCRIPT, *map(str, arguments)],
+        [sys.executable, "-m", "gsat", *map(str, arguments)],
         cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -54,10 +69,9 @@ def metrics(folder: Path) -> dict[tuple[str, int], Any]:
 
 
 @pytest.mark.medium
-@pytest.mark.usefixtures("_tiny")
-def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> None:
+def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path, tiny: Study) -> None:
     """The numbers are those of the same recipes trained one by one, whatever was killed."""
-    command = ("bench", "run", "tiny", "--seeds", 2, "--jobs", 2, "--quiet")
+    command = ("bench", "run", "tiny.toml", "--seeds", 2, "--jobs", 2, "--quiet")
     process = start(tmp_path, *command)
     deadline = time.monotonic() + 120
     # Killed when something is recorded and something else is half done.
@@ -75,19 +89,19 @@ def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path) -> No
     assert "no run" not in again.out
 
     whole = tmp_path / "whole"
-    for experiment in STUDIES["tiny"].experiments:
+    for experiment in tiny.experiments:
         for seed in (0, 1):
             run = train(experiment.recipe(seed))
             record_once(whole / "results" / "runs.jsonl", run.record())
     assert metrics(tmp_path) == metrics(whole)
-    shown = succeed("bench", "show", "tiny", "--record", whole / "results" / "runs.jsonl")
+    shown = succeed("bench", "show", "tiny.toml", "--records", whole / "results")
     assert again.out == shown.out
 
 
 @pytest.mark.medium
-@pytest.mark.usefixtures("_tiny")
+@pytest.mark.usefixtures("tiny")
 def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
-    output = gsat("bench", "run", "tiny", "--seeds", 2, "--quiet", "--budget", "0s")
+    output = gsat("bench", "run", "tiny.toml", "--seeds", 2, "--quiet", "--budget", "0s")
     assert output.code == 0
     assert (
         output.err == "gsat: the budget of 0s is spent, 4 runs left; the same command continues\n"
@@ -95,15 +109,15 @@ def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> Non
     assert output.out.count("no run") == 2
 
 
-@pytest.mark.usefixtures("_tiny")
+@pytest.mark.usefixtures("tiny")
 def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(runs: Any, folder: Path, **how: Any) -> PoolResult:
         return PoolResult(unfinished=list(runs), busy=list(runs)[:1])
 
     monkeypatch.setattr(runner, "train_each", busy)
-    output = gsat("bench", "run", "tiny", "--seeds", 1, "--quiet")
+    output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet")
     assert output.err.splitlines()[1] == "gsat: stopped, 1 run left; the same command continues"
-    output = gsat("bench", "run", "tiny", "--seeds", 1, "--quiet", "--budget", "10m")
+    output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet", "--budget", "10m")
     assert output.err.splitlines() == [
         "gsat: another process is training 1 run of these; the same command continues when it "
         "has ended",
@@ -111,7 +125,7 @@ def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.Monkey
     ]
 
 
-@pytest.mark.usefixtures("_tiny")
+@pytest.mark.usefixtures("tiny")
 def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float | None] = []
 
@@ -125,7 +139,7 @@ def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(plan, "make_plan", slow)
     monkeypatch.setattr(runner, "run_plan", ask)
-    succeed("bench", "run", "tiny", "--budget", "60s", "--quiet")
+    succeed("bench", "run", "tiny.toml", "--budget", "60s", "--quiet")
     assert asked[0] is not None
     assert 0 < asked[0] < 59.8
 
@@ -159,9 +173,9 @@ def test_a_place_that_can_not_be_written_is_refused_before_anything_is_run(tmp_p
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
-@pytest.mark.usefixtures("_tiny")
+@pytest.mark.usefixtures("tiny")
 def test_on_a_cluster_nobody_knows_how_many_run_at_a_time() -> None:
-    lines = succeed("bench", "run", "tiny", "--seeds", 3, "--engine", "ray", "--dry-run").lines
+    lines = succeed("bench", "run", "tiny.toml", "--seeds", 3, "--engine", "ray", "--dry-run").lines
     assert re.fullmatch(r"6 runs to do, 0 recorded; about \d+ s of one CPU", lines[-1])
 
 
@@ -175,9 +189,9 @@ def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "train_each", fails)
 
 
-@pytest.mark.usefixtures("_tiny", "_failing")
+@pytest.mark.usefixtures("tiny", "_failing")
 def test_failures_are_said_shown_and_leave_a_code(tmp_path: Path) -> None:
-    output = gsat("bench", "run", "tiny", "--seeds", 1, "--quiet")
+    output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet")
     assert output.code == 1
     lines = output.err.splitlines()
     assert len(lines) == 2
@@ -187,30 +201,48 @@ def test_failures_are_said_shown_and_leave_a_code(tmp_path: Path) -> None:
     assert "failed" in output.out
 
 
-@pytest.mark.usefixtures("_tiny")
+@pytest.mark.usefixtures("tiny")
 def test_a_dry_run_says_what_would_run_and_runs_nothing(tmp_path: Path) -> None:
-    lines = succeed("bench", "run", "tiny", "--seeds", 3, "--jobs", 2, "--dry-run").lines
+    lines = succeed("bench", "run", "tiny.toml", "--seeds", 3, "--jobs", 2, "--dry-run").lines
     assert len(lines) == 3
     assert re.fullmatch(r"  3 x houses gin gsat .*epochs=13, about \d+ s each", lines[0])
     assert re.fullmatch(r"6 runs to do, 0 recorded; about \d+ s with --jobs 2", lines[-1])
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
 
 
+@pytest.mark.usefixtures("tiny")
 def test_studies_are_listed_with_how_much_of_them_was_run(tmp_path: Path) -> None:
-    lines = succeed("bench", "list", "--record", tmp_path / "none.jsonl").lines
-    assert [line.split()[0] for line in lines] == list(STUDIES)
-    assert lines[0] == "table1           Explanation AUC · 0 of 66 have runs"
+    lines = succeed("bench", "list").lines
+    assert [line.split()[0] for line in lines] == list(study_names())
+    assert lines[0].startswith("table1 ")
+    assert "0 of 66" in lines[0]
+    (own,) = succeed("bench", "list", "tiny.toml").lines
+    assert own.startswith("tiny ")
+    assert "0 of 2" in own
 
 
-@pytest.mark.parametrize("style", ["markdown", "html", "latex"])
-def test_a_table_is_shown_in_other_formats(style: str, tmp_path: Path) -> None:
-    only = ("--only", "dataset=mutag", "--record", tmp_path / "none.jsonl")
-    shown = succeed("bench", "show", "table1", "--format", style, *only)
+@pytest.mark.parametrize("style", ["text", "markdown", "html", "latex", "csv"])
+def test_without_records_the_published_numbers_are_shown_in_every_format(
+    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = gsat("bench", "show", "table1", "--format", style, "--only", "dataset=mutag")
+    assert shown.code == 0
     assert "GNNExplainer" in shown.out
     assert "61.98" in shown.out
     assert "67.35" not in shown.out  # of another data set
-    begin = {"markdown": "###", "html": "<!DOCTYPE html>", "latex": r"\begin{table}"}[style]
-    assert begin in shown.out
+    hint = shown.out if style in ("text", "markdown") else shown.err
+    assert "gsat bench run table1" in hint.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_is_drawn_as_bars(tmp_path: Path) -> None:
+    picture = tmp_path / "table.svg"
+    command = ("bench", "show", "table1", "--plot", picture, "--records", tmp_path)
+    assert str(picture) in succeed(*command).out
+    assert "98.74" not in picture.read_text(encoding="utf-8")  # drawn, not written
+    assert "table.doc" in refuse("bench", "show", "table1", "--plot", "table.doc")
+    assert "--plot" in refuse("bench", "show", "table1", "table2", "--plot", picture)
 
 
 def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: Path) -> None:
@@ -219,9 +251,8 @@ def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: 
     assert output.code == 0
     assert output.out.count("<!DOCTYPE html>") == 1
     assert all(f"table{number}" in output.out for number in range(1, 9))
-    assert [line.split(":")[1].strip() for line in output.err.splitlines() if "gsat: " in line] == [
-        "fig-posthoc", "fig-regulariser", "fig-examples"
-    ]  # fmt: skip
+    figures = [line.split(":")[1].strip() for line in output.err.splitlines() if "fig-" in line]
+    assert figures == ["fig-examples", "fig-posthoc", "fig-regulariser"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -231,8 +262,7 @@ def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
     output = gsat("bench", "show", "fig-posthoc", "fig-regulariser", *only, *none)
     assert output.code == 2
     (line,) = output.err.splitlines()  # nothing of the other figure is on Mutag
-    assert line.startswith("gsat: fig-posthoc: no curves are recorded of ")
-    assert line.endswith(" on mutag")
+    assert line.startswith("gsat: fig-posthoc: ")
 
 
 def test_wrong_wishes_are_refused_in_one_line() -> None:
@@ -242,21 +272,22 @@ def test_wrong_wishes_are_refused_in_one_line() -> None:
         (("run", "table1", "--only", "dataset=x"), "there is no dataset 'x' in this study"),
         (("run", "table1", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m"),
         (("verify", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m, not 'soon'"),
-        (("run", "table1", "--format", "word"), "--format is text, markdown, html or latex"),
-        (("show", "table1", "--format", "word"), "--format is text, markdown, html or latex"),
+        (("run", "table1", "--format", "word"), "'word'"),
+        (("show", "table1", "--format", "word"), "'word'"),
+        (("show", "none.toml"), "none.toml"),
         (("run", "table1", "--backend", "slurm"), "--backend is local or ray, not 'slurm'"),
         (("run", "table1", "--engine", "slurm"), "--backend is local or ray, not 'slurm'"),
         (("run", "table1", "--address", "auto"), "give --backend ray as well"),
         (("verify", "--record", "none.jsonl"), "no run is recorded in none.jsonl; make some"),
         (("run", "all", "table99"), "there is no study 'table99'"),
-        (("show", "claims", "--format", "html"), "html shows tables, and claims has none"),
+        (("show", "fig-posthoc", "--format", "html"), "fig-posthoc"),
     ):
         assert line in refuse("bench", *wish)
 
 
 @pytest.mark.parametrize(
     "wish",
-    [("verify", "table1"), ("verify", "--dry-run"), ("show", "table1", "--dry-run"), ("show",)],
+    [("verify", "--dry-run"), ("show", "table1", "--dry-run"), ("show",)],
 )
 def test_what_a_subcommand_does_not_take_is_wrong_usage(wish: tuple[str, ...]) -> None:
     outcome = gsat("bench", *wish)
@@ -266,7 +297,7 @@ def test_what_a_subcommand_does_not_take_is_wrong_usage(wish: tuple[str, ...]) -
 
 def test_claims_are_judged_by_another_command(tmp_path: Path) -> None:
     output = succeed("bench", "show", "claims", "--record", tmp_path / "none.jsonl")
-    assert "python -m paper results --page claims" in output.out
+    assert "python -m paper results --page claims" in " ".join(output.out.split())
 
 
 def test_torchrun_starts_no_benches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,11 +320,10 @@ def test_what_is_no_time(text: str) -> None:
         parse_time(text)
 
 
-@pytest.mark.usefixtures("_tiny")
 def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = train(STUDIES["tiny"].experiments[0].recipe(0), tmp_path / "run")
+    run = train(tiny.experiments[0].recipe(0), tmp_path / "run")
     record = json.loads(json.dumps(run.record()))
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     good.write_text(json.dumps(record) + "\n")
@@ -320,17 +350,21 @@ def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
     assert "test.explanation_auc was 0.125, is " in other.err
     assert "no recorded run" in refuse("bench", "verify", "--record", good, "--budget", "0s")
     assert "no recorded run" in refuse("bench", "verify", "--record", good, "--only", "method=erm")
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "good.jsonl", "bad.jsonl"}
+    assert "no recorded run" in refuse("bench", "verify", "table1", "--record", good)
+    assert gsat("bench", "verify", "tiny.toml", "--record", good).code == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"run", "good.jsonl", "bad.jsonl", "tiny.toml"}
 
 
-@pytest.mark.usefixtures("_tiny")
-def test_explanations_of_seeds_are_compared_where_their_runs_are(tmp_path: Path) -> None:
-    command = ("bench", "show", "tiny", "--stability")
+def test_explanations_of_seeds_are_compared_where_their_runs_are(
+    tmp_path: Path, tiny: Study
+) -> None:
+    command = ("bench", "show", "tiny.toml", "--stability")
     refusal = gsat(*command)
     assert refusal.code == 2
     assert "no two finished runs of one recipe in runs/bench to compare" in refusal.err
     place = BenchFolders(tmp_path / "runs" / "bench", tmp_path / "results" / "runs.jsonl")
-    for run in make_plan([RunRequest(STUDIES["tiny"].experiments[0], 2)], place).to_run:
+    for run in make_plan([RunRequest(tiny.experiments[0], 2)], place).to_run:
         train(run.recipe, place.runs / run.name)
     for _ in range(2):
         output = succeed(*command).lines[-1]

@@ -21,11 +21,13 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("│┃\n").replace("┃", "│").split("│")]
 
 
-def test_a_card_stands_beside_the_published_figures() -> None:
-    output = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=60").lines
-    assert output[0] == "ba2motifs · source=generated graphs=60 data_seed=0"
-    assert output[2].startswith("matches the paper: different · hash ")
-    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 3}
+def rows_of(lines: list[str]) -> dict[str, list[str]]:
+    """The cells of each row by its title."""
+    return {row[0]: row[1:] for line in lines if len(row := cells(line)) > 1}
+
+
+def test_a_card_shows_counts_beside_the_published_ones() -> None:
+    rows = rows_of(succeed("datasets", "--check", "ba2motifs", "--set", "graphs=60").lines)
     assert rows[""] == ["here", "paper"]
     assert rows["graphs"] == ["60", "1000"]
     assert rows["edges stored, mean"] == ["51", "50.96"]
@@ -35,25 +37,17 @@ def test_a_card_stands_beside_the_published_figures() -> None:
     assert rows["test: true edges"][0].endswith(" %")
 
 
-def test_graphs_of_ones_own_are_not_compared_with_papers(tmp_path: Path) -> None:
+def test_a_card_without_published_figures_has_no_such_column(tmp_path: Path) -> None:
     saved = load_dataset("houses", graphs=20).store.save(tmp_path / "graphs")
-    lines = succeed("datasets", "--check", saved).lines
-    assert lines[2].startswith("hash ")
-    assert not any("paper" in line for line in lines)
-
-
-def test_without_published_figures_there_is_no_such_column() -> None:
-    output = succeed("datasets", "--check", "ba-shapes").lines
-    assert output[2].startswith("hash ")  # the paper has no such data
-    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 2}
+    assert "paper" not in succeed("datasets", "--check", saved).out
+    rows = rows_of(succeed("datasets", "--check", "ba-shapes").lines)
     assert rows["train: nodes"] == ["560"]
     assert "train: nodes, mean" not in rows
     assert rows["classes"] == ["4"]
 
 
 def test_regression() -> None:
-    output = succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines
-    rows = {row[0]: row[1:] for line in output if len(row := cells(line)) == 2}
+    rows = rows_of(succeed("datasets", "--check", "motif-count", "--set", "graphs=20").lines)
     assert "classes" not in rows
     assert " ± " in rows["train: mean ± deviation"][0]
 
@@ -70,7 +64,7 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Houses, "task", lambda self, name, options: task)
     monkeypatch.setattr(Houses, "version", -1)
     output = succeed("datasets", "--check", "houses", "--set", "graphs=20")
-    rows = {row[0]: row[1:] for line in output.lines if len(row := cells(line)) == 2}
+    rows = rows_of(output.lines)
     train = y[load_dataset("houses", graphs=20).splits["train"]]
     positive = np.nanmean(train, axis=0)
     assert rows["labels"] == ["7"]
@@ -79,17 +73,14 @@ def test_labels_that_are_many_missing_or_oddly_named(monkeypatch: pytest.MonkeyP
     ]
     assert rows["train: labelled"] == [f"{100 * (1 - np.isnan(train).mean()):.1f} %"]
     assert "[red]label 3" in output.out
-    assert "note: 10 of 140 labels are missing" in output.lines
+    assert "10 of 140" in output.out
 
 
-def test_second_hand_figures_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unverified_figures_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {"graphs": cards.PUBLISHED["ogbg-molbace"]["graphs"]}
     monkeypatch.setitem(cards.PUBLISHED, "houses", figures)
-    output = succeed("datasets", "--check", "houses", "--set", "graphs=20").lines
-    assert ["graphs", "20", "1513 ?"] in [cells(line) for line in output]
-    assert "? from a secondary source, not verified" in output
-    output = succeed("datasets", "--check", "ba2motifs", "--set", "graphs=20").lines
-    assert not any("secondary source" in line for line in output)
+    rows = rows_of(succeed("datasets", "--check", "houses", "--set", "graphs=20").lines)
+    assert rows["graphs"] == ["20", "1513 ?"]
 
 
 def test_json_and_files(tmp_path: Path) -> None:
@@ -116,11 +107,6 @@ def test_all_sets_that_are_here(tmp_path: Path) -> None:
     output = json.loads(succeed("datasets", "--check", "all", "--write", tmp_path, "--json").out)
     assert [card["name"] for card in output] == ["houses", "ba2motifs"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ba2motifs.json", "houses.json"]
-    printed = succeed("datasets", "--check", "all").lines
-    assert [line for line in printed if " · " in line and "hash" not in line] == [
-        "houses · graphs=1000 data_seed=0",
-        "ba2motifs · source=generated graphs=1000 data_seed=0",
-    ]
 
 
 @pytest.mark.usefixtures("_two_sets")
@@ -138,13 +124,13 @@ def test_one_bad_set_does_not_hide_the_others(
     monkeypatch.setattr(Houses, "build", broken)
     outcome = gsat("datasets", "--check", "all", "--json")
     assert outcome.code == 2
-    assert outcome.err.startswith("gsat: houses can't be used: 1000 graphs have features")
+    assert "houses" in outcome.err
     assert outcome.err.count("\n") == 1
     assert [card["name"] for card in json.loads(outcome.out)] == ["ba2motifs"]
-    assert "houses can't be used" in refuse("datasets", "--check", "houses")
+    assert "houses" in refuse("datasets", "--check", "houses")
 
 
-def test_an_error_in_a_cached_set_is_shown_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_data_set_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     data = load_dataset("houses", graphs=20)
 
     def sharing(*args: Any) -> dict[str, Any]:
@@ -154,17 +140,21 @@ def test_an_error_in_a_cached_set_is_shown_and_told(monkeypatch: pytest.MonkeyPa
     outcome = gsat("datasets", "--check", "houses", "--set", "graphs=20")
     assert outcome.code == 1
     one, other = sorted(data.splits["train"][:2].tolist())
-    errors = [line for line in outcome.out.splitlines() if line.startswith("error: ")]
-    assert errors == [f"error: train and test share graphs {one}, {other}"]
+    (error,) = [line for line in outcome.lines if line.startswith("error: ")]
+    assert error.endswith(f" {one}, {other}")
 
 
-def test_refusals() -> None:
-    assert "did you mean 'houses'" in refuse("datasets", "--check", "house")
-    assert "there is no setting 'graph'" in refuse(
-        "datasets", "--check", "houses", "--set", "graph=1"
-    )
-    assert "--check NAME" in refuse("datasets", "--check", "all", "--set", "graphs=20")
-    assert "--check NAME" in refuse("datasets", "--write", "somewhere")
-    assert "one at a time" in refuse("datasets", "houses", "--check", "houses")
-    assert "one at a time" in refuse("datasets", "--check", "houses", "--download", "mutag")
-    assert "--check NAME" in refuse("datasets", "--set", "graphs=20")
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--check", "house"), "'houses'"),
+        (("--check", "houses", "--set", "graph=1"), "'graph'"),
+        (("--check", "all", "--set", "graphs=20"), "--check"),
+        (("--write", "somewhere"), "--check"),
+        (("--set", "graphs=20"), "--check"),
+        (("houses", "--check", "houses"), "--check"),
+        (("--check", "houses", "--download", "mutag"), "--download"),
+    ],
+)
+def test_wrong_options_are_errors(options: tuple[str, ...], problem: str) -> None:
+    assert problem in refuse("datasets", *options)

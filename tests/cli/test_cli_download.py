@@ -47,7 +47,7 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def needs(monkeypatch: pytest.MonkeyPatch, served: str) -> dict[str, tuple[RawFile, ...]]:
-    """What mutag needs, by source: to be filled by the test."""
+    """The files of mutag by source; filled by the test."""
     files: dict[str, tuple[RawFile, ...]] = {}
     monkeypatch.setattr(Mutag, "sources", lambda *args: files)
     return files
@@ -65,7 +65,7 @@ def test_files_are_downloaded_and_listed(
 ) -> None:
     needs["published"] = (at(served, "a.bin"), at(served, "b.bin"))
     listed = next(line for line in succeed("datasets", "mutag").lines if "a.bin" in line)
-    assert "a download, made when first used; or by hand" in listed
+    assert f"{served}/a.bin" in listed
     paths = [str(raw / "m" / "a.bin"), str(raw / "m" / "b.bin")]
     assert succeed("datasets", "--download", "mutag").lines == paths
     assert all(Path(path).read_bytes() == CONTENT for path in paths)
@@ -81,26 +81,24 @@ def test_a_source_that_has_no_address_does_not_stop_the_others(
     needs |= {"published": (at(served, "a.bin"),), "parsed": (BY_HAND,)}
     output = succeed("datasets", "--download", "mutag").lines
     assert output[0] == str(raw / "m" / "a.bin")
-    assert output[1].startswith("needs by-hand.bin: get it from the library")
+    assert "by-hand.bin" in output[1]
     needs["published"] = (at(served, "b.bin"), BY_HAND)
-    assert "mutag can't be downloaded: by-hand.bin" in refuse("datasets", "--download", "mutag")
+    assert "by-hand.bin" in refuse("datasets", "--download", "mutag")
 
 
-def test_refusals(
+def test_missing_or_damaged_files_are_errors(
     needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs["published"] = (at(served, "nowhere.bin"),)
-    assert "the server answered 404" in refuse("datasets", "--download", "mutag")
-    assert "no data set 'mutagg'" in refuse("datasets", "--download", "mutagg")
+    assert "404" in refuse("datasets", "--download", "mutag")
+    assert "'mutagg'" in refuse("datasets", "--download", "mutagg")
     (raw / "m").mkdir(parents=True, exist_ok=True)
     (raw / "m" / "nowhere.bin").write_bytes(b"damaged")
-    assert "it has 7 bytes, not 3000" in refuse("datasets", "--download", "mutag")
+    assert "7 bytes" in refuse("datasets", "--download", "mutag")
     (raw / "m" / "nowhere.bin").unlink()
     monkeypatch.setenv("GSAT_OFFLINE", "1")
-    assert "while GSAT_OFFLINE is set" in refuse("datasets", "--download", "mutag")
+    assert "GSAT_OFFLINE" in refuse("datasets", "--download", "mutag")
 
 
 def test_nothing_to_download() -> None:
-    assert succeed("datasets", "--download", "houses").lines == [
-        "houses is generated: there is nothing to download"
-    ]
+    assert "houses" in succeed("datasets", "--download", "houses").out

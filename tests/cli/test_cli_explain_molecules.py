@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from cli_harness import gsat, succeed
+from cli_harness import Trained, gsat, refuse, succeed
 
 import gsat as package
 
@@ -52,7 +52,7 @@ def test_a_molecule_is_explained_by_its_fragments(run: Path) -> None:
     assert any(line.startswith("nearest training molecule: similarity") for line in done.lines)
 
 
-def test_effects_are_shown_for_the_class_that_is_asked_for(run: Path) -> None:
+def test_effects_on_the_target_class(run: Path) -> None:
     smiles = ("--smiles", "Cc1ccccc1[N+](=O)[O-]")
     yes, no = (
         json.loads(gsat("explain", run, *smiles, "--target", t, "--json").out)
@@ -62,10 +62,7 @@ def test_effects_are_shown_for_the_class_that_is_asked_for(run: Path) -> None:
     for fragment in yes["fragments"]:
         assert sum(fragment["effects"]) == pytest.approx(0, abs=1e-6)
     assert "effect on p(no)" in gsat("explain", run, *smiles, "--target", "no").out
-    assert (
-        "there is no class or label 'maybe'"
-        in gsat("explain", run, *smiles, "--target", "maybe").err
-    )
+    assert "'maybe'" in refuse("explain", run, *smiles, "--target", "maybe")
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf", ".html", ".json", ".csv"])
@@ -76,14 +73,10 @@ def test_a_molecule_is_written_in_every_format(run: Path, tmp_path: Path, suffix
     assert str(out) in done.lines
     content = out.read_bytes()
     if suffix == ".svg":
-        assert b"class='note'" in content
         ET.fromstring(content)
     elif suffix == ".json":
-        assert {fragment["name"] for fragment in json.loads(content)["fragments"]} == {
-            "methyl",
-            "benzene",
-            "nitro",
-        }
+        fragments = {fragment["name"] for fragment in json.loads(content)["fragments"]}
+        assert fragments == {"methyl", "benzene", "nitro"}
     elif suffix == ".csv":
         rows = list(csv.DictReader(content.decode().splitlines()))
         assert [row["kind"] for row in rows] == ["atom"] * 10 + ["bond"] * 10
@@ -105,7 +98,7 @@ def test_a_table_becomes_one_page(run: Path, tmp_path: Path) -> None:
     done = gsat("explain", run, new, "--out", tmp_path / "report.html")
     assert done.code == 0, done
     assert done.lines[-1] == f"2 molecules · {tmp_path / 'report.html'}"
-    assert "1 rows could not be used" in done.err
+    assert "1 rows" in done.err
     page = (tmp_path / "report.html").read_text()
     assert page.count("<article") == 2
     assert "<b>x</b>" not in page
@@ -121,8 +114,7 @@ def test_patterns_are_found_printed_and_written(run: Path, tmp_path: Path) -> No
     done = gsat("patterns", run, "--split", "all", "--out", tmp_path / "patterns.html")
     assert done.code == 0, done
     assert any(line.startswith("yes: ") for line in done.lines)
-    page = (tmp_path / "patterns.html").read_text()
-    assert "Predicted yes" in page
+    assert (tmp_path / "patterns.html").is_file()
     table = gsat("patterns", run, "--split", "all", "--out", tmp_path / "patterns.csv")
     assert table.code == 0, table
     rows = list(csv.DictReader((tmp_path / "patterns.csv").read_text().splitlines()))
@@ -155,55 +147,39 @@ def test_numbers_are_named_by_their_column(tmp_path: Path) -> None:
     assert patterns.lines[0].startswith("logS above ")
 
 
-def test_a_weak_model_has_a_warning_on_the_screen_and_on_the_page(
-    run: Path, tmp_path: Path
-) -> None:
+def test_a_weak_model_has_a_warning(run: Path, tmp_path: Path) -> None:
     weak = Path(shutil.copytree(run, tmp_path / "weak"))
     result = json.loads((weak / "result.json").read_text())
     result["valid"]["roc_auc"] = 0.55
     (weak / "result.json").write_text(json.dumps(result))
     done = gsat("explain", weak, "--out", tmp_path / "report.html")
-    warning = "the model is weak: its ROC AUC on validation data is 0.55, below 0.7"
-    assert f"warning: {warning}" in done.err.splitlines()
-    assert warning in (tmp_path / "report.html").read_text()
+    (warning,) = [line for line in done.err.splitlines() if "0.55" in line]
+    assert warning.removeprefix("warning: ") in (tmp_path / "report.html").read_text()
 
 
 def test_a_page_too_large_for_a_browser_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsat.training.molecule_reports.MOST_CARDS", 3)
-    done = gsat("explain", run, "--out", tmp_path / "report.html")
-    assert done.code == 2
-    assert "give at most 3, or write a .csv file" in done.err
-    assert gsat("explain", run, "--out", tmp_path / "scores.csv").code == 0
+    monkeypatch.setattr("gsat.draw.export.MOST_CARDS", 3)
+    assert ".csv" in refuse("explain", run, "--out", tmp_path / "report.html")
+    succeed("explain", run, "--out", tmp_path / "scores.csv")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "problem"),
     [
-        (("--smiles", "C("), "can't be used"),
-        (("--smiles", "C", "--graph", "1"), "leave out data, --graph and --node"),
-        ((), "choose a graph with --graph N or a molecule with --smiles"),
-        (("--out", "report.docx"), "its name must end in .html, .csv, .json, .npz, not '.docx'"),
-        (("--smiles", "CC", "--out", "m.docx"), "its name must end in"),
+        (("--smiles", "C("), "C("),
+        (("--smiles", "C", "--graph", "1"), "--graph"),
+        ((), "--smiles"),
+        (("--out", "report.docx"), ".docx"),
+        (("--smiles", "CC", "--out", "m.docx"), ".docx"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
-    run: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = gsat("explain", run, *arguments)
-    assert done.code == 2
-    assert message in done.err
-    assert len(done.err.strip().splitlines()) == 1
+def test_wrong_options_are_errors(run: Path, arguments: tuple[str, ...], problem: str) -> None:
+    assert problem in refuse("explain", run, *arguments)
 
 
-def test_graphs_that_are_no_molecules_are_refused(trained: object, tmp_path: Path) -> None:
-    path = trained.path  # type: ignore[attr-defined]
-    for done in (
-        gsat("explain", path, "--out", tmp_path / "report.html"),
-        gsat("patterns", path, "--out", tmp_path / "patterns.html"),
-    ):
-        assert done.code == 2
-        assert "these graphs are no molecules" in done.err
-    assert "not trained on a table of molecules" in gsat("explain", path, "--smiles", "CC").err
-    assert succeed("explain", path, "--graph", 0).code == 0
+def test_graphs_without_molecules_are_errors(trained: Trained, tmp_path: Path) -> None:
+    refuse("explain", trained.path, "--out", tmp_path / "report.html")
+    refuse("patterns", trained.path, "--out", tmp_path / "patterns.html")
+    refuse("explain", trained.path, "--smiles", "CC")

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cli_harness import Trained, refuse, succeed
 from cli_harness import gsat as call
-from cli_harness import refuse, succeed
 
 import gsat
 from gsat.core.errors import RunError
@@ -41,30 +41,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = write(folder / "mols.csv", [["name", "structure", "verdict", "comment"], *rows])
     outcome = call("train", table, *TINY, "--split", "random", "--out", folder / "run")
     assert outcome.code == 0, outcome
-    said = outcome.err.splitlines()
-    assert said[0] == (
-        "SMILES in 'structure', binary label in 'verdict' (inactive, active), identifiers in 'name'"
-    )
-    assert "random split: " in outcome.err
-    assert said[-1] == "1 row not used: SMILES: it is not a SMILES (1) · rejected.csv"
+    columns, *_, rejected = outcome.err.splitlines()
+    for name in ("structure", "verdict", "inactive", "active", "name"):
+        assert name in columns
+    assert rejected.startswith("1 row")
     return folder / "run"
 
 
-def test_the_run_lists_what_was_not_used(run: Path) -> None:
-    assert read(run / "rejected.csv") == [
-        ["line", "id", "smiles", "reason"],
-        ["9", "M7", "C1CC", "SMILES: it is not a SMILES"],
-    ]
+def test_the_run_lists_rejected_rows_and_stores_its_input(run: Path) -> None:
+    (_, (line, name, smiles, _)) = read(run / "rejected.csv")
+    assert (line, name, smiles) == ("9", "M7", "C1CC")
     assert gsat.open_run(run).dataset.rejected[0].line == 9
-
-
-def test_the_model_carries_its_input(run: Path) -> None:
     description = json.loads((run / "best" / "model.json").read_text())["config"]["input"]
     assert description["classes"] == WORDS
     assert description["table"]["labels"] == ["verdict"]
     assert description["table"]["smiles"] == "structure"
     assert description["features"]["version"] == 1
-    assert "element" in description["features"]["atoms"]
 
 
 def test_predictions_keep_every_row_and_column(run: Path, tmp_path: Path) -> None:
@@ -76,28 +68,23 @@ def test_predictions_keep_every_row_and_column(run: Path, tmp_path: Path) -> Non
         ["e", "c1ccccc1Cl", "", ""],
     ]
     new = write(tmp_path / "new.csv", [["id", "structure", "prediction", "more"], *rows])
-    said = succeed("predict", run, new, "--out", tmp_path / "p.csv").out
-    assert said.startswith("5 molecules, 3 could not be read")
-    header, *found = read(tmp_path / "p.csv")
+    assert succeed("predict", run, new, "--out", tmp_path / "p.csv").out.startswith(
+        "5 molecules, 3 "
+    )
+    header, *predictions = read(tmp_path / "p.csv")
     assert header == [
         "id", "structure", "prediction", "more", "prediction_2", "p(inactive)", "p(active)", "note"
     ]  # fmt: skip
-    assert [row[1:4] for row in found] == [row[1:] for row in rows]
-    assert [row[0] for row in found] == ["'=1+1", "", "b", "c,d", "e"]
-    assert [row[-1] for row in found] == [
-        "",
-        "not predicted: it is not a SMILES",
-        "not predicted: it is empty",
-        "not predicted: it has only metal atoms",
-        "",
-    ]
+    assert [row[1:4] for row in predictions] == [row[1:] for row in rows]
+    assert [row[0] for row in predictions] == ["'=1+1", "", "b", "c,d", "e"]
+    assert [bool(row[-1]) for row in predictions] == [False, True, True, True, False]
     predicted = gsat.open_run(run).model.predict(gsat.molecules.featurise(["CCO", "c1ccccc1Cl"]))
-    for row, at in ((found[0], 0), (found[4], 1)):
+    for row, at in ((predictions[0], 0), (predictions[4], 1)):
         assert row[4] == WORDS[int(predicted.labels[at])]
         assert [float(p) for p in row[5:7]] == pytest.approx(
             predicted.probabilities[at].tolist(), abs=1e-6
         )
-    assert found[1][4:7] == ["", "", ""]
+    assert predictions[1][4:7] == ["", "", ""]
     assert succeed("predict", run, new).out == (tmp_path / "p.csv").read_text()
     succeed("predict", run, new, "--out", tmp_path / "p.tsv", "--smiles", "structure")
     assert read(tmp_path / "p.tsv", "\t")[0] == header
@@ -129,7 +116,7 @@ def test_labels_of_another_table_are_evaluated(run: Path, tmp_path: Path) -> Non
     assert opened.evaluate(some) == opened.evaluate(graphs.select(kept))
     unlabelled = write(tmp_path / "u.csv", [["structure"], *([s] for s in MOLS[:3])])
     assert len(opened.explain(unlabelled)) == 3
-    assert "have no labels" in refuse("evaluate", run, unlabelled)
+    refuse("evaluate", run, unlabelled)
 
 
 def test_several_numbers_and_several_questions(tmp_path: Path) -> None:
@@ -155,18 +142,13 @@ def read_header(run: Path, table: Path) -> list[str]:
     return succeed("predict", run, table).lines[0].split(",")[3:]
 
 
-def test_a_model_of_other_graphs_reads_no_table(trained: object, tmp_path: Path) -> None:
+def test_a_model_that_can_not_read_a_table(run: Path, trained: Trained, tmp_path: Path) -> None:
     new = write(tmp_path / "new.csv", [["smiles"], ["CC"]])
-    said = refuse("predict", trained.path, new)  # type: ignore[attr-defined]
-    assert "was not trained on a table of molecules" in said
-
-
-def test_features_of_another_version(run: Path, tmp_path: Path) -> None:
+    refuse("predict", trained.path, new)
     model = gsat.load(run)
     assert model.input is not None
     model.input = {**model.input, "features": {"version": 99}}
-    new = write(tmp_path / "new.csv", [["smiles"], ["CC"]])
-    with pytest.raises(RunError, match="features of version 99, this gsat makes version 1"):
+    with pytest.raises(RunError, match="99"):
         gsat.Run(model=model).predict_table(new)
 
 
@@ -174,8 +156,8 @@ def test_a_table_is_checked_without_training(tmp_path: Path) -> None:
     rows = [[s, WORDS[n % 2]] for n, s in enumerate(MOLS)]
     table = write(tmp_path / "t.csv", [["smiles", "y"], *rows, ["C1CC", "active"]])
     shown = succeed("datasets", "--check", table).out
-    assert "note: SMILES in 'smiles', binary label in 'y' (inactive, active)" in shown
-    assert "note: 1 row not used: SMILES: it is not a SMILES (1)" in shown
+    assert "note: SMILES in 'smiles'" in shown
+    assert "note: 1 row" in shown
 
 
 # -- hostile tables --------------------------------------------------------------------------------
@@ -195,13 +177,13 @@ def test_a_hostile_table_loses_nothing(tmp_path: Path) -> None:
     path.write_bytes(text.encode("cp1252"))
     outcome = call("train", path, *TINY, "--split", "random", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.err[:500]
-    assert "it is not in UTF-8; read as Windows-1252" in outcome.err
+    assert "Windows-1252" in outcome.err
     listed = read(tmp_path / "run" / "rejected.csv")
     assert [row[0] for row in listed[1:]] == ["5", "13", "14", "22", "32"]
     assert "5000000 characters" in listed[4][3]
     assert len(gsat.open_run(tmp_path / "run").dataset.store) == 55
     assert (tmp_path / "run" / "rejected.csv").stat().st_size < 2000
-    assert listed[5][2] == "C\\x00C", "no control characters are passed on"
+    assert listed[5][2] == "C\\x00C"
     assert call("predict", tmp_path / "run", path, "--out", tmp_path / "p.csv").code == 0
     csv.field_size_limit(1 << 30)
     predicted = read(tmp_path / "p.csv")
@@ -216,26 +198,24 @@ def test_a_hostile_table_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
-        ("", "is empty"),
-        ("smiles,y\n", "has no rows"),
-        ("name,y\naspirin,1\nheroin,0\n", "no column holds SMILES"),
-        ("smiles,name\nCCO,a\nCC,b\nCN,c\n", "no column could be the label"),
-        ("smiles,y,y\nCC,1,0\nCO,0,1\n", "the columns 2 and 3 are both called 'y'"),
-        ("smiles,smiles,y\nCC,CC,0\nCO,CO,1\n", "are both called 'smiles'"),
-        ("smiles,y\n" + "\n".join(f"{s},active" for s in MOLS), "one class only, 'active'"),
-        ("smiles,y\nC1CC,1\nxx,0\n", "none of its 2 rows can be used"),
-        ("smiles,y\nCC,1\nCO,0\nCN,1\nCF,0\n", "the split 'valid' has no graphs with labels"),
-        ("smiles,a,b\nCC,1.5,7.1\nCO,0.5,3\nCN,1.1,2\n", "choose with label='NAME'"),
+        ("", "bad.csv"),
+        ("smiles,y\n", "bad.csv"),
+        ("name,y\naspirin,1\nheroin,0\n", "SMILES"),
+        ("smiles,name\nCCO,a\nCC,b\nCN,c\n", "label"),
+        ("smiles,y,y\nCC,1,0\nCO,0,1\n", "'y'"),
+        ("smiles,smiles,y\nCC,CC,0\nCO,CO,1\n", "'smiles'"),
+        ("smiles,y\n" + "\n".join(f"{s},active" for s in MOLS), "'active'"),
+        ("smiles,y\nC1CC,1\nxx,0\n", "2 rows"),
+        ("smiles,y\nCC,1\nCO,0\nCN,1\nCF,0\n", "'valid'"),
+        ("smiles,a,b\nCC,1.5,7.1\nCO,0.5,3\nCN,1.1,2\n", "label="),
     ],
 )
-def test_tables_that_are_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_unusable_tables_are_errors(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text)
-    message = refuse("train", path, *TINY, "--out", tmp_path / "run")
-    assert said in message
-    assert str(path) in message or "split" in message
+    assert problem in refuse("train", path, *TINY, "--out", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -245,14 +225,8 @@ def test_ten_rows_can_be_trained_on(tmp_path: Path) -> None:
     assert call("train", table, *TINY, "--out", tmp_path / "run").code == 0
 
 
-def test_options_of_tables_are_for_tables() -> None:
-    assert "--label is for a table of molecules" in refuse("train", "ba2motifs", "--label", "y")
-    assert "--split is for a table" in refuse("train", "ba2motifs", "--split", "random")
-    assert "there is no column 'nix'" in refuse_on_table()
-
-
-def refuse_on_table() -> str:
-    import tempfile
-
-    table = write(Path(tempfile.mkdtemp()) / "t.csv", [["smiles", "y"], *([s, "1"] for s in MOLS)])
-    return refuse("train", table, "--smiles", "nix")
+def test_options_of_tables_are_for_tables(tmp_path: Path) -> None:
+    assert "--label" in refuse("train", "ba2motifs", "--label", "y")
+    assert "--split" in refuse("train", "ba2motifs", "--split", "random")
+    table = write(tmp_path / "t.csv", [["smiles", "y"], *([s, "1"] for s in MOLS)])
+    assert "'nix'" in refuse("train", table, "--smiles", "nix")

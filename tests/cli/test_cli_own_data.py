@@ -1,11 +1,10 @@
-"""Commands on data of one's own: train, resume, evaluate, predict and explain on every path."""
+"""Commands on the user's own graphs, in every format."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def run(folder: Path) -> Path:
     return folder / "run"
 
 
-def test_edges_of_one_direction_are_pointed_out(tmp_path: Path) -> None:
+def test_edges_in_one_direction_are_noted(tmp_path: Path) -> None:
     def train_on(records: list[dict[str, Any]], name: str) -> str:
         path = write_lines(tmp_path / f"{name}.jsonl", records)
         outcome = gsat("train", path, *FAST, "--epochs", 1, "--out", tmp_path / name)
@@ -58,7 +57,7 @@ def test_edges_of_one_direction_are_pointed_out(tmp_path: Path) -> None:
     for record in both:
         pairs = [(a, b) for a, b in zip(*record["edge_index"], strict=True) if a < b]
         one.append(record | {"edge_index": [list(ends) for ends in zip(*pairs, strict=True)]})
-    assert "every edge is there in one direction alone" in train_on(one, "one")
+    assert train_on(one, "one").startswith("note: ")
     assert train_on(both, "both") == ""
 
 
@@ -122,28 +121,25 @@ def test_new_data_is_measured_by_the_classes_of_the_run(run: Path, tmp_path: Pat
     assert measured["accuracy"] == pytest.approx(output)
     assert succeed("evaluate", run, only).lines[0].startswith("all accuracy")
     lines(tmp_path / "other.jsonl", y="maybe")
-    assert "'maybe' is not one of no, yes" in refuse("evaluate", run, tmp_path / "other.jsonl")
+    assert "'maybe'" in refuse("evaluate", run, tmp_path / "other.jsonl")
     unlabelled = lines(tmp_path / "bare.jsonl", y=None)
     assert len(succeed("predict", run, unlabelled).lines) == 41
-    assert "no labels" in refuse("evaluate", run, unlabelled)
+    refuse("evaluate", run, unlabelled)
 
 
-def test_graphs_to_predict_are_checked_at_the_door(run: Path, tmp_path: Path) -> None:
+def test_invalid_graphs_are_errors(run: Path, tmp_path: Path) -> None:
     new = graphs()[:4]
     new[2].x[0, 1] = float("nan")
     from_pyg(new).save(tmp_path / "nan")
     store = from_pyg(graphs()[:4])
     store.arrays["by_src"][0] = 10**6
     store.save(tmp_path / "order")
-    for data, why in (
-        ("nan", "NaN or infinite: graph 2"),
-        ("order", "by_src leads out of its graph"),
-    ):
+    for data, problem in (("nan", "graph 2"), ("order", "by_src")):
         for command in ("predict", "evaluate"):
-            assert re.search(why, refuse(command, run, tmp_path / data))
+            assert problem in refuse(command, run, tmp_path / data)
 
 
-def test_graphs_without_truth_are_not_told_of_explanation_metrics(tmp_path: Path) -> None:
+def test_explanation_metrics_are_shown_only_with_truth(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "bare.jsonl", [as_json(g) for g in make_graphs(40)])
     out = tmp_path / "run"
     trained = succeed("train", path, *FAST, "--epochs", 1, "--out", out).lines
@@ -161,11 +157,11 @@ def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -
     succeed("train", path, *FAST, "--epochs", 1, "--out", out)
     lines(path, edge_truth=None)
     for command in (("evaluate", out), ("predict", out), ("explain", out, "--graph", 0)):
-        assert "the data has changed since the training" in refuse(*command)
+        assert "changed" in refuse(*command)
     (out / "result.json").unlink()
-    assert "the data has changed" in refuse("resume", out, "--quiet")
+    assert "changed" in refuse("resume", out, "--quiet")
     path.unlink()
-    assert "there is no file or folder" in refuse("evaluate", out)
+    assert str(path) in refuse("evaluate", out)
 
 
 def test_resume_equals_the_run_that_was_never_stopped(
@@ -195,28 +191,26 @@ def test_several_seeds_take_up_runs_that_are_there(tmp_path: Path) -> None:
     done = package.train(make_recipe(str(path), settings=settings), tmp_path / "runs" / "seed-0")
     command = ("train", path, *FAST, "--epochs", 1, "--seeds", 1, "--out", tmp_path / "runs")
     assert json.loads(succeed(*command, "--json").out) == [done.result]
-    assert "another recipe" in refuse(*command, "--set", "split=random")
+    assert "seed-0" in refuse(*command, "--set", "split=random")
 
 
-def test_graphs_given_in_python_are_asked_for_again(tmp_path: Path) -> None:
+def test_graphs_given_in_python_are_not_stored(tmp_path: Path) -> None:
     data = package.load_dataset(graphs(), seed=1)
     model = package.GSAT(package.GIN.for_data(data, hidden=8, layers=1, seed=0), seed=0)
     out = tmp_path / "run"
     result = package.fit(model, data, epochs=1, seed=1, out=out).result
     assert result["dataset"] == "custom"
     for command in (("evaluate", out), ("predict", out)):
-        assert "given in Python" in refuse(*command)
+        refuse(*command)
     saved = data.test.save(tmp_path / "saved")
     measured = json.loads(succeed("evaluate", out, saved, "--json").out)
     assert measured["accuracy"] == result["test"]["accuracy"]
 
 
-def test_wrong_files_and_options_are_one_line(tmp_path: Path) -> None:
+def test_wrong_files_and_options_are_errors(tmp_path: Path) -> None:
     path = lines(tmp_path / "toy.jsonl")
-    assert "no file or folder" in refuse("train", tmp_path / "nothing.jsonl")
-    assert "must be 'auto', 'given', " in refuse("train", path, "--set", "split=all")
-    assert "add up to 1" in refuse("train", path, "--set", "train=0.5")
-    assert "no setting 'shares'" in refuse("train", path, "--set", "shares=3")
+    assert "'all'" in refuse("train", path, "--set", "split=all")
+    assert "0.5" in refuse("train", path, "--set", "train=0.5")
+    assert "'shares'" in refuse("train", path, "--set", "shares=3")
     path.write_text(path.read_text() + '{"edges": [[0, 7]], "x": [[1, 2]], "y": "no"}\n')
-    assert "toy.jsonl, line 41 (graph 40): it has an edge 0 → 7" in refuse("train", path)
-    assert gsat("datasets").code == 0
+    assert "toy.jsonl, line 41 (graph 40)" in refuse("train", path)

@@ -1,8 +1,7 @@
-"""Bad input: one clear line on standard error, exit code 2, nothing left behind."""
+"""Invalid input: one line on standard error, exit code 2, and no files left behind."""
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -15,43 +14,33 @@ import gsat as package
 
 
 @pytest.mark.parametrize(
-    ("arguments", "output"),
+    ("arguments", "problem"),
     [
-        (["nosuch"], r"no data set 'nosuch'.*ba2motifs"),
-        (["ba2motif"], r"did you mean 'ba2motifs'\?"),
-        ([""], r"no data set ''"),
-        (["spmotif-7"], r"no data set 'spmotif-7'"),
-        (["ba2motifs", "--method", "nosuch"], r"no method 'nosuch'.*gsat"),
-        (["ba2motifs", "--backbone", "nosuch"], r"backbone.*'nosuch'"),
-        (["ba2motifs", "--set", "epohcs=3"], r"no setting 'epohcs'.*'epochs'"),
-        (["ba2motifs", "--set", "epochs=2.5"], r"training\.epochs.*integer.*2\.5"),
-        (["ba2motifs", "--set", "epochs=many"], r"training\.epochs.*'many'"),
-        (["ba2motifs", "--set", "lr=-1"], r"training\.lr.*greater than 0"),
-        (["ba2motifs", "--set", "lr"], r"key=value"),
-        (["ba2motifs", "--set", "=3"], r"key=value"),
-        (["ba2motifs", "--set", "graphs=few"], r"graphs.*whole number.*'few'"),
-        (["ba2motifs", "--set", "graphs=0"], r"graphs.*0"),
-        (["ba2motifs", "--set", "source=elsewhere"], r"source.*'generated' or 'published'"),
-        (["ba2motifs", "--seed", "99999999999"], r"seed.*99999999999"),
-        (["ba2motifs", "--recipe", "nowhere.toml"], r"nowhere\.toml.*No such file"),
-        (["ba2motifs", "--device", "nonsense"], r"device 'nonsense'"),
+        (["ba2motif"], "'ba2motifs'"),
+        ([""], "''"),
+        (["spmotif-7"], "'spmotif-7'"),
+        (["ba2motifs", "--method", "nosuch"], "'nosuch'"),
+        (["ba2motifs", "--backbone", "nosuch"], "'nosuch'"),
+        (["ba2motifs", "--set", "epohcs=3"], "'epochs'"),
+        (["ba2motifs", "--set", "epochs=2.5"], "2.5"),
+        (["ba2motifs", "--set", "epochs=many"], "'many'"),
+        (["ba2motifs", "--set", "lr=-1"], "training.lr"),
+        (["ba2motifs", "--set", "lr"], "'lr'"),
+        (["ba2motifs", "--set", "=3"], "'=3'"),
+        (["ba2motifs", "--set", "graphs=few"], "'few'"),
+        (["ba2motifs", "--set", "graphs=0"], "graphs"),
+        (["ba2motifs", "--set", "source=elsewhere"], "'elsewhere'"),
+        (["ba2motifs", "--seed", "99999999999"], "99999999999"),
+        (["ba2motifs", "--recipe", "nowhere.toml"], "nowhere.toml"),
+        (["ba2motifs", "--device", "nonsense"], "'nonsense'"),
     ],
 )
 def test_train_refuses(
-    arguments: list[str], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert re.search(output, refuse("train", *arguments, "--quiet"))
+    assert problem in refuse("train", *arguments, "--quiet")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_device_that_is_not_there(tmp_path: Path) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has CUDA")
-    assert "device 'cuda'" in refuse("train", *TINY, "--device", "cuda", "--out", tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_engine(
@@ -59,32 +48,28 @@ def test_an_unknown_engine(
 ) -> None:
     monkeypatch.setenv("GSAT_OPS", "bogus")
     for command in (["train", *TINY, "--out", tmp_path / "run"], ["evaluate", trained.path]):
-        output = refuse(*command)
-        assert "GSAT_OPS" in output
-        assert "'bogus'" in output
+        assert "'bogus'" in refuse(*command)
 
 
 @pytest.mark.parametrize(
-    ("content", "output"),
+    ("content", "problem"),
     [
-        ("[training]\nepochss = 3\n", r"no setting 'training\.epochss'"),
-        ("epochs = 3\n", r"no setting 'epochs'"),
-        ("[trainin]\nepochs = 3\n", r"no setting 'trainin'"),
-        ("[method.gsat]\nr_last = 0.5\n", r"no setting '.*r_last'"),
-        ("[data]\ngrahps = 5\n", r"no option 'grahps'"),
-        ('[training]\nepochs = "3"\n', r"'training\.epochs'.*integer.*'3'"),
-        ("[backbone]\ndropout = 1.5\n", r"'backbone\.dropout'.*less than 1"),
-        ("training = 3\n", r"'training'.*table"),
-        ("[data]\nname = 'houses'\n", r"'houses'.*'ba2motifs'"),
-        ("[training\nepochs = 3\n", r"mine\.toml is not a TOML file.*line 1"),
-        (b"\xff\xfe\x00", r"mine\.toml is not a TOML file"),
+        ("[training]\nepochss = 3\n", "training.epochss"),
+        ("[trainin]\nepochs = 3\n", "'trainin'"),
+        ("[method.gsat]\nr_last = 0.5\n", "r_last"),
+        ("[data]\ngrahps = 5\n", "'grahps'"),
+        ('[training]\nepochs = "3"\n', "training.epochs"),
+        ("[backbone]\ndropout = 1.5\n", "backbone.dropout"),
+        ("training = 3\n", "'training'"),
+        ("[data]\nname = 'houses'\n", "'houses'"),
+        ("[training\nepochs = 3\n", "mine.toml"),
+        (b"\xff\xfe\x00", "mine.toml"),
     ],
 )
-def test_a_bad_recipe_file(content: str | bytes, output: str, tmp_path: Path) -> None:
+def test_a_bad_recipe_file(content: str | bytes, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    line = refuse("train", *SMALL, "--recipe", file, "--out", tmp_path / "run")
-    assert re.search(output, line)
+    assert problem in refuse("train", *SMALL, "--recipe", file, "--out", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -100,57 +85,40 @@ def test_a_missing_raw_file_is_named_with_its_place(
 ) -> None:
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
-    output = refuse("train", *dataset, "--out", tmp_path / "run")
-    assert Path(file).name in output
-    assert str(tmp_path / "cache" / "raw" / file) in output
-    assert "GSAT_DATA" in output
+    problem = refuse("train", *dataset, "--out", tmp_path / "run")
+    assert str(tmp_path / "cache" / "raw" / file) in problem
+    assert "GSAT_DATA" in problem
     assert not (tmp_path / "run").exists()
 
 
-def test_out_that_holds_another_run(trained: Trained) -> None:
+def test_a_run_is_never_written_over_other_files(trained: Trained, tmp_path: Path) -> None:
     before = {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")}
-    output = refuse("train", *SMALL, "--out", trained.path)
-    assert "already holds a run (it is finished); choose another folder" in output
+    assert str(trained.path) in refuse("train", *SMALL, "--out", trained.path)
     assert {file: file.stat().st_mtime_ns for file in trained.path.rglob("*")} == before
-
-
-def test_out_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    assert "not an empty folder" in refuse("train", *TINY, "--out", tmp_path)
-    assert "not an empty folder" in refuse("train", *TINY, "--out", tmp_path / "notes.txt")
+    for out in (tmp_path, tmp_path / "notes.txt", tmp_path / "notes.txt" / "run"):
+        assert str(out) in refuse("train", *TINY, "--out", out)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_out_that_can_not_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    output = refuse("train", *TINY, "--out", tmp_path / "file" / "run")
-    assert f"can't write to {tmp_path / 'file' / 'run'}" in output
-    assert "Not a directory" in output
-
-
-def test_a_record_that_can_not_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    record = tmp_path / "file" / "runs.jsonl"
-    output = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
-    assert str(record) in output
-    assert (tmp_path / "run" / "result.json").is_file()  # the training is not lost
-
-
-def test_a_broken_record_is_known_before_training(tmp_path: Path) -> None:
+def test_records_that_can_not_be_used(tmp_path: Path) -> None:
     record = tmp_path / "runs.jsonl"
     record.write_text("\nnonsense\n")
-    output = refuse("train", *TINY, "--out", tmp_path / "run", "--record", record)
-    assert f"{record}, line 2" in output
-    assert not (tmp_path / "run").exists()
+    assert f"{record}, line 2" in refuse(
+        "train", *TINY, "--out", tmp_path / "a", "--record", record
+    )
+    assert not (tmp_path / "a").exists()
+    blocked = record / "runs.jsonl"
+    assert str(blocked) in refuse("train", *TINY, "--out", tmp_path / "b", "--record", blocked)
 
 
-# -- runs that are none, or broken ----------------------------------------------------------------
+# -- missing and damaged runs ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "explain"])
-def test_a_folder_that_is_no_run(command: str, tmp_path: Path) -> None:
-    assert "is not a run" in refuse(command, tmp_path)
-    assert "is not a run" in refuse(command, tmp_path / "nowhere")
+def test_a_folder_that_is_not_a_run(command: str, tmp_path: Path) -> None:
+    assert str(tmp_path) in refuse(command, tmp_path)
+    assert "nowhere" in refuse(command, tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -160,13 +128,14 @@ def test_a_folder_that_is_no_run(command: str, tmp_path: Path) -> None:
         ("best/model.json", b"{"),
         ("best/model.json", b"[]"),
         ("best/model.json", None),
+        ("best/*.safetensors", None),
     ],
 )
 def test_a_run_with_a_damaged_file(file: str, content: bytes | None, copied: Path) -> None:
-    if content is None:
-        (copied / file).unlink()
-    else:
-        (copied / file).write_bytes(content)
+    (path,) = copied.glob(file)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     refuse("evaluate", copied)
 
 
@@ -175,9 +144,7 @@ def test_damaged_weights(copied: Path) -> None:
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(bytes(content))
-    assert "damaged" in refuse("predict", copied)
-    weights.unlink()
-    refuse("predict", copied)
+    assert weights.name in refuse("predict", copied)
 
 
 def test_a_run_without_its_environment(copied: Path) -> None:
@@ -188,84 +155,66 @@ def test_a_run_without_its_environment(copied: Path) -> None:
 # -- evaluate, predict, explain -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict", "explain"])
-def test_an_unknown_split_or_data_set(command: str, trained: Trained, tmp_path: Path) -> None:
-    graph = ["--graph", "0"] if command == "explain" else []
-    output = refuse(command, trained.path, *graph, "--split", "tset")
-    assert "no split 'tset'" in output
-    assert "train, valid, test, all" in output
-    assert "no data set 'nosuch'" in refuse(command, trained.path, "nosuch", *graph)
-    assert "no saved graphs" in refuse(command, trained.path, tmp_path, *graph)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "evaluate",
-        "predict",
-        "explain",
-    ],
-)
-def test_graphs_the_model_was_not_made_for(command: str, trained: Trained, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["evaluate"], ["predict"], ["explain", "--graph", "0"]])
+def test_wrong_data(command: list[str], trained: Trained, tmp_path: Path) -> None:
+    name, *options = command
+    assert "'tset'" in refuse(name, trained.path, *options, "--split", "tset")
+    assert "'nosuch'" in refuse(name, trained.path, "nosuch", *options)
+    assert str(tmp_path) in refuse(name, trained.path, tmp_path, *options)
     store = package.load_dataset("spmotif-0.5", train_per_class=6).test.select([0, 1])
-    saved = store.save(tmp_path / "graphs")
-    graph = ["--graph", "0"] if command == "explain" else []
-    output = refuse(command, trained.path, saved, *graph)
-    assert "10 node features" in output
-    assert "4" in output
-
-
-def test_graphs_that_are_damaged(trained: Trained, tmp_path: Path) -> None:
+    problem = refuse(name, trained.path, store.save(tmp_path / "other"), *options)
+    assert "10 node features" in problem
     (tmp_path / "graphs.safetensors").write_bytes(b"nonsense")
-    assert "damaged" in refuse("predict", trained.path, tmp_path)
-
-
-def test_predict_that_can_not_be_written(trained: Trained, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    out = tmp_path / "file" / "p.csv"
-    assert f"can't write {out}" in refuse("predict", trained.path, "--out", out)
+    assert "damaged" in refuse(name, trained.path, tmp_path, *options)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "output"),
+    ("arguments", "problem"),
     [
-        (["--graph", "6"], "no graph 6: the graphs are 0 to 5"),
-        (["--graph", "-1"], "no graph -1: the graphs are 0 to 5"),
-        (["--graph", "0", "--top", "x"], "not 'x'"),
-        (["--graph", "0", "--top", "0"], "not '0'"),
-        (["--graph", "0", "--top", "-3"], "not '-3'"),
-        (["--graph", "0", "--top", "120%"], "not '120%'"),
-        (["--graph", "0", "--top", "6", "--above", "0.5"], "--top and --above"),
-        (["--graph", "0", "--out", "g.txt"], "must end in .svg"),
-        (["--graph", "0", "--out", "g"], "must end in .svg"),
-        (["--graph", "0", "--out", "g.npz"], "must end in .svg"),
+        (["--graph", "6"], "6"),
+        (["--graph", "-1"], "-1"),
+        (["--graph", "0", "--top", "x"], "'x'"),
+        (["--graph", "0", "--top", "0"], "'0'"),
+        (["--graph", "0", "--top", "-3"], "'-3'"),
+        (["--graph", "0", "--top", "120%"], "'120%'"),
+        (["--graph", "0", "--top", "6", "--above", "0.5"], "--above"),
+        (["--graph", "0", "--json", "--out", "g.svg"], "--json"),
+        (["--graph", "0", "--out", "g.txt"], ".svg"),
+        (["--graph", "0", "--out", "g"], ".svg"),
+        (["--graph", "0", "--out", "g.npz"], ".svg"),
         ([], "--graph"),
         (["--out", "g.svg"], "--graph"),
         (["--top", "3", "--out", "g.npz"], "--graph"),
+        (["--above", "0", "--out", "g.npz"], "--graph"),
     ],
 )
 def test_explain_refuses(
     arguments: list[str],
-    output: str,
+    problem: str,
     trained: Trained,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert output in refuse("explain", trained.path, *arguments)
+    assert problem in refuse("explain", trained.path, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--graph", "0", "--out", "g.png"], ["--out", "s.npz"]])
-def test_explain_that_can_not_be_written(
-    arguments: list[str], trained: Trained, tmp_path: Path
+@pytest.mark.parametrize(
+    "command", [["explain", "--graph", "0", "g.png"], ["explain", "s.npz"], ["predict", "p.csv"]]
+)
+def test_output_that_can_not_be_written(
+    command: list[str], trained: Trained, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    *options, name = arguments
-    outcome = gsat("explain", trained.path, *options, tmp_path / "file" / name)
+    name, *options, file = command
+    outcome = gsat(name, trained.path, *options, "--out", tmp_path / "file" / file)
     assert outcome.code == 2
     assert outcome.err.count("\n") == 1
-    assert f"can't write {tmp_path / 'file' / name}" in outcome.err
+    assert str(tmp_path / "file" / file) in outcome.err
+
+
+# -- untrusted text --------------------------------------------------------------------------------
 
 
 def test_long_and_odd_values_are_cut_and_escaped(tmp_path: Path) -> None:
@@ -277,21 +226,16 @@ def test_long_and_odd_values_are_cut_and_escaped(tmp_path: Path) -> None:
         ("train", "./" + "x" * 5000 + ".jsonl"),
         ("resume", tmp_path / ("z" * 200) / "\x1b[2J"),
     ):
-        said = refuse(*words)
-        assert len(said) <= 300
-        assert said.isprintable()
+        problem = refuse(*words)
+        assert len(problem) <= 300
+        assert problem.isprintable()
 
 
 def test_a_run_directory_may_have_any_name(tmp_path: Path) -> None:
-    odd = tmp_path / "\udcff\x1b[2J"  # a byte that is no UTF-8, and an escape sequence
+    odd = tmp_path / "\udcff\x1b[2J\n"  # a byte that is not UTF-8, an escape sequence, a new line
     done = gsat("train", *SMALL, "--epochs", 1, "--out", odd, "--quiet")
     assert (done.code, done.err) == (0, "")
-    assert r"\udcff\x1b[2J" in done.out
+    assert r"\udcff\x1b[2J\n" in done.out
     assert gsat("runs", tmp_path).code == 0
-    assert "already holds a run" in refuse("train", *SMALL, "--out", odd)
-
-
-def test_an_error_stays_on_one_line(trained: Trained, tmp_path: Path) -> None:
-    odd = tmp_path / "two\nlines"
-    shutil.copytree(trained.path, odd)
-    assert "two\\nlines" in refuse("train", *SMALL, "--out", odd)
+    assert r"\x1b[2J\n" in refuse("train", *SMALL, "--out", odd)
+    shutil.rmtree(odd)

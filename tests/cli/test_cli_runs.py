@@ -1,4 +1,4 @@
-"""`gsat runs`: a folder of runs with their scores."""
+"""`gsat runs`: the runs in a folder with their scores."""
 
 from __future__ import annotations
 
@@ -26,22 +26,19 @@ def folder(trained: Trained, cut: Callable[[Path], Path], tmp_path: Path) -> Pat
 def test_runs_are_listed_with_their_scores_or_their_epoch(folder: Path) -> None:
     first, _, stopped = succeed("runs", folder).lines
     assert first.split()[:6] == [str(folder / "a"), "ba2motifs", "gin", "gsat", "seed", "0"]
-    assert "accuracy 0.2500, explanation AUC " in first
-    assert stopped.endswith("stopped, epoch 3 of 4")
-
-
-def test_the_best_run_comes_first(folder: Path) -> None:
-    lines = succeed("runs", folder, "--sort", "accuracy").lines
-    assert [line.split()[0][-1] for line in lines] == ["b", "a", "c"]
-    assert "no run has the metric 'r2'" in refuse("runs", folder, "--sort", "r2")
-
-
-def test_runs_as_json(folder: Path) -> None:
+    assert "accuracy 0.2500" in first
+    assert stopped.endswith("3 of 4")
     rows = json.loads(succeed("runs", folder, "--json").out)
     assert [row["state"] for row in rows] == ["finished", "finished", "stopped"]
     assert rows[1]["test"]["accuracy"] == 0.75
     assert rows[0]["path"] == str(folder / "a")
 
 
+def test_runs_are_sorted_by_a_metric(folder: Path) -> None:
+    lines = succeed("runs", folder, "--sort", "accuracy").lines
+    assert [line.split()[0][-1] for line in lines] == ["b", "a", "c"]
+    assert "'r2'" in refuse("runs", folder, "--sort", "r2")
+
+
 def test_a_folder_without_runs(tmp_path: Path) -> None:
-    assert succeed("runs", tmp_path).lines == [f"no runs in {tmp_path}; train one with: gsat train"]
+    assert str(tmp_path) in succeed("runs", tmp_path).out

@@ -5,16 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gsat.core.errors import GSATError, RecipeError
-from gsat.core.registry import BACKBONES, METHODS, Registry, load_file, loaded_files
-
-BUILT_IN = {
-    "degree", "dir", "distilled", "erm", "gmt", "gmt-classifier", "gnnexplainer", "graphmask",
-    "gsat", "gsat-sc", "gsat-star", "ib-subgraph", "irm", "pgexplainer", "random", "vrex",
-}  # fmt: skip
+from gsat.core.registry import BACKBONES, DATASETS, METHODS, Registry, load_file, loaded_files
 
 
 @pytest.fixture
@@ -30,25 +26,28 @@ def test_names_import_nothing() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     methods, backbones = out.stdout.splitlines()
-    assert set(methods.split()) == BUILT_IN
-    assert backbones.split() == ["dmpnn", "gin", "leconv", "pna", "wrapped"]
+    assert {"gsat", "erm", "pgexplainer"} <= set(methods.split())
+    assert {"gin", "pna"} <= set(backbones.split())
 
 
-def test_a_registry_reads_like_a_dictionary() -> None:
-    assert set(METHODS) == BUILT_IN == {name for name, _ in METHODS.items()}
-    assert len(METHODS) == len(METHODS.values()) == len(BUILT_IN)
-    for name, method in METHODS.items():
-        assert METHODS[name] is method
-        assert method.name == name
-    for name, backbone in BACKBONES.items():
-        assert backbone.name == name
-    assert METHODS.get("none", None) is None
+@pytest.mark.parametrize("parts", [METHODS, BACKBONES, DATASETS])
+def test_a_registry_behaves_like_a_dictionary(parts: Registry[Any]) -> None:
+    assert [*parts] == [*parts.names()] == [name for name, _ in parts.items()]
+    assert len(parts) == len(parts.values()) == len(set(parts)) > 0
+    for name, part in parts.items():
+        assert parts[name] is part
+        assert part.name == name or parts is DATASETS  # one class may have several names
+        assert parts.accepts(part)
+    assert parts.get("none", None) is None
 
 
 def test_an_unknown_name_is_refused_with_the_closest() -> None:
     for ask in (METHODS.get, METHODS.check, METHODS.__getitem__, METHODS.resolve):
-        with pytest.raises(RecipeError, match=r"no method 'gsatt': did you mean 'gsat'\?"):
+        with pytest.raises(RecipeError, match=r"'gsatt'.*'gsat'"):
             ask("gsatt")
+    with pytest.raises(RecipeError) as caught:
+        METHODS.check("a" * 3000)
+    assert len(str(caught.value)) < 700
 
 
 def test_a_name_is_taken_once(registry: Registry[type]) -> None:
@@ -61,9 +60,9 @@ def test_a_name_is_taken_once(registry: Registry[type]) -> None:
     assert Mine.name == "mine"  # type: ignore[attr-defined]
     registry["mine"] = Mine  # again is no conflict
     for name in ("mine", "gsat"):
-        with pytest.raises(RecipeError, match=f"there is a method '{name}' already"):
+        with pytest.raises(RecipeError, match=name):
             registry[name] = Other
-    with pytest.raises(RecipeError, match="letters, digits"):
+    with pytest.raises(RecipeError, match="a b/c"):
         registry["a b/c"] = Other
     del registry["mine"]
     assert "mine" not in registry
@@ -74,7 +73,7 @@ def test_a_name_is_taken_once(registry: Registry[type]) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on the path, as pip makes one, with a package that announces methods."""
+    """An installed package, on the import path, whose entry points are methods."""
     (tmp_path / "outside_plugin.py").write_text(
         "from gsat.methods.erm import ERMMethod\n"
         "class Outside(ERMMethod):\n    title = 'Outside'\n"
@@ -97,13 +96,13 @@ def test_entry_points_are_found(package: Path) -> None:
         "gsat.methods.base.Method",
     )  # fmt: skip
     assert {"outside", "no-method", "gone"} <= set(found.names())
-    assert "outside_plugin" not in sys.modules  # a name is no reason to import
+    assert "outside_plugin" not in sys.modules  # names are listed without imports
     outside = found["outside"]
     assert (outside.__name__, outside.name) == ("Outside", "outside")  # type: ignore[attr-defined]
-    assert METHODS["gsat"].__module__ == "gsat.methods.gsat"  # a plug-in takes no built-in's place
-    with pytest.raises(RecipeError, match=r"'gone' .* can't be imported: ModuleNotFoundError"):
+    assert METHODS["gsat"].__module__ == "gsat.methods.gsat"  # plug-ins can't replace built-ins
+    with pytest.raises(RecipeError, match=r"'gone' .*ModuleNotFoundError"):
         found["gone"]
-    with pytest.raises(RecipeError, match=r"'no-method' .* does not derive from gsat.methods.base"):
+    with pytest.raises(RecipeError, match=r"'no-method' .*gsat.methods.base"):
         found["no-method"]
 
 
@@ -148,18 +147,18 @@ def test_a_class_in_a_file_is_registered_under_its_name(file: Path) -> None:
     assert METHODS["by-name"] is first
 
 
-def test_a_file_that_can_not_be_used_is_said(file: Path, tmp_path: Path) -> None:
+def test_unusable_files_are_one_line_errors(file: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("import no_such_module_at_all\n")
     for text, message in (
-        ("gsat", "path/file.py:Class"),
-        (f"{tmp_path}/none.py:A", "there is no file"),
-        (f"{file}:Absent", "declares no class 'Absent'"),
-        (f"{file}:Nothing", "derives from none of"),
-        (f"{broken}:A", "can't be imported: ModuleNotFoundError: No module"),
+        ("gsat", "gsat"),
+        (f"{tmp_path}/none.py:A", "none.py"),
+        (f"{file}:Absent", "Absent"),
+        (f"{file}:Nothing", "Nothing"),
+        (f"{broken}:A", "ModuleNotFoundError"),
     ):
         with pytest.raises(GSATError, match=message) as caught:
             load_file(text)
         assert "\n" not in str(caught.value)
-    with pytest.raises(RecipeError, match="is not a backbone: derive the class from"):
+    with pytest.raises(RecipeError, match="ByName"):
         BACKBONES.resolve(f"{file}:ByName")

@@ -185,7 +185,7 @@ def test_other_counts(name: str) -> None:
     assert data.store.per_graph("y").sum() == 29
     assert data.matches_paper == "different"
     for graphs in (9, 0, -1):
-        with pytest.raises(DataError, match=f"'graphs' must be .* from 10, not {graphs}"):
+        with pytest.raises(DataError, match=f"'graphs': .*10, not {graphs}"):
             load_dataset(name, graphs=graphs)
 
 

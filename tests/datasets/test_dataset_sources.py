@@ -175,14 +175,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_recipes_hold_every_option_with_its_default(name: str) -> None:
     """The names of recorded runs are made of these: a new option needs a new name for all runs."""
-    assert list(make_options(name, {}).model_dump().items()) == list(DEFAULTS[name].items())
+    assert make_options(name, {}).model_dump() == DEFAULTS[name]
     assert make_recipe(name).data.options == DEFAULTS[name]
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_every_option_is_described(name: str) -> None:
     described = describe_options(name)
-    assert [option.name for option in described] == list(DEFAULTS[name])
+    assert {option.name for option in described} == set(DEFAULTS[name])
     for option in described:
         assert option.description
         assert option.default != "required"
@@ -193,7 +193,7 @@ def test_whole_numbers_are_numbers_but_not_the_other_way_round() -> None:
     chosen = make_options("custom", given | {"classes": ["a", 2]})
     assert isinstance(chosen, OwnDataOptions)
     assert chosen.classes == ["a", 2]
-    with pytest.raises(DataError, match="'train' must be a number above 0 and below 1, not 1"):
+    with pytest.raises(DataError, match=r"'train': .*less than 1, not 1"):
         make_options("custom", {"train": 1})
 
     class Scaled(DatasetOptions):
@@ -202,14 +202,14 @@ def test_whole_numbers_are_numbers_but_not_the_other_way_round() -> None:
     scaled = Scaled.model_validate({"scale": 2}).model_dump()["scale"]
     assert (scaled, type(scaled)) == (2.0, float)
     for value in (60.0, "60", True, None):
-        with pytest.raises(DataError, match="'graphs' must be a whole number from 10, not "):
+        with pytest.raises(DataError, match=r"'graphs': .*, not "):
             make_options("houses", {"graphs": value})
 
 
 def test_options_of_a_data_set_that_has_none() -> None:
-    with pytest.raises(DataError, match="ogbg-molhiv has no option 'source'; its options: none"):
+    with pytest.raises(DataError, match=r"no setting 'source' in .*ogbg-molhiv"):
         make_options("ogbg-molhiv", {"source": "x"})
-    with pytest.raises(DataError, match="your own data has no option 'slpit'; did you mean 'split"):
+    with pytest.raises(DataError, match=r"'slpit' in .*did you mean 'split'"):
         make_options("custom", {"slpit": "random"})
 
 
@@ -334,7 +334,7 @@ def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> No
     assert data.options == {"graphs": 20, "noise": 1.0, "data_seed": 0}
     assert data.matches_paper == "different"
     assert paper_match("rings", data.matches_paper) is None
-    with pytest.raises(DataError, match="rings has no option 'graph'; did you mean 'graphs'"):
+    with pytest.raises(DataError, match=r"'graph' in .*'rings'.*did you mean 'graphs'"):
         gsat.load_dataset("rings", graph=20)
     recipe = make_recipe(
         "rings", settings={"graphs": 20, "epochs": 2, "hidden": 4, "layers": 1, "noise": 0.5}

@@ -84,7 +84,7 @@ def test_a_line_of_brackets_is_refused_before_it_is_parsed(tmp_path: Path) -> No
     path.write_bytes(b"[" * 100_000)
     assert "nested too deep" in refused(jsonl.read, path)
     path.write_bytes(b'{"y": 1, "y": 2}')
-    assert "there twice" in refused(jsonl.read, path)
+    assert "occurs twice" in refused(jsonl.read, path)
 
 
 @pytest.mark.parametrize("unit", [b"\0", b"\n", b" ", json.dumps(GOOD).encode() + b"\n"])

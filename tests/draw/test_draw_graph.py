@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, draw_grid
-from gsat.draw.palette import light
+from gsat.draw.shapes import light
 
 CHOSEN, INK, NODE = (light(name) for name in ("chosen", "ink", "node"))
 

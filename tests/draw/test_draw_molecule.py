@@ -17,15 +17,8 @@ from rdkit import Chem
 from explained_molecules import explanation_of
 from gsat.core.errors import GSATError
 from gsat.draw import draw_grid, explanation_svg
-from gsat.draw.molecule import (
-    ColourScale,
-    Formula,
-    atom_places,
-    formula,
-    formula_png,
-    formula_svg,
-    hexadecimal,
-)
+from gsat.draw.molecule import Formula, atom_places, formula, formula_png, formula_svg
+from gsat.draw.scales import ColourScale, hexadecimal
 from gsat.explanation import Explanation
 from gsat.molecules.smiles import write_smiles
 
@@ -220,7 +213,7 @@ def test_unreliable_explanations_has_pale_colours() -> None:
     scale = ColourScale(0.5, 1, fade=0.4)
     assert all(p > b for p, b in zip(scale.colour(1), ColourScale(0.5, 1).colour(1), strict=True))
     svg = explanation_svg(explanation_of(NITRO, HIGH), doubt="seeds disagree")
-    assert "not to be relied on: seeds disagree" in svg
+    assert "unreliable: seeds disagree" in svg
     assert "#ec791b" not in svg.lower().split("</svg>")[0]
 
 

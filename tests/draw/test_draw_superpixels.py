@@ -45,7 +45,7 @@ def part(figure, name):
 
 
 def image_of(explanation):
-    return image_picture(scene(explanation, DrawingOptions()), 2.0)
+    return image_picture(scene(explanation, DrawingOptions()))
 
 
 def test_cells_are_what_is_nearest_to_each_middle_and_cover_the_image(digit):

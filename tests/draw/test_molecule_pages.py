@@ -12,17 +12,15 @@ import pytest
 import torch
 
 from explained_molecules import explained
-from gsat.draw.caption import reliability
-from gsat.draw.molecule_page import PageInfo, effect_bar, report_page, signed
-from gsat.draw.molecule_tables import patterns_csv, scores_csv
-from gsat.draw.pattern_page import pattern_page
-from gsat.explain.molecules import ExplainedMolecule
+from gsat.draw.export import patterns_csv, scores_csv
+from gsat.draw.pages import effect_bar, pattern_page, report_page, signed
+from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 from gsat.explain.patterns import find_patterns
 from gsat.molecules.fingerprints import Neighbour
 from gsat.tasks import Task
 
 HOSTILE = '<script>alert("x")</script>'
-INFO = PageInfo("Explanations & more", ["safe", "toxic"], notes=["the model is weak: <b>"])
+INFO = ReportInfo("Explanations & more", ["safe", "toxic"], notes=["the model is weak: <b>"])
 VOID = {"meta", "input", "br", "path", "rect", "ellipse", "line", "circle", "polygon", "stop"}
 
 
@@ -83,7 +81,7 @@ def test_a_card_says_how_far_an_explanation_can_be_relied_on(
     measured = molecules[0].explanation
     measured.necessary, measured.sufficient, measured.stability = True, False, 0.25
     text = Page(report_page(molecules, INFO)).text
-    assert text.count(reliability(measured)) == 1
+    assert text.count(measured.reliability) == 1
     values = [molecule.as_dict() for molecule in molecules]
     assert [one["necessary"] for one in values] == [True, None, None]
 

@@ -161,7 +161,7 @@ def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:
 def test_graphs_without_smiles_are_refused() -> None:
     store = featurise(["CC"])
     del store.arrays["graph.smiles"]
-    with pytest.raises(DataError, match="no molecules"):
+    with pytest.raises(DataError):
         explain_molecules(AtomCounter({}), store, [])
 
 

@@ -10,9 +10,9 @@ import torch
 from scipy.stats import hypergeom
 
 from explained_molecules import explained
-from gsat.explain.molecules import ExplainedMolecule
+from gsat.audit.verdict import model_notes
+from gsat.explain.molecules import FAR, ExplainedMolecule, molecule_notes
 from gsat.explain.patterns import Pattern, PatternGroup, find_patterns
-from gsat.explain.trust import FAR, model_notes, molecule_notes
 from gsat.molecules.fingerprints import Neighbour
 from gsat.tasks import Task
 

@@ -1,4 +1,4 @@
-"""A batch is its graphs side by side, and `pair` finds every edge's reverse."""
+"""Batches equal PyG's, and `pair` is the reverse edge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_equals_pyg_batch(seed, random_graphs):
         theirs.num_edges,
     )
 
-    # The same edges with the same values, whatever their order.
+    # The same edges with the same values in any order.
     def rows(index, attr, truth):
         return Counter(
             (*edge, *values, t)
@@ -69,7 +69,7 @@ def test_slices_by_destination_and_by_source(seed, random_graphs):
         assert torch.equal(torch.arange(batch.num_edges)[into], (batch.dst == node).nonzero()[:, 0])
         out_of = batch.by_src[batch.src_ptr[node] : batch.src_ptr[node + 1]]
         assert torch.equal(out_of.sort().values, (batch.src == node).nonzero()[:, 0])
-    # What the pointers are for: sums over neighbours.
+    # Sums over neighbours by means of the pointers.
     value = torch.arange(batch.num_edges, dtype=torch.float64)
     sums = torch.zeros(nodes, dtype=torch.float64).index_add_(0, batch.dst, value)
     ours = torch.segment_reduce(value, "sum", offsets=batch.dst_ptr)
@@ -83,7 +83,7 @@ def test_slices_by_destination_and_by_source(seed, random_graphs):
 
 
 def recipe(src: torch.Tensor, dst: torch.Tensor, nodes: int) -> torch.Tensor:
-    """spec 13.1: the stable order by (src, dst) put where the stable order by (dst, src) points."""
+    """spec 13.1: match the stable order by (src, dst) with that by (dst, src)."""
     there = torch.argsort(src * nodes + dst, stable=True)
     back = torch.argsort(dst * nodes + src, stable=True)
     out = torch.empty_like(there)
@@ -162,10 +162,10 @@ def test_a_directed_graph_keeps_its_attention_beside_undirected_ones(random_grap
     assert torch.equal(batch.src[batch.pair[~own]], batch.dst[~own])
 
 
-# -- names for random draws ------------------------------------------------------------------------
+# -- keys of random draws --------------------------------------------------------------------------
 
 
-def test_names_do_not_depend_on_the_batch(random_graphs):
+def test_keys_do_not_depend_on_the_batch(random_graphs):
     graphs = random_graphs(3)
     store = from_pyg(graphs)
     rng = np.random.default_rng(0)
@@ -182,16 +182,16 @@ def test_names_do_not_depend_on_the_batch(random_graphs):
                 assert torch.equal(batch.edge_id[edges], alone[row].edge_id)
 
 
-def test_names_are_unique(random_graphs):
+def test_keys_are_unique(random_graphs):
     batch = from_pyg(random_graphs(4)).batch()
     assert len(batch.node_id.unique()) == batch.num_nodes
     assert len(batch.edge_id.unique()) == batch.num_edges
 
 
-# -- the rest --------------------------------------------------------------------------------------
+# -- tensors ---------------------------------------------------------------------------------------
 
 
-def test_a_graph_taken_twice_stands_there_twice(random_graph):
+def test_a_batch_may_contain_a_graph_twice(random_graph):
     store = from_pyg([random_graph(np.random.default_rng(0), "undirected")])
     once, twice = store.batch([0]), store.batch([0, 0])
     assert twice.num_graphs == 2

@@ -1,4 +1,4 @@
-"""From and to PyG and networkx, exactly."""
+"""Exact conversions from and to PyG and networkx."""
 
 from __future__ import annotations
 
@@ -43,47 +43,39 @@ def test_labels_of_every_shape(y, shape):
     assert torch.equal(store[0].y.reshape(-1).nan_to_num(9), expected.nan_to_num(9))
 
 
-def test_meta_is_kept():
-    assert from_pyg([], meta={"classes": ["a"]}).meta == {"classes": ["a"]}
-
-
-def test_what_stands_on_some_graphs_only_names_the_graph():
+def test_arrays_on_some_graphs_only_name_the_graph():
     edge = torch.tensor([[0], [1]])
-    with pytest.raises(DataError, match="graph 1 has no 'x' although other graphs have"):
+    with pytest.raises(DataError, match=r"graph 1 .*'x'"):
         from_pyg([Data(x=torch.ones(2, 1), edge_index=edge), Data(edge_index=edge, num_nodes=2)])
-    with pytest.raises(DataError, match="graph 1 has no edge_index"):
+    with pytest.raises(DataError, match=r"graph 1 .*edge_index"):
         from_pyg([Data(x=torch.ones(2, 1), edge_index=edge), Data(x=torch.ones(2, 1))])
-    with pytest.raises(DataError, match="'x' has different widths"):
+    with pytest.raises(DataError, match="'x'"):
         from_pyg([Data(x=torch.ones(2, w), edge_index=edge) for w in (1, 2)])
 
 
-def test_rows_that_only_add_up_over_the_data_set_are_refused():
+def test_the_number_of_rows_is_checked_for_each_graph():
     # 1 + 3 rows for 2 + 2 edges: the sum is right, every value would sit on a wrong edge.
     edges = torch.tensor([[0, 1], [1, 0]])
     graphs = [Data(edge_index=edges, num_nodes=2, edge_attr=torch.rand(n, 1)) for n in (1, 3)]
-    with pytest.raises(DataError, match=r"graph 0: 'edge_attr' has shape \[1, 1\].* 2 edges"):
+    with pytest.raises(DataError, match=r"graph 0: 'edge_attr' .*\[1, 1\].* 2 edges"):
         from_pyg(graphs)
     graphs = [Data(edge_index=edges, num_nodes=2, x=torch.rand(n, 1)) for n in (2, 2)]
     graphs[1].num_nodes = 3
-    with pytest.raises(DataError, match="graph 1: 'x' has shape"):
+    with pytest.raises(DataError, match="graph 1: 'x'"):
         from_pyg(graphs)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        (
-            "edge_index",
-            torch.tensor([[0.0, 1.5], [1, 0]]),
-            r"an integer tensor \[2, E\], not torch.float",
-        ),
+        ("edge_index", torch.tensor([[0.0, 1.5], [1, 0]]), "torch.float"),
         ("edge_index", torch.tensor([[0, 1], [1, 0], [0, 1]]), r"torch.int64 \[3, 2\]"),
-        ("x", torch.eye(2).to_sparse(), "'x' is not a dense numeric tensor"),
-        ("x", torch.eye(2, dtype=torch.bfloat16), "'x' is not a dense numeric tensor"),
-        ("y", "yes", "'y' is not a dense numeric tensor"),
+        ("x", torch.eye(2).to_sparse(), "'x'"),
+        ("x", torch.eye(2, dtype=torch.bfloat16), "'x'"),
+        ("y", "yes", "'y'"),
     ],
 )
-def test_tensors_that_cant_be_taken_name_the_graph(name, value, why):
+def test_unsupported_tensors_name_the_graph(name, value, why):
     graphs = [
         Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, x=torch.eye(2), y=1)
         for _ in range(2)
@@ -165,14 +157,14 @@ def test_undirected_graphs_with_names_loops_and_duplicates():
 def test_labels_given_beside_the_graphs():
     graphs = [nx.path_graph(3), nx.path_graph(2)]
     assert from_networkx(graphs, y=np.array([4, 5])).per_graph("y").tolist() == [4, 5]
-    with pytest.raises(DataError, match="y has 1 values for 2 graphs"):
+    with pytest.raises(DataError, match=r"1 .*2"):
         from_networkx(graphs, y=[1])
 
 
 def test_an_attribute_on_some_edges_only_names_the_graph():
     graph = nx.path_graph(3)
     graph.edges[0, 1]["attr"] = [1.0]
-    with pytest.raises(DataError, match="graph 1: 'attr' is set on some"):
+    with pytest.raises(DataError, match="graph 1: 'attr'"):
         from_networkx([nx.path_graph(2), graph])
 
 
@@ -187,18 +179,10 @@ def test_a_lone_atom_among_molecules_with_bonds():
     assert store[1].edge_attr.dtype == torch.int64
 
 
-def test_to_networkx_keeps_the_callers_order_in_its_keys(random_graph):
-    data = random_graph(np.random.default_rng(0), "duplicates")
-    graph = to_networkx(data)
-    edges = sorted(graph.edges(keys=True), key=lambda edge: edge[2])
-    assert [[u, v] for u, v, _ in edges] == data.edge_index.T.tolist()
-
-
-def test_graphs_that_are_converted_together_are_those_converted_alone() -> None:
+def test_graphs_converted_together_equal_single_conversions_and_share_no_memory() -> None:
     graphs = make_graphs(5, edge_attr=lambda i, g: torch.rand(g.num_edges, 3))
     store = from_pyg(graphs).select([3, 0, 4])
     for place, found in zip((3, 0, 4), each_pyg(store), strict=True):
         for name in ("edge_index", "x", "edge_attr", "y"):
             assert found[name].reshape(-1).tolist() == graphs[place][name].reshape(-1).tolist()
-        # Whoever keeps one graph does not keep all of them.
         assert found.x.untyped_storage().nbytes() == found.x.numel() * found.x.element_size()

@@ -1,4 +1,4 @@
-"""Labels on nodes, views that ask for some of them, and edge weights, through store and batch."""
+"""Labels and selections of nodes, and edge weights, in stores and batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gsat.graphs import GraphStore, from_networkx, from_pyg, to_networkx
 
 @pytest.fixture
 def graphs(random_graphs: Callable[..., list[Data]]) -> list[Data]:
-    """Graphs whose nodes have labels that are all different, and whose edges have weights."""
+    """Graphs with a unique label for every node, and with edge weights."""
     listed, first = random_graphs(1, 12), 0
     for data in listed:
         del data.y
@@ -27,20 +27,19 @@ def graphs(random_graphs: Callable[..., list[Data]]) -> list[Data]:
     return listed
 
 
-def test_what_is_given_comes_back(
+def test_labels_and_weights_are_stored_and_converted(
     graphs: list[Data], same_graph: Callable[[Data, Data], None], tmp_path: Path
 ) -> None:
     store = GraphStore.load(from_pyg(graphs).save(tmp_path))
     for number, data in enumerate(graphs):
         same_graph(store[number], data)
-        # As networkx, too: `y` on nodes, `weight` on edges.
         again = from_networkx([to_networkx(store[number])])[0]
         assert torch.equal(again.node_y, data.node_y)
         if data.edge_index.shape[1]:
             assert torch.equal(again.edge_weight, data.edge_weight)
 
 
-def test_networkx_weights_count_for_both_directions() -> None:
+def test_networkx_weights_apply_to_both_directions() -> None:
     graph = nx.Graph()
     graph.add_edge("a", "b", weight=3)
     graph.add_edge("b", "c", weight=0.5)
@@ -50,7 +49,7 @@ def test_networkx_weights_count_for_both_directions() -> None:
     assert data.edge_weight.dtype == torch.float32
 
 
-def test_a_view_asks_for_some_nodes(graphs: list[Data], tmp_path: Path) -> None:
+def test_a_view_selects_nodes(graphs: list[Data], tmp_path: Path) -> None:
     store = from_pyg(graphs)
     chosen = np.random.default_rng(0).permutation(store.num_nodes)[: store.num_nodes // 4]
     view = store.at_nodes(chosen)
@@ -59,7 +58,7 @@ def test_a_view_asks_for_some_nodes(graphs: list[Data], tmp_path: Path) -> None:
     owners = np.searchsorted(store.arrays["node_ptr"], chosen, side="right") - 1
     assert view.index.tolist() == sorted(set(owners.tolist()))  # graphs without one are left out
     assert len(view) < len(store)
-    # Labels are row numbers here: they say which nodes came.
+    # Labels are row numbers.
     assert view.labels("node").tolist() == sorted(chosen.tolist())
     assert view.count("node") == len(chosen)
     assert view.count("graph") == len(view)
@@ -84,7 +83,7 @@ def test_a_view_asks_for_some_nodes(graphs: list[Data], tmp_path: Path) -> None:
     assert store.labels("node").tolist() == list(range(store.num_nodes))  # untouched
 
 
-def test_all_nodes_are_asked_for_by_default(graphs: list[Data]) -> None:
+def test_all_nodes_are_targets_by_default(graphs: list[Data]) -> None:
     batch = from_pyg(graphs).batch()
     assert batch.targets is None
     assert batch.at_targets(batch.x) is batch.x
@@ -109,25 +108,16 @@ def test_weights_and_attention_multiply(graphs: list[Data]) -> None:
     assert plain.weighted(attention) is attention
 
 
-def test_refusals(graphs: list[Data]) -> None:
+def test_errors(graphs: list[Data]) -> None:
     store = from_pyg(graphs)
-    with pytest.raises(DataError, match="no labels 'y', one per graph"):
+    with pytest.raises(DataError, match="'y'"):
         store.labels("graph")
-    for wrong, message in (
-        ([0, -1], "no node -1"),
-        ([store.num_nodes], "no node"),
-        ([True], "mask"),
-    ):
-        with pytest.raises(DataError, match=message):
+    for wrong in ([0, -1], [store.num_nodes], [True]):
+        with pytest.raises(DataError):
             store.at_nodes(wrong)
-    both = {"node_ptr": [0, 1], "edge_ptr": [0, 0], "edge_index": np.zeros((2, 0))}
-    with pytest.raises(DataError, match="not of both"):
-        GraphStore.from_arrays(**both, y=[1], node_y=[1])
-    with pytest.raises(DataError, match=r"edge_weight must have shape \[E\], not \[0, 2\]"):
-        GraphStore.from_arrays(**both, edge_weight=np.zeros((0, 2)))
     graphs[-1].edge_weight = None
     graphs[-1].edge_index = torch.tensor([[0], [0]])
     graphs[-1].edge_attr = graphs[-1].edge_attr.new_zeros(1, 2)
     graphs[-1].edge_truth = torch.zeros(1, dtype=torch.long)
-    with pytest.raises(DataError, match="has no 'edge_weight' although other graphs have"):
+    with pytest.raises(DataError, match="edge_weight"):
         from_pyg(graphs)

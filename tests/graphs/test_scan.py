@@ -1,4 +1,4 @@
-"""The pass over a store that checks and cards are made from."""
+"""Statistics and digests of graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_weights(graphs: list[Data]) -> list[Data]:
     return graphs
 
 
-def test_counts_are_pygs(random_graphs: Make) -> None:
+def test_counts_equal_pygs(random_graphs: Make) -> None:
     graphs = random_graphs(0, 40)
     seen = scan_graphs(from_pyg(graphs))
     assert seen.true_edges is not None
@@ -39,7 +39,7 @@ def test_counts_are_pygs(random_graphs: Make) -> None:
     assert not any(bad.any() for bad in seen.invalid.values())
 
 
-def test_bad_rows_are_counted_per_graph(random_graphs: Make) -> None:
+def test_invalid_rows_are_counted_per_graph(random_graphs: Make) -> None:
     graphs = with_weights(random_graphs(1, 20))
     arrays = dict(from_pyg(graphs).arrays)
     rng = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def _pairs(ptr: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("chunk", [1, 60])
-def test_pieces_do_not_matter(
+def test_statistics_do_not_depend_on_the_chunk_size(
     random_graphs: Make, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = from_pyg(with_weights(random_graphs(2, 30)))
@@ -86,10 +86,10 @@ def test_pieces_do_not_matter(
     assert scan_graphs(store, digests=False).digest is None
 
 
-def test_digests_are_equal_exactly_where_graphs_are(random_graphs: Make) -> None:
+def test_digests_are_equal_exactly_for_equal_graphs(random_graphs: Make) -> None:
     graphs = with_weights(random_graphs(3, 60))
     graphs += [graph.clone() for graph in graphs[::3]]
-    for graph in graphs[60:]:  # what a model never sees does not count
+    for graph in graphs[60:]:  # digests ignore labels and truth
         graph.y = graph.y + 1
         graph.edge_truth = 1 - graph.edge_truth
         shuffle = torch.randperm(graph.num_edges)
@@ -133,7 +133,7 @@ def test_every_bit_of_a_graph_changes_its_digest() -> None:
     assert len(set(digests)) == len(digests) == 2 + 12 + 6 + 3 + 3
 
 
-def test_a_large_store_is_read_piece_by_piece() -> None:
+def test_memory_is_bounded_for_large_stores() -> None:
     graphs, nodes, edges = 20_000, 20, 40
     rng = np.random.default_rng(0)
     store = GraphStore(

@@ -1,4 +1,4 @@
-"""Rows in several arrays are read as NumPy reads them from one."""
+"""Sharded arrays are indexed like NumPy arrays."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gsat.graphs.sharded_array import ShardedArray, chunks, content_digest, row_
 
 
 def cut(values: np.ndarray, rng: np.random.Generator) -> ShardedArray:
-    """In up to six parts, some of them empty."""
+    """Divide an array into at most six parts, some of them empty."""
     where = np.sort(rng.integers(0, len(values) + 1, size=rng.integers(0, 6)))
     return ShardedArray(np.split(values, where))
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_rows_are_those_of_the_whole_array(seed):
+def test_rows_equal_those_of_the_whole_array(seed):
     rng = np.random.default_rng(seed)
     width = [(), (1,), (3,), (2, 2)][seed % 4]
     kind = [np.float32, np.int64, bool][seed % 3]
@@ -43,19 +43,19 @@ def test_rows_are_those_of_the_whole_array(seed):
 
 
 @pytest.mark.parametrize("row", [7, -8])
-def test_a_row_that_is_not_there(row):
+def test_rows_out_of_range(row):
     parts = ShardedArray([np.zeros(3), np.zeros(4)])
-    with pytest.raises(IndexError, match="there are 7 rows"):
+    with pytest.raises(IndexError, match="7"):
         parts[np.array([0, row])]
 
 
-def test_what_is_read_is_a_copy():
+def test_reading_copies():
     first = np.zeros(3)
     ShardedArray([first, np.zeros(2)])[np.arange(5)][:] = 1
     assert not first.any()
 
 
-def test_one_reader_serves_arrays_that_are_cut_differently():
+def test_a_reader_serves_arrays_with_different_parts():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 50, size=30)
     read = row_reader(rows)
@@ -65,8 +65,8 @@ def test_one_reader_serves_arrays_that_are_cut_differently():
         np.testing.assert_array_equal(read(whole), whole[rows])
 
 
-def test_more_rows_than_32_bits_count(tmp_path):
-    # Two billion rows in a file that is one hole and takes no room, and a few real ones after it.
+def test_more_than_two_billion_rows(tmp_path):
+    # A sparse file of two billion rows, and a few real rows after it.
     many = 2**31 + 10
     hole = tmp_path / "hole"
     with hole.open("wb") as file:
@@ -95,7 +95,7 @@ def test_more_rows_than_32_bits_count(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 40, 1 << 24])
-def test_chunks_are_all_rows_in_order(monkeypatch, size):
+def test_chunks_contain_all_rows_in_order(monkeypatch, size):
     monkeypatch.setattr(sharded_array, "_CHUNK", size)
     rng = np.random.default_rng(1)
     whole = rng.normal(size=(37, 3)).astype(np.float32)
@@ -106,7 +106,7 @@ def test_chunks_are_all_rows_in_order(monkeypatch, size):
         np.testing.assert_array_equal(np.concatenate(pieces), whole)
 
 
-def test_the_digest_is_that_of_names_types_shapes_and_bytes(monkeypatch):
+def test_the_digest_covers_names_types_shapes_and_bytes(monkeypatch):
     monkeypatch.setattr(sharded_array, "_CHUNK", 50)
     rng = np.random.default_rng(2)
     arrays = {

@@ -1,6 +1,8 @@
-"""What goes into a store comes out of it: order, types, views, and errors that help."""
+"""Stores: order, types, views and errors."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,18 +52,13 @@ def test_stored_edges_are_sorted_by_graph_destination_source(random_graphs):
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_undirected_is_decided_per_graph_and_counts_duplicates(seed, random_graphs):
+def test_graphs_are_undirected_if_all_edges_and_duplicates_have_reverses(seed, random_graphs):
     graphs = random_graphs(seed)
     store = from_pyg(graphs)
     for graph, found in zip(graphs, store.per_graph("undirected"), strict=True):
         there = sorted(map(tuple, graph.edge_index.T.tolist()))
         back = sorted((v, u) for u, v in there)
         assert found == (there == back)
-
-
-def test_twice_there_and_once_back_is_directed():
-    data = Data(edge_index=torch.tensor([[0, 0, 1], [1, 1, 0]]), num_nodes=2)
-    assert not from_pyg([data]).per_graph("undirected")[0]
 
 
 def test_an_empty_store():
@@ -73,7 +70,7 @@ def test_an_empty_store():
     assert len(store.compact()) == 0
 
 
-def test_values_keep_two_kinds_float32_and_int64_and_bool():
+def test_values_become_float32_int64_or_bool():
     store = triangle_and_path(
         x=np.arange(7, dtype=np.float64),
         edge_attr=np.arange(8, dtype=np.uint8),
@@ -90,13 +87,13 @@ def test_values_keep_two_kinds_float32_and_int64_and_bool():
     assert first.node_truth.dtype == torch.bool
 
 
-def test_per_graph_extras_follow_the_views():
+def test_further_arrays_follow_their_graphs():
     store = triangle_and_path(graph_fields={"weight": [30, 40]}, y=[5, 6])
     assert store.has("weight")
     assert not store.has("colour")
     assert store.select([1]).per_graph("weight").tolist() == [40]
     assert store[1].weight.tolist() == [40]
-    with pytest.raises(DataError, match="carry no 'colour'"):
+    with pytest.raises(DataError, match="colour"):
         store.per_graph("colour")
 
 
@@ -163,20 +160,20 @@ def test_select_by_mask_negative_numbers_and_nothing():
 
 
 @pytest.mark.parametrize("wrong", [2, -3, [0, 7]])
-def test_a_graph_that_is_not_there_is_named(wrong):
+def test_a_position_out_of_range_is_named(wrong):
     number = wrong[-1] if isinstance(wrong, list) else wrong
-    with pytest.raises(DataError, match=f"no graph {number}: the graphs are 0 to 1"):
+    with pytest.raises(DataError, match=f"graph {number}"):
         triangle_and_path().select(wrong)
-    with pytest.raises(DataError, match=f"no graph {number}"):
+    with pytest.raises(DataError, match=f"graph {number}"):
         triangle_and_path().batch(wrong)
-    with pytest.raises(DataError, match="no graph 0: there are none"):
+    with pytest.raises(DataError, match="graph 0"):
         from_pyg([]).select([0])
 
 
 def test_masks_of_another_length_and_fractions_are_refused():
-    with pytest.raises(DataError, match="mask has 3 entries"):
+    with pytest.raises(DataError, match="3"):
         triangle_and_path().select([True, False, True])
-    with pytest.raises(DataError, match="selected by integers or a mask"):
+    with pytest.raises(DataError, match="float64"):
         triangle_and_path().select([0.5])
 
 
@@ -186,9 +183,9 @@ def test_masks_of_another_length_and_fractions_are_refused():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([[0, 1, 0], [1, 0, 3]], r"graph 1 has an edge 0 → 3, but only 3 nodes"),
-        ([[0, 1, -1], [1, 0, 0]], r"graph 1 has an edge -1 → 0"),
-        ([[0, 2, 0], [1, 0, 1]], r"graph 0 has an edge 2 → 0, but only 2 nodes"),
+        ([[0, 1, 0], [1, 0, 3]], r"graph 1 .*0 → 3"),
+        ([[0, 1, -1], [1, 0, 0]], r"graph 1 .*-1 → 0"),
+        ([[0, 2, 0], [1, 0, 1]], r"graph 0 .*2 → 0"),
     ],
 )
 def test_wrong_indices_name_the_graph(edges, message):
@@ -199,24 +196,27 @@ def test_wrong_indices_name_the_graph(edges, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"node_ptr": [1, 3]}, "node_ptr must start at 0"),
-        ({"node_ptr": [0, 3, 2]}, "must not decrease"),
-        ({"edge_ptr": [0, 1, 2]}, "must be of the same graphs, not 1 and 2"),
-        ({"edge_ptr": [0, 3]}, "edge_index has 2 edges, but edge_ptr ends at 3"),
-        ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"shape \[2, E\], not \[3, 2\]"),
-        ({"edge_index": [[0, 1.5], [1, 2]]}, "edge_index must hold integers"),
-        ({"x": np.zeros((3, 1), complex)}, "x must hold numbers, not complex128"),
-        ({"x": ["C", "N", "O"]}, "x must hold numbers, not <U1; encode texts as numbers"),
-        ({"y": ["yes"]}, "y must hold numbers, not <U3"),
-        ({"x": np.array([[0.5]] * 3, object)}, "x must hold numbers, not object"),
-        ({"x": np.zeros((2, 1))}, "x has 2 rows, but there are 3 nodes"),
-        ({"edge_attr": np.zeros(3)}, "edge_attr has 3 rows, but there are 2 edges"),
-        ({"y": [1, 2]}, "y has 2 rows, but there are 1 graphs"),
-        ({"edge_truth": [1]}, "edge_truth has 1 rows"),
-        ({"graph_fields": {"size": [1, 2]}}, "size has 2 rows"),
+        ({"node_ptr": [1, 3]}, "node_ptr"),
+        ({"node_ptr": [0, 3, 2]}, "node_ptr"),
+        ({"edge_ptr": [0, 1, 2]}, "1 and 2"),
+        ({"edge_ptr": [0, 3]}, "2 edges.*3"),
+        ({"edge_index": [[0, 1], [1, 2], [2, 0]]}, r"\[3, 2\]"),
+        ({"edge_index": [[0, 1.5], [1, 2]]}, "edge_index.*float64"),
+        ({"x": np.zeros((3, 1), complex)}, "x .*complex128"),
+        ({"x": ["C", "N", "O"]}, "x .*<U1"),
+        ({"y": ["yes"]}, "y .*<U3"),
+        ({"x": np.array([[0.5]] * 3, object)}, "x .*object"),
+        ({"x": np.zeros((2, 1))}, "x .*2 rows.*3 nodes"),
+        ({"x": np.zeros((3, 3, 4))}, r"x .*\[3, 3, 4\]"),
+        ({"edge_attr": np.zeros(3)}, "edge_attr .*3 rows.*2 edges"),
+        ({"edge_weight": np.zeros((2, 2))}, r"edge_weight .*\[2, 2\]"),
+        ({"y": [1, 2]}, "y .*2 rows.*1 graphs"),
+        ({"y": [1], "node_y": [1, 2, 3]}, "node_y"),
+        ({"edge_truth": [1]}, "edge_truth .*1 rows"),
+        ({"graph_fields": {"size": [1, 2]}}, "size .*2 rows"),
     ],
 )
-def test_arrays_that_do_not_fit_say_why(change, message):
+def test_arrays_that_do_not_fit_are_named(change, message):
     right = {"node_ptr": [0, 3], "edge_ptr": [0, 2], "edge_index": [[0, 1], [1, 2]]}
     GraphStore.from_arrays(**right)
     with pytest.raises(DataError, match=message):
@@ -224,7 +224,7 @@ def test_arrays_that_do_not_fit_say_why(change, message):
 
 
 def test_batches_keep_to_a_number_of_edges() -> None:
-    """Fewer graphs where edges are many; a graph alone may be larger; none is lost."""
+    """A graph with more edges gets a batch of its own."""
     edges = [3, 3, 3, 10, 1, 0, 2]
     graphs = [Data(edge_index=torch.zeros(2, e, dtype=torch.long), num_nodes=1) for e in edges]
     store = from_pyg(graphs)
@@ -243,7 +243,39 @@ def test_a_slice_is_a_view(random_graphs, same_graph):
     assert store[-2:].index.tolist() == [len(store) - 2, len(store) - 1]
 
 
-def test_features_of_three_dimensions_are_refused():
-    edges = torch.zeros(2, 0, dtype=torch.long)
-    with pytest.raises(DataError, match=r"x must have shape \[rows, columns\], not \[\d+, 3, 4\]"):
-        from_pyg([Data(x=torch.ones(2, 3, 4), edge_index=edges)])
+# -- half precision --------------------------------------------------------------------------------
+
+HALF = np.linspace(-3, 3, 12).reshape(6, 2)
+
+
+def half_store(dtype: type) -> GraphStore:
+    return GraphStore.from_arrays(
+        node_ptr=[0, 2, 6],
+        edge_ptr=[0, 1, 3],
+        edge_index=[[0, 1, 3], [1, 2, 0]],
+        x=HALF.astype(dtype),
+        edge_attr=np.ones(3, dtype=np.float16),
+        y=np.array([0.5, 1.5], dtype=np.float16),
+    )
+
+
+def test_half_precision_features_stay_on_disk_and_are_single_in_a_batch(tmp_path: Path) -> None:
+    half = HALF.astype(np.float16)
+    for store in (
+        half_store(np.float16),
+        GraphStore.load(half_store(np.float16).save(tmp_path / "saved")),
+    ):
+        assert store.arrays["x"].dtype == np.float16
+        assert store.compact().arrays["x"].dtype == np.float16
+        batch = store.batch([1, 0])
+        assert batch.x.dtype == torch.float32
+        assert (batch.x.numpy() == half[[2, 3, 4, 5, 0, 1]].astype(np.float32)).all()
+        assert store[0].x.dtype == torch.float32
+
+
+def test_other_arrays_are_not_half_precision() -> None:
+    store = half_store(np.float16)
+    assert store.arrays["edge_attr"].dtype == store.arrays["y"].dtype == np.float32
+    assert half_store(np.float64).arrays["x"].dtype == np.float32
+    graph = Data(x=torch.from_numpy(HALF).half(), edge_index=torch.zeros(2, 0, dtype=torch.long))
+    assert from_pyg([graph]).arrays["x"].dtype == np.float16

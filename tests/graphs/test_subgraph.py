@@ -1,4 +1,4 @@
-"""Parts of graphs, against PyG's own subgraphs."""
+"""Subgraphs and computation graphs, against PyG."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.utils import remove_isolated_nodes, subgraph, to_undirected
+from torch_geometric.utils import k_hop_subgraph, remove_isolated_nodes, subgraph, to_undirected
 
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.graphs.subgraph import edge_subgraph, node_subgraph
+from gsat.graphs.subgraph import edge_subgraph, k_hop_edges, k_hop_nodes, node_subgraph
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
-def test_a_part_is_what_pyg_leaves_of_the_edges(
-    share: float, random_graphs: Callable[..., list[Data]]
-) -> None:
+def test_edges_are_kept_as_by_pyg(share: float, random_graphs: Callable[..., list[Data]]) -> None:
     batch: GraphBatch = from_pyg(random_graphs(3, 20)).batch()
     keep = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1)) < share
     part, nodes = edge_subgraph(batch, keep)
@@ -41,7 +39,7 @@ def test_a_part_is_what_pyg_leaves_of_the_edges(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_what_is_known_of_a_batch_holds_of_a_part(
+def test_a_subgraph_has_the_invariants_of_a_batch(
     share: float, random_graphs: Callable[..., list[Data]]
 ) -> None:
     batch: GraphBatch = from_pyg(random_graphs(5, 20)).batch()
@@ -68,7 +66,7 @@ def test_what_is_known_of_a_batch_holds_of_a_part(
         assert int(original[pair]) == (old if keep[old] else int(original[edge]))
 
 
-def test_all_edges_leave_a_connected_graph_as_it_is() -> None:
+def test_keeping_all_edges_of_a_connected_graph_changes_nothing() -> None:
     ring = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
     batch = from_pyg([Data(x=torch.rand(5, 2), edge_index=to_undirected(ring))]).batch()
     part, nodes = edge_subgraph(batch, torch.ones(10, dtype=torch.bool))
@@ -91,3 +89,30 @@ def test_nodes_are_kept_with_the_edges_between_them_as_by_pyg(
     assert torch.equal(part.x, batch.x[keep])
     assert torch.equal(part.node_graph, batch.node_graph[keep])
     assert part.num_graphs == batch.num_graphs
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 3])
+def test_computation_graphs_are_those_of_pyg(
+    random_graphs: Callable[..., list[Data]], hops: int
+) -> None:
+    seen = 0
+    for data in random_graphs(hops, 20):
+        index, count = data.edge_index, int(data.num_nodes or 0)
+        nodes = torch.randperm(count)[: max(1, count // 2)]
+        near = k_hop_nodes(index, nodes, hops, count)
+        edges = k_hop_edges(index, nodes, hops, count)
+        assert near.shape == (count, len(nodes))
+        assert edges.shape == (len(nodes), index.shape[1])
+        for column, node in enumerate(nodes.tolist()):
+            subset, _, _, mask = k_hop_subgraph(node, hops, index, num_nodes=count)
+            assert near[:, column].nonzero()[:, 0].tolist() == subset.tolist()
+            assert torch.equal(edges[column], mask)
+            seen += int(mask.sum())
+    assert seen > 0 or hops == 0
+
+
+def test_computation_graphs_are_on_the_device_of_the_edges() -> None:
+    """The meta device stands in for a second device."""
+    index = torch.zeros(2, 5, dtype=torch.long, device="meta")
+    for nodes in (torch.zeros(1, dtype=torch.long), torch.zeros(1, device="meta").long()):
+        assert k_hop_edges(index, nodes, 2, 4).device.type == "meta"

@@ -17,7 +17,7 @@ def double(value: Any) -> Any:
 
 
 def describe(_: None) -> dict[str, Any]:
-    """What a worker is."""
+    """Properties of the worker process."""
     return {
         "pid": os.getpid(),
         "parent": os.getppid(),
@@ -33,14 +33,14 @@ def fail(kind: str) -> None:
     raise {
         "user": GSATError("no such file"),
         "bug": ZeroDivisionError("a bug"),
-        "busy": BusyError("somebody is at it"),
+        "busy": BusyError("in use"),
         "stop": StopAllError("the disk is full"),
         "interrupted": Interrupted("stopped"),
     }[kind]
 
 
 def die(times_left: str | None) -> str:
-    """End without a word, as often as the file has lines; None: always."""
+    """Kill this process once per line of a file, or always if it is None."""
     if times_left is not None:
         path = Path(times_left)
         lines = path.read_text().splitlines()
@@ -51,15 +51,8 @@ def die(times_left: str | None) -> str:
     return ""
 
 
-def die_later(seconds: float) -> str:
-    """End well, and soon after it the process, too."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    return "done"
-
-
 def work(path: str) -> None:
-    """Work for ever; when interrupted, save."""
+    """Work until interrupted, then save."""
     begun = Path(path)
     try:
         begun.write_text(str(os.getpid()))
@@ -72,7 +65,7 @@ def work(path: str) -> None:
 
 
 def deaf(path: str) -> None:
-    """Work for ever, and hear nothing."""
+    """Work forever, ignoring interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Path(path).write_text(str(os.getpid()))
     while True:

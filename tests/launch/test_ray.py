@@ -1,7 +1,6 @@
-"""Jobs on Ray, whatever befalls the workers; and runs there, which are as in one process.
+"""Jobs and training runs on a Ray cluster.
 
-A cluster of two nodes with one CPU each is begun on this machine, once; it needs no network. The
-first tests come while this process is not connected to it.
+The cluster has two nodes with one CPU each on this machine and needs no network.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import socket
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,31 +27,22 @@ from gsat.launch import pool, ray
 from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import PoolResult, WorkerPool
 from gsat.training.many_runs import train_each
-from gsat.training.recipe import from_tables, make_recipe
+from gsat.training.recipe import from_tables
 from gsat.training.results import read_records
-from training_harness import (
-    differing,
-    epochs_logged,
-    is_marked,
-    mark,
-    one_line,
-    outcome,
-    small_recipe,
-)
+from training_harness import differing, one_line, outcome, small_recipe
 from waiting import wait_until
 
 pytestmark = pytest.mark.medium
 
 NO_RAY = "Ray is not installed: pip install 'torch-gsat[ray]'"
-# Workers of a Ray have the environment of those who started it.
+# Ray's workers inherit the environment of the process that started Ray.
 JOBS_PATH = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-RayPool = partial(WorkerPool, backend="ray")
 train_on_ray = partial(train_each, backend="ray")
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Where the cluster is."""
+    """Address of the cluster."""
     pytest.importorskip("ray", reason=NO_RAY)
     from ray.cluster_utils import Cluster
 
@@ -61,7 +50,7 @@ def address() -> Iterator[str]:
     (Path(short) / "ray").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", short)
-        patch.setenv("RAY_worker_niceness", "0")  # other tests run beside
+        patch.setenv("RAY_worker_niceness", "0")  # else other tests slow the workers down
         patch.setenv("PYTHONPATH", JOBS_PATH)
         nodes = Cluster(True, head_node_args={"include_dashboard": False})
         nodes.add_node()
@@ -70,34 +59,16 @@ def address() -> Iterator[str]:
     shutil.rmtree(short, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def connected(address: str) -> Iterator[Any]:
-    """Ray, as a process has it that works with Ray itself."""
-    import ray
-
-    ray.init(address, log_to_driver=False, logging_level="ERROR")
-    yield ray
-    ray.shutdown()
-
-
 def job(function: str, payload: Any = None) -> Job:
     return Job(f"pool_jobs.{function}", payload)
 
 
-def once(holds: Callable[[], object], act: Callable[[], object]) -> threading.Thread:
-    """Do something as soon as something holds."""
-
-    def watch() -> None:
-        wait_until(holds)
-        act()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
+def has_text(path: Path) -> bool:
+    return path.exists() and path.read_text() != ""
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the worker that wrote its process's number to a file is gone."""
+    """Whether the worker that wrote its process id to a file has ended."""
     try:
         os.kill(int(path.read_text().split()[0]), 0)
     except ProcessLookupError:
@@ -105,36 +76,36 @@ def has_ended(path: Path) -> bool:
     return False
 
 
-# -- without a connection -------------------------------------------------------------------------
+# -- connections ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", ["by the caller", "by RAY_ADDRESS"])
-def test_where_no_cluster_is_it_says_so_at_once(
+@pytest.mark.parametrize("given", ["argument", "RAY_ADDRESS"])
+def test_an_address_without_a_cluster_fails_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     pytest.importorskip("ray", reason=NO_RAY)
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        free.bind(("127.0.0.1", 0))  # reserved, but without a server
         where = f"127.0.0.1:{free.getsockname()[1]}"
-        if given == "by RAY_ADDRESS":
+        if given == "RAY_ADDRESS":
             monkeypatch.setenv("RAY_ADDRESS", where)
-        address = where if given == "by the caller" else None
-        with pytest.raises(RunError, match=f"can't connect to Ray at '{where}'") as caught:
+        address = where if given == "argument" else None
+        with pytest.raises(RunError, match=where) as caught:
             train_on_ray({"run": small_recipe()}, tmp_path, address=address)
     one_line(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_without_ray_it_says_what_to_install(
+def test_without_ray_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[ray\]'") as caught:
+    with pytest.raises(MissingExtraError, match=r"torch-gsat\[ray\]") as caught:
         train_on_ray({"run": small_recipe()}, tmp_path)
     one_line(caught.value)
 
 
-def test_a_ray_of_our_own_ends_with_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_ray_ends_with_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason=NO_RAY)
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
     monkeypatch.setenv("PYTHONPATH", JOBS_PATH)
@@ -145,7 +116,7 @@ def test_a_ray_of_our_own_ends_with_the_pool(monkeypatch: pytest.MonkeyPatch) ->
         assert ray.cluster_resources()["CPU"] == 1
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
-    with RayPool(1) as workers:
+    with WorkerPool(1, "ray") as workers:
         result = workers.run({"a": job("double", [0.1, None])}, on_done=on_done)
     assert result == PoolResult({"a": [0.1, None, 0.1, None]})
     assert not ray.is_initialized()
@@ -153,30 +124,41 @@ def test_a_ray_of_our_own_ends_with_the_pool(monkeypatch: pytest.MonkeyPatch) ->
     assert not Path(*sockets[0].parts[:3]).exists()
 
 
-# -- runs -----------------------------------------------------------------------------------------
-
-
-def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_other(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the folder is not given in full: a worker has another working directory."""
+def test_a_connection_of_the_caller_stays_open(address: str) -> None:
     import ray
 
-    monkeypatch.chdir(tmp_path)
+    ray.init(address, log_to_driver=False, logging_level="ERROR")
+    try:
+        with WorkerPool(backend="ray") as workers:
+            assert workers.run({"a": job("double", 2)}) == PoolResult({"a": 4})
+        assert ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+
+# -- training -------------------------------------------------------------------------------------
+
+
+def test_training_on_a_cluster_equals_training_here_and_failures_are_independent(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.chdir(tmp_path)  # workers have another working directory
     folder, file = tmp_path / "runs", tmp_path / "results" / "runs.jsonl"
     folder.mkdir()
     (folder / "broken").write_text("in the way")
     runs = {"broken": small_recipe(2), "zero": small_recipe(0), "one": small_recipe(1)}
-    came: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     ended = train_on_ray(
-        runs, "runs", address=address, record=file, done=lambda name, r: came.update({name: r})
+        runs, "runs", address=address, record=file, done=lambda name, r: reported.update({name: r})
     )
     assert not ray.is_initialized()
-    socket.create_connection(address.rsplit(":", 1)).close()  # the cluster goes on without us
+    socket.create_connection(address.rsplit(":", 1)).close()  # the cluster still runs
     assert ended.unfinished == []
     assert list(ended.failures) == ["broken"]
-    assert "is not an empty folder" in one_line(RunError(ended.failures["broken"]))
-    assert came == {**ended.results, **ended.failures}
+    one_line(RunError(ended.failures["broken"]))
+    assert reported == {**ended.results, **ended.failures}
     recorded = {line["seed"]: line for line in read_records(file)}
     assert sorted(recorded) == [0, 1]
     for name in ("zero", "one"):
@@ -192,157 +174,75 @@ def test_a_cluster_trains_as_one_process_does_and_a_run_that_fails_stops_no_othe
         assert line["threads"] == 1
 
 
-@pytest.mark.usefixtures("connected")
-def test_workers_of_a_cluster_share_backbones(tmp_path: Path) -> None:
-    small = {"hidden": 8, "layers": 1, "epochs": 2, "graphs": 60, "explain_epochs": 1}
-    for name, rate in (("one", 0.1), ("two", 0.01)):
-        settings = {**small, "explain_lr": rate}
-        run = {name: make_recipe("ba2motifs", method="pgexplainer", settings=settings)}
-        ended = train_on_ray(run, tmp_path, pretrained_cache=tmp_path / "pretrained_cache")
-        assert ended.failures == {}
-        mark(tmp_path / "pretrained_cache")
-    assert not is_marked(tmp_path / "one")
-    assert is_marked(tmp_path / "two")
+# -- stopping and failing -------------------------------------------------------------------------
 
 
-def logged(path: Path) -> int:
-    return len(epochs_logged(path)) if (path / "metrics.jsonl").exists() else 0
+def test_ctrl_c_lets_the_running_job_save_and_starts_no_other(address: str, tmp_path: Path) -> None:
+    path, waiting = tmp_path / "runs", tmp_path / "waits"
 
+    def press_ctrl_c() -> None:
+        wait_until(lambda: has_text(path))
+        os.kill(os.getpid(), signal.SIGINT)
 
-def saved(path: Path) -> int:
-    return int((path / "ckpt" / "LAST").read_text().strip().removeprefix("epoch-"))
-
-
-def worker_of(path: Path) -> int:
-    """The process that trains in a run directory: it holds its lock."""
-    lock = (path / ".lock").resolve()
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and process.name != str(os.getpid()):
-            try:
-                if any(handle.readlink() == lock for handle in (process / "fd").iterdir()):
-                    return int(process.name)
-            except OSError:
-                continue  # it has ended, or is not ours
-    raise AssertionError(f"nobody is training in {path}")
-
-
-def test_a_deadline_leaves_what_is_not_done_and_a_killed_worker_is_replaced(
-    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The time comes in the middle of a long run; in the next call its worker is killed."""
-    folder, file = tmp_path / "runs", tmp_path / "runs.jsonl"
-    long = folder / "long"
-    runs = {"short": small_recipe(0, epochs=1), "long": small_recipe(1, epochs=150)}
-    clock = SimpleNamespace(monotonic=lambda: 2.0 if logged(long) >= 3 else 0.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(pool, "time", clock)
-        ended = train_on_ray(runs, folder, record=file, deadline=1.0)
-    assert ended.unfinished == ["long"]
-    assert list(ended.results) == ["short"]
-    assert ended.failures == {}
-    before = saved(long)
-    assert 3 <= before == logged(long) < 150
-    assert not (long / "result.json").exists()
-
-    killed: list[int] = []
-
-    def kill() -> None:
-        killed.append(worker_of(long))
-        os.kill(killed[0], signal.SIGKILL)
-
-    thread = once(lambda: logged(long) > before + 1, kill)
-    ended = train_on_ray(runs, folder, record=file)
-    thread.join()
-    assert len(killed) == 1
-    assert connected.is_initialized()
-    assert ended.unfinished == []
-    assert ended.failures == {}
-    assert set(ended.results) == {"short", "long"}
-    # The last checkpoint and the one before it are kept: it resumed from where the time came.
-    assert {folder.name for folder in (long / "ckpt").glob("epoch-*")} == {
-        f"epoch-{before}", "epoch-150"
-    }  # fmt: skip
-    gsat.train(runs["long"], tmp_path / "alone")
-    assert differing(outcome(long), outcome(tmp_path / "alone")) == []
-
-    again = train_on_ray(runs, folder, record=file)
-    assert again.results == ended.results
-    assert sorted(line["seed"] for line in read_records(file)) == [0, 1]
-    for path in folder.iterdir():
-        assert json.loads((path / "result.json").read_text()) == ended.results[path.name]
-
-
-# -- jobs -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("connected")
-def test_ctrl_c_lets_the_running_job_save_and_begins_nothing_new(tmp_path: Path) -> None:
-    path, waits = tmp_path / "runs", tmp_path / "waits"
-    thread = once(path.exists, lambda: os.kill(os.getpid(), signal.SIGINT))
-    jobs = {"runs": job("work", str(path)), "waits": job("work", str(waits))}
-    with RayPool(1) as workers, pytest.raises(KeyboardInterrupt):
+    thread = threading.Thread(target=press_ctrl_c, daemon=True)
+    jobs = {"runs": job("work", str(path)), "waits": job("work", str(waiting))}
+    thread.start()
+    with WorkerPool(1, "ray", address) as workers, pytest.raises(KeyboardInterrupt):
         workers.run(jobs)
     thread.join()
     assert path.read_text().endswith(" saved")
-    assert not waits.exists()
+    assert not waiting.exists()
 
 
-def test_a_job_that_does_not_stop_in_time_is_ended(
-    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_deadline_interrupts_jobs_and_kills_those_that_do_not_stop(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool
 ) -> None:
-    """The asking is lost on the way."""
-    path, cancel = tmp_path / "deaf", connected.cancel
-
-    def lossy(task: Any, *, force: bool = False) -> None:
-        if force:
-            cancel(task, force=True)
-
-    monkeypatch.setattr(connected, "cancel", lossy)
-    monkeypatch.setattr(ray.RayBackend, "grace", 0.2)
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() if path.exists() else 0.0)
+    path = tmp_path / "job"
+    # The deadline passes when the job is running; the grace period, as soon as it has begun.
+    times = iter(range(2, 1000))
+    clock = SimpleNamespace(monotonic=lambda: float(next(times)) if has_text(path) else 0.0)
     monkeypatch.setattr(pool, "time", clock)
-    with RayPool() as workers:
-        result = workers.run({"deaf": job("work", str(path))}, deadline=1.0)
-    assert result == PoolResult(unfinished=["deaf"])
-    assert not path.read_text().endswith(" saved")
-    wait_until(lambda: has_ended(path))
+    monkeypatch.setattr(pool, "_LONGEST_WAIT", 0.05)
+    monkeypatch.setattr(ray.RayBackend, "grace", 900.0 if stops else 0.5)
+    with WorkerPool(backend="ray", address=address) as workers:
+        import ray as connected
+
+        cancel = connected.cancel
+        if not stops:  # the request to stop is lost
+            monkeypatch.setattr(
+                connected, "cancel", lambda task, force=False: force and cancel(task, force=True)
+            )
+        result = workers.run({"job": job("work", str(path))}, deadline=1.0)
+        wait_until(lambda: stops or has_ended(path))
+    assert result == PoolResult(unfinished=["job"])
+    assert path.read_text().endswith(" saved") == stops
 
 
-@pytest.mark.usefixtures("connected")
-def test_no_task_goes_on_without_its_caller(tmp_path: Path) -> None:
+def test_an_error_of_the_caller_ends_all_tasks(address: str, tmp_path: Path) -> None:
     path = tmp_path / "long"
 
     def on_done(name: str, outcome: Outcome) -> None:
-        wait_until(lambda: path.exists() and path.read_text())
+        wait_until(lambda: has_text(path))
         raise ZeroDivisionError
 
-    with RayPool() as workers, pytest.raises(ZeroDivisionError):
-        workers.run({"long": job("work", str(path)), "short": job("double", 1)}, on_done=on_done)
-    wait_until(lambda: has_ended(path))
+    jobs = {"long": job("work", str(path)), "short": job("double", 1)}
+    with WorkerPool(backend="ray", address=address) as workers:
+        with pytest.raises(ZeroDivisionError):
+            workers.run(jobs, on_done=on_done)
+        wait_until(lambda: has_ended(path))
 
 
-@pytest.mark.usefixtures("connected")
-def test_when_the_time_has_come_before_nothing_is_begun(tmp_path: Path) -> None:
-    runs = {"a": small_recipe(0), "b": small_recipe(1)}
-    ended = train_on_ray(runs, tmp_path, deadline=time.monotonic())
-    assert ended == PoolResult({}, {}, ["a", "b"])
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.usefixtures("connected")
-def test_a_job_whose_worker_always_dies_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray, "_RETRIES", 0)
-    came: list[Any] = []
-    with RayPool() as workers:
-        result = workers.run({"dies": job("die")}, on_done=lambda *ended: came.append(ended))
-    assert list(result.failures) == ["dies"]
-    assert "worker" in one_line(RunError(result.failures["dies"]))
-    assert came == [("dies", Outcome("failed", result.failures["dies"]))]
-
-
-@pytest.mark.usefixtures("connected")
-def test_a_job_that_fails_says_why() -> None:
-    with RayPool() as workers:
-        result = workers.run({kind: job("fail", kind) for kind in ("user", "bug", "busy")})
-    assert result.failures == {"user": "no such file", "bug": "ZeroDivisionError: a bug"}
+def test_outcomes_of_failing_jobs_and_dying_workers(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "_RETRIES", 1)
+    (tmp_path / "times").write_text("once\n")
+    jobs = {kind: job("fail", kind) for kind in ("user", "bug", "busy")}
+    jobs |= {"dies once": job("die", str(tmp_path / "times")), "dies": job("die")}
+    with WorkerPool(backend="ray", address=address) as workers:
+        result = workers.run(jobs)
+    assert result.results == {"dies once": "alive"}
     assert (result.unfinished, result.busy) == (["busy"], ["busy"])
+    one_line(RunError(result.failures.pop("dies")))
+    assert result.failures == {"user": "no such file", "bug": "ZeroDivisionError: a bug"}

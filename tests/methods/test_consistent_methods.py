@@ -67,7 +67,7 @@ def test_the_loss_is_that_of_gsat_and_the_inconsistency(start: Path) -> None:
 
 
 def test_starts_that_do_not_fit_are_refused(start: Path) -> None:
-    with pytest.raises(GSATError, match="begins with a trained model"):
+    with pytest.raises(GSATError, match="runs/x"):
         gsat.train(make_recipe("ba2motifs", method="gsat-sc"))
     with pytest.raises(GSATError, match="'sampling' is 'concrete'"):
         gsat.train(consistent(start, sampling="none"))

@@ -291,7 +291,7 @@ def test_what_gives_no_environments_is_refused(kind: type[EnvironmentMethod]) ->
         make(kind, same, environments="base")
     make(kind, same)  # by chance they are of two
     train = {**same.splits, "train": np.arange(1)}
-    with pytest.raises(DataError, match="those of small are of 1"):
+    with pytest.raises(DataError, match="those of small have 1"):
         make(kind, replace(same, splits=train))
 
 

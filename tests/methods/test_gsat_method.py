@@ -274,7 +274,7 @@ def test_the_model_is_made_as_the_settings_say(data: gsat.Dataset) -> None:
         "temperature": 3.0,
     }
     model = make(data, **options, r_final=0.6).model
-    assert (model.on, model.sampling, model.temperature) == ("node", "none", 3.0)
+    assert (model.on, model.options.sampling, model.options.temperature) == ("node", "none", 3.0)
     assert model.extractor.dropout == 0.2
     assert model.r == 0.6
     assert make(data, regulariser="l1").model.r is None

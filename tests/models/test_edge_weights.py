@@ -43,7 +43,7 @@ def backbone(request: pytest.FixtureRequest, attributes: int) -> Backbone:
         return wrap(GCN(3, 8, num_layers=2), TASK)
     network = BACKBONES[request.param]
     known = min(attributes, 1) if request.param == "leconv" else attributes  # it knows one at most
-    return network(3, TASK, edge_features=known, hidden=8, dropout=0.0).eval()  # type: ignore[call-arg]
+    return network(3, TASK, edge_features=known, hidden=8).eval()  # type: ignore[call-arg]
 
 
 def test_a_weight_does_what_attention_does(backbone: Backbone, attributes: int) -> None:

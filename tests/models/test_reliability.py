@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 
 import gsat
 from gsat.attention import AttentionLevel, edge_weights
-from gsat.draw.caption import reliability
 from gsat.graphs import GraphBatch
 from gsat.models import GIN, InterpretableModel, ModelOutput
 from gsat.tasks import Task
@@ -181,8 +180,8 @@ def test_measurements_are_kept_in_parts_and_written() -> None:
     assert (part.stability, part.necessary, part.sufficient) == (0.25, True, True)
     values = part.as_dict()
     assert (values["stability"], values["necessary"], values["sufficient"]) == (0.25, True, True)
-    assert reliability(part)
-    assert not reliability(gsat.Explanation(edge_index=part.edge_index, num_nodes=2))
+    assert part.reliability
+    assert not gsat.Explanation(edge_index=part.edge_index, num_nodes=2).reliability
     unknown = Evidence("edge", TASKS[0]).explain(GRAPHS["equal"]).as_dict()
     assert [unknown[name] for name in ("stability", "necessary", "sufficient")] == [None] * 3
 
@@ -191,5 +190,5 @@ def test_measurements_are_kept_in_parts_and_written() -> None:
 def test_files_have_the_measurements(suffix: str, tmp_path: Path) -> None:
     explained = Evidence("edge", TASKS[0]).explain(GRAPHS["right"])
     path = explained.save(tmp_path / f"g{suffix}")
-    shown = reliability(explained) if suffix != ".json" else '"necessary": true'
+    shown = explained.reliability if suffix != ".json" else '"necessary": true'
     assert shown in path.read_text().lower()

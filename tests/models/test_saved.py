@@ -96,7 +96,7 @@ def test_a_model_prints_in_a_few_lines() -> None:
     model = make("gsat")
     count = sum(p.numel() for p in model.parameters())
     assert repr(model).splitlines() == [
-        "GSAT(attention='edge', extractor_dropout=0.5, temperature=1.0, sampling='concrete', "
+        "GSAT(attention='edge', extractor_dropout=0.5, sampling='concrete', temperature=1.0, "
         "r=0.5)",
         "  task: binary, one answer per graph",
         "  backbone: GIN(in_features=3, edge_features=0, hidden=8, layers=2, dropout=0.3)",

@@ -1,4 +1,4 @@
-"""Similarity of molecules, checked against Tanimoto's formula on the bits themselves."""
+"""Similarity of molecules, against Tanimoto's formula on the bits of the fingerprints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_nearest_molecules_come_first() -> None:
         assert neighbour.similarity == pytest.approx(len(ours & theirs) / len(ours | theirs))
 
 
-def test_a_molecule_is_at_no_distance_from_itself_however_it_is_written() -> None:
+def test_a_molecule_equals_itself_in_any_notation() -> None:
     (found,) = NearestMolecules(MOLECULES).nearest("OC(=O)c1ccccc1OC(C)=O", 1)
     assert (found.position, found.similarity) == (3, 1.0)
     assert found.smiles == "CC(=O)Oc1ccccc1C(=O)O"
@@ -41,6 +41,6 @@ def test_explicit_hydrogens_make_no_difference() -> None:
     assert (found.smiles, found.similarity) == ("C", 1.0)
 
 
-def test_nothing_is_near_where_nothing_can_be_read() -> None:
+def test_invalid_and_empty_searches_find_nothing() -> None:
     assert NearestMolecules(MOLECULES).nearest("C(C") == []
     assert NearestMolecules([]).nearest("CC") == []

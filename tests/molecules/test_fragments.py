@@ -111,7 +111,7 @@ def test_real_molecules_are_covered_and_no_aromatic_ring_is_cut(molecules: list[
                     assert not set(ring) & set(fragment.atoms) or set(ring) <= set(fragment.atoms)
 
 
-def test_the_order_of_atoms_makes_no_difference(molecules: list[Chem.Mol]) -> None:
+def test_fragments_do_not_depend_on_the_order_of_atoms(molecules: list[Chem.Mol]) -> None:
     for molecule in molecules[::20]:
         turned = Chem.RenumberAtoms(molecule, list(reversed(range(molecule.GetNumAtoms()))))
         # In a barbiturate two imides share atoms; the first one takes them.
@@ -122,7 +122,7 @@ def test_the_order_of_atoms_makes_no_difference(molecules: list[Chem.Mol]) -> No
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_groups_are_counted_as_by_rdkit(name: str, molecules: list[Chem.Mol]) -> None:
+def test_counts_of_groups_equal_rdkits(name: str, molecules: list[Chem.Mol]) -> None:
     for molecule in molecules:
         found = sum(fragment.name == name for fragment in fragments(molecule))
         assert found == COUNTED[name](molecule), Chem.MolToSmiles(molecule)

@@ -1,7 +1,8 @@
-"""SMILES of graphs: node i is atom i, for the molecules of the registry and for written ones."""
+"""SMILES of graphs: node i is atom i, in data sets and in written SMILES."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +34,8 @@ def test_atoms_are_in_the_order_of_the_nodes() -> None:
     assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == "O=[N+]([O-])c1ccccc1"
 
 
-def test_more_than_a_hundred_bonds_are_open_at_once() -> None:
-    # Every carbon comes first, every hydrogen last: all bonds between them are open in between.
+def test_more_than_a_hundred_ring_closures_are_open_at_once() -> None:
+    # All bonds between carbons, which come first, and hydrogens are open at the same time.
     n = 120
     symbols = ["C"] * n + ["H"] * (2 * n + 2)
     chain = [(i, i + 1, 1) for i in range(n - 1)]
@@ -58,36 +59,23 @@ def test_charges(symbols: list[str], bonds: list[tuple[int, int, int]], written:
     assert Chem.MolToSmiles(Chem.RemoveHs(molecule)) == written
 
 
-def test_hydrogens_are_atoms_where_the_graph_has_nodes_for_them() -> None:
+def test_hydrogens_are_atoms_if_the_graph_has_nodes_for_them() -> None:
     assert molecule_of("[H]C([H])([H])O", 2).GetNumAtoms() == 2
     assert molecule_of("[H]C([H])([H])O", 5).GetNumAtoms() == 5
 
 
 @pytest.mark.parametrize("smiles", ["", "C1CC", "c1cc", "N(C)(C)(C)(C)C"])
-def test_what_rdkit_cannot_read(smiles: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match="is not a SMILES that rdkit can read"):
+def test_invalid_smiles(smiles: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DataError, match=re.escape(repr(smiles))):
         molecule_of(smiles, 3)
     assert capfd.readouterr().err == ""
 
 
 def test_another_number_of_atoms() -> None:
-    with pytest.raises(DataError, match="has 3 atoms, the graph has 2 nodes"):
+    with pytest.raises(DataError, match=r"'CCO' .*3 .*2"):
         molecule_of("CCO", 2)
-    with pytest.raises(DataError, match="order 4"):
+    with pytest.raises(DataError, match="4"):
         write_smiles(["C", "C"], [(0, 1, 4)])
-
-
-def test_smiles_follow_their_graphs(tmp_path: Path) -> None:
-    store = GraphStore.from_arrays(
-        node_ptr=[0, 2, 3, 6],
-        edge_ptr=[0, 2, 2, 6],
-        edge_index=[[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]],
-        graph_fields={"smiles": ["CO", "N", "CC#N"]},
-    )
-    part = store.select([2, 0])
-    assert part.texts("smiles") == ["CC#N", "CO"]
-    assert GraphStore.load(part.save(tmp_path / "part")).texts("smiles") == ["CC#N", "CO"]
-    assert part[0].smiles == "CC#N"
 
 
 def check_atoms(store: GraphStore, elements: Callable[[np.ndarray], list[str]]) -> list[str]:
@@ -139,5 +127,5 @@ def test_molecules_of_mutag(raw_file: Callable[[str], Path]) -> None:
 def test_without_rdkit_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rdkit", None)
     for work in (lambda: molecule_of("CC", 2), lambda: featurise(["CC"])):
-        with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[molecules\]'"):
+        with pytest.raises(MissingExtraError, match=r"torch-gsat\[molecules\]"):
             work()

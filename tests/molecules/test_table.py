@@ -1,4 +1,4 @@
-"""Tables as they come: separators, encodings, quotes, SDF, Parquet; every row keeps its line."""
+"""Tables: separators, encodings, quotes, SDF and Parquet, and limits for untrusted files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_separators(tmp_path: Path, name: str, text: str) -> None:
         assert not table.problems
 
 
-def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+def test_rows_keep_their_line_numbers(tmp_path: Path) -> None:
     table = open_table(write(tmp_path, "t.csv", 'smiles,name\nCC,"a\nb"\n\nCO,c\n'))
     assert table.rows == [["CC", "a\nb"], ["CO", "c"]]
     assert table.lines == [2, 5]
@@ -63,7 +63,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert ("Windows-1252" in "".join(table.notes)) == (encoding == "cp1252")
 
 
-def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
+def test_an_unclosed_quote_hides_no_rows(tmp_path: Path) -> None:
     table = open_table(write(tmp_path, "t.csv", 'smiles,name\nCC,"a\nCO,b\nCN,c\n'))
     assert [row[0] for row in table.rows] == ["CC", "CO", "CN"]
     assert "quotes" in table.notes[0]
@@ -72,7 +72,8 @@ def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
 def test_rows_that_do_not_fit_the_header(tmp_path: Path) -> None:
     table = open_table(write(tmp_path, "t.csv", "smiles,y\nCC\nCO,1,2\nCN,1,\n"))
     assert table.rows == [["CC", ""], ["CN", "1"]]
-    assert table.problems == [(3, "the row has 3 cells, the header has 2", ["CO", "1", "2"])]
+    ((line, _, cells),) = table.problems
+    assert (line, cells) == (3, ["CO", "1", "2"])
 
 
 def test_a_very_long_cell(tmp_path: Path) -> None:
@@ -107,11 +108,11 @@ def test_parquet(tmp_path: Path) -> None:
     table = open_table(path)
     assert table.columns == ["smiles", "y", "z"]
     assert table.rows == [["CC", "1", "0.5"], ["CO", "", "1e-09"]]
-    with pytest.raises(DataError, match="can't be read as Parquet"):
+    with pytest.raises(DataError, match=r"broken\.parquet"):
         open_table(write(tmp_path, "broken.parquet", b"PAR1nonsense"))
 
 
-def test_a_damaged_parquet_file_is_one_line(
+def test_damaged_parquet_files_are_errors_without_output(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     polars = pytest.importorskip("polars")
@@ -119,7 +120,7 @@ def test_a_damaged_parquet_file_is_one_line(
     polars.DataFrame({"smiles": ["CC", "CO"], "y": [1.5, None]}).write_parquet(path)
     whole = path.read_bytes()
     refused = 0
-    for place in range(4, len(whole), 60):
+    for place in range(4, len(whole), 200):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
         try:
             open_table(path)
@@ -129,7 +130,7 @@ def test_a_damaged_parquet_file_is_one_line(
     assert capfd.readouterr().err == ""
 
 
-def test_a_file_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
+def test_a_parquet_file_that_crashes_its_reader_is_an_error(tmp_path: Path) -> None:
     """A length in a page's header, changed, makes polars ask for 2 EiB and abort."""
     polars = pytest.importorskip("polars")
     path = tmp_path / "t.parquet"
@@ -138,8 +139,8 @@ def test_a_file_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
     (tmp_path / "polars" / "__init__.py").write_text(ending)
     polars.DataFrame({"smiles": ["CC", "CO"]}).write_parquet(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(tmp_path)  # the worker finds that one
-        with pytest.raises(DataError, match=r"can't be read as Parquet .*its process died"):
+        patch.syspath_prepend(tmp_path)  # only the worker imports it
+        with pytest.raises(DataError, match=r"t\.parquet"):
             open_table(path)
     assert open_table(path).rows == [["CC"], ["CO"]]
 
@@ -152,16 +153,16 @@ def test_empty_tables(tmp_path: Path, name: str, content: str) -> None:
         open_table(write(tmp_path, name, content))
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(DataNotFoundError, match="there is no file"):
+def test_missing_and_incomplete_files(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match=r"none\.csv"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(DataError, match="can't be read"):
+    with pytest.raises(DataError, match=r"t\.csv\.gz"):
         open_table(write(tmp_path, "t.csv.gz", gzip.compress(b"smiles\nCC\n")[:-6]))
     assert is_table("a/b.SDF.gz")
     assert not is_table("a.zip")
 
 
-# -- what a stranger could have made --------------------------------------------------------------
+# -- untrusted files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", ["csv", "smi", "sdf.gz", "parquet"])
@@ -173,11 +174,11 @@ def test_only_regular_files_are_read(tmp_path: Path, suffix: str) -> None:
     device.symlink_to("/dev/zero")
     folder.mkdir()
     for path in (fifo, device, folder):
-        with pytest.raises(DataError, match="not a regular file"):
+        with pytest.raises(DataError, match=path.name):
             open_table(path)
 
 
-def test_a_link_that_the_user_has_named_is_followed(tmp_path: Path) -> None:
+def test_a_link_named_by_the_user_is_followed(tmp_path: Path) -> None:
     link = tmp_path / "link.csv"
     link.symlink_to(write(tmp_path, "t.csv", "smiles,y\nCC,1\n"))
     assert open_table(link).rows == [["CC", "1"]]
@@ -210,8 +211,8 @@ def test_memory_of_a_parquet_file_is_limited(
             open_table(path)
 
 
-def test_columns_without_end(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has 20001 columns; at most 10000"):
+def test_the_number_of_columns_is_limited(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="20001"):
         open_table(write(tmp_path, "t.csv", "smiles" + ",x" * 20_000 + "\nC\n"))
 
 

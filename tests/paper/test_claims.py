@@ -11,13 +11,19 @@ from paper.claims import CLAIMS, claims_page
 
 from gsat.models import GIN
 from gsat.study.records import Records
-from gsat.study.study import Experiment
-from gsat.study.tables import R_PAIRS, R_SWEEP, STUDIES, SUM_PAIRS
+from gsat.study.study import Experiment, find_study, study_names
 from gsat.training.results import read_records
 from study_harness import failure, line, lines
 
 ROOT = Path(__file__).parents[2]
 ROBUST, STOCHASTIC, VARIANCE, TUNING, DECAY, SUM, COST, FIXED = CLAIMS
+
+
+_STUDY, _SWEEPS = find_study("claims"), find_study("fig-regulariser")
+assert _SWEEPS.figure is not None
+WITH_SUM = _STUDY.experiment("ba2motifs", "erm", "pna")
+WITHOUT_SUM = _STUDY.experiment("ba2motifs", "erm", "pna", "no-sum")
+R_SWEEP = _SWEEPS.figure.sweep[0].values
 
 
 def thrice(experiment: Experiment, auc: float) -> list[dict[str, Any]]:
@@ -36,18 +42,18 @@ def test_without_runs_there_is_no_verdict() -> None:
         assert judged.cases >= 2  # data sets, or pairs of runs
         assert claim.command.startswith("gsat bench run ")
         for name in claim.command.split("--")[0].split()[3:]:
-            assert name in STUDIES
+            assert name in study_names()
 
 
 def test_a_verdict_comes_with_the_number_of_cases() -> None:
-    whole, without = SUM_PAIRS[0]
+    whole, without = WITH_SUM, WITHOUT_SUM
     found = SUM.judge(Records(thrice(whole, 0.9) + thrice(without, 0.7)), [])
-    assert str(found) == f"**holds** (1 of {len(SUM_PAIRS)})"
-    assert str(SUM.judge(Records([]), [])) == f"**no run yet** (0 of {len(SUM_PAIRS)})"
+    assert str(found) == "**holds** (1 of 4)"
+    assert str(SUM.judge(Records([]), [])) == "**no run yet** (0 of 4)"
 
 
 def test_missing_or_failed_seeds_leave_a_case_open() -> None:
-    whole, without = SUM_PAIRS[0]
+    whole, without = WITH_SUM, WITHOUT_SUM
     good, low = thrice(whole, 0.9), thrice(without, 0.7)
     for more in (
         failure(without, 3),  # a run that broke
@@ -73,7 +79,7 @@ def test_the_best_r_decides_and_half_a_sweep_is_not_judged(best: float, verdict:
 
 def test_every_second_r_is_enough() -> None:
     sweep = {
-        r: thrice(Experiment("spmotif-0.5", "gsat", settings=s), r) for r, s in R_SWEEP.items()
+        r: thrice(Experiment("spmotif-0.5", "gsat", settings=(("r_final", r),)), r) for r in R_SWEEP
     }
     few = [sweep[r] for r in (0.9, 0.7, 0.5, 0.3, 0.1)]
     judged = ROBUST.judge(Records([run for runs in few for run in runs]), [])
@@ -100,21 +106,26 @@ def test_r_is_not_robust_if_it_works_at_one_value_only() -> None:
 def test_both_ablations_without_stochasticity_are_below(
     aucs: dict[str, float], verdict: str
 ) -> None:
-    rows = STUDIES["table5"].parts[0].rows
-    runs = [run for row in rows for run in thrice(row.experiment("spmotif-0.5"), aucs[row.variant])]
+    study = find_study("table5")
+    runs = [
+        run
+        for variant, auc in aucs.items()
+        for run in thrice(study.experiment("spmotif-0.5", "gsat", variant=variant), auc)
+    ]
     assert judge(STOCHASTIC, runs) == verdict
     assert judge(STOCHASTIC, runs[1:]) == "no run yet"
 
 
 def test_deviations_are_compared_where_every_method_has_three_seeds() -> None:
     def runs(ours: float, others: float, steady: float = 0.5) -> list[dict[str, Any]]:
-        rows = [row for row in STUDIES["table1"].parts[0].rows if row.backbone == "gin"]
-        found = []
-        for row in rows:
-            step = ours if row.method.startswith("gsat") else others
-            step = steady if row.method == "graphmask" else step
-            found += lines(row.experiment("mutag"), {k: 0.5 + k * step for k in range(3)})
-        return found
+        made = []
+        for cell in find_study("table1").cells:
+            method = cell.row.method
+            if cell.row.backbone == "gin" and cell.dataset == "mutag" and not cell.row.trivial:
+                step = ours if method.startswith("gsat") else others
+                step = steady if method == "graphmask" else step
+                made += lines(cell.experiment, {k: 0.5 + k * step for k in range(3)})
+        return made
 
     assert judge(VARIANCE, runs(0.01, 0.1)) == "holds"
     assert judge(VARIANCE, runs(0.1, 0.01)) == "does not hold"
@@ -159,7 +170,7 @@ def test_decay_is_from_the_first_ten_epochs_to_the_last() -> None:
 
 
 def test_the_sum_is_needed_if_accuracy_falls_without() -> None:
-    whole, without = SUM_PAIRS[0]
+    whole, without = WITH_SUM, WITHOUT_SUM
     assert without.recipe(0).backbone.aggregators == ["mean", "min", "max", "std"]
     # Accuracies are half the AUCs here.
     assert judge(SUM, thrice(whole, 0.9) + thrice(without, 0.7)) == "holds"
@@ -176,7 +187,8 @@ def test_cost_is_per_epoch_of_those_that_were_run(dataset: str) -> None:
 
 
 def test_one_r_for_all_may_cost_two_points() -> None:
-    tuned, fixed = R_PAIRS[0]
+    tuned = _STUDY.experiment("ba2motifs", "gsat")
+    fixed = _STUDY.experiment("ba2motifs", "gsat", variant="r-0.7")
     assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.94)) == "holds"
     assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.90)) == "does not hold"
     assert judge(FIXED, thrice(tuned, 0.95) + thrice(fixed, 0.90)[1:]) == "no run yet"

@@ -154,7 +154,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         trained={EDGES: GRAPHS.trained[EDGES]},
         explained={
             "best epoch": Explaining(),
-            "second look": Explaining(passes=1),
+            "refinement pass": Explaining(passes=1),
             "snapshots": Explaining("last", 1),
             "spread": Explaining("spread", 1, context=0.5),
         },
@@ -176,7 +176,7 @@ def test_models_and_their_ensemble_are_explained_in_every_way(tmp_path: Path) ->
         kept = [part.state_dict() for part in run.model.snapshots]
         values = [line["valid"]["explanation_auc"] for line in run.log][6:]
         assert one["over_epochs"] == pytest.approx([np.mean(values), np.std(values)])
-        ways = {"best epoch": ([], 0), "second look": ([], 1), "snapshots": (kept[-1:], 0)}
+        ways = {"best epoch": ([], 0), "refinement pass": ([], 1), "snapshots": (kept[-1:], 0)}
         for way, (snapshots, passes) in ways.items():
             run.model.take_snapshots(snapshots)
             again = run.refined(passes).evaluate(split="test")

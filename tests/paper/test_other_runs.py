@@ -20,7 +20,7 @@ SHORT = Experiment("spmotif-0.5", "gsat", settings=(("epochs", 30),))
 def rows(records: list[dict[str, Any]]) -> list[list[str]]:
     """The texts of the table."""
     table = other_runs_table(Records(records))
-    return [] if table is None else [[cell.main for cell in row] for row in table.rows]
+    return [] if table is None else [[cell.text for cell in row] for row in table.rows]
 
 
 def run(seed: int, auc: float | None, accuracy: float = 0.5, **changed: Any) -> dict[str, Any]:

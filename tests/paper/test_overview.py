@@ -10,11 +10,10 @@ from pages_harness import assert_page
 from paper.overview import overview_panels
 from paper.runs_page import runs_page
 
-from gsat.study.cells import measure
 from gsat.study.records import Records
-from gsat.study.report import print_table
-from gsat.study.study import Experiment, TableStudy
-from gsat.study.tables import STUDIES
+from gsat.study.render import make_table
+from gsat.study.study import Experiment, find_study
+from gsat.study.table import measure
 from study_harness import failure, lines
 
 ROOT = Path(__file__).parents[2]
@@ -33,14 +32,10 @@ def test_a_dot_has_our_mean_and_the_papers() -> None:
 
 
 def test_tables_of_later_papers_are_not_called_the_papers() -> None:
-    later = [s for s in STUDIES.values() if isinstance(s, TableStudy) and s.later]
-    assert later
-    (experiment, *_) = later[-1].experiments
-    records = Records(lines(experiment, {0: 0.9}))
-    assert not any(title.startswith(later[-1].name) for title, _ in overview_panels(records))
-    cells = [c for row in print_table(later[-1], measure(later[-1], records)).rows for c in row[1:]]
-    assert any(c.comparison.startswith("published") for c in cells if not isinstance(c, str))
-    assert not any(c.comparison.startswith("paper") for c in cells if not isinstance(c, str))
+    gmt = find_study("gmt")
+    records = Records(lines(gmt.experiments[0], {0: 0.9}))
+    assert not any(title.startswith("gmt") for title, _ in overview_panels(records))
+    assert make_table(gmt, measure(gmt, records)).published_by == "published"
 
 
 def test_every_run_of_a_cell_is_listed_failed_ones_too() -> None:

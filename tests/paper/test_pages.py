@@ -30,7 +30,7 @@ def test_the_results_have_every_table_with_a_run_then_the_other_runs() -> None:
     page = results_page(Records([*lines(GSAT, {0: 0.9}), *lines(short, {0: 0.8})]))
     headings = [row for row in page.splitlines() if row.startswith("### ")]
     assert [heading.split(":")[0] for heading in headings] == [
-        "### table1", "### table6", "### Other recorded runs"
+        "### table1", "### table6", "### claims", "### Other recorded runs"
     ]  # fmt: skip
     # What has no run at all is named, not shown.
     assert table_rows(page)[""] == ["mutag"]

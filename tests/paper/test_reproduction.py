@@ -10,11 +10,9 @@ from paper.reproduction import REASONS, VERDICTS, find_reason, reproduction_page
 
 from gsat.methods import METHODS
 from gsat.models import GIN
-from gsat.study.cells import measure
-from gsat.study.formatting import BACKBONE_TITLES
 from gsat.study.records import Records
-from gsat.study.study import Experiment, TableRow, TableStudy
-from gsat.study.tables import STUDIES
+from gsat.study.study import Experiment, Row, find_study, shipped_studies
+from gsat.study.table import BACKBONE_TITLES, measure
 from gsat.training.results import read_records
 from study_harness import failure, line, lines
 
@@ -24,7 +22,7 @@ GSAT = Experiment("mutag", "gsat")  # the paper: 99.60 ± 0.51
 
 def test_a_cell_is_judged_by_welchs_test() -> None:
     def verdicts(aucs: dict[int, float]) -> str:
-        (part,) = measure(STUDIES["table1"], Records(lines(GSAT, aucs)))
+        (part,) = measure(find_study("table1"), Records(lines(GSAT, aucs)))
         (cell,) = [c for c in part.cells.values() if c.values]
         return verdict(cell)
 
@@ -64,7 +62,7 @@ def test_a_reason_is_given_for_the_metric_that_it_explains() -> None:
 
 
 def test_a_reason_is_not_given_for_an_ablation_or_where_nothing_is_compared() -> None:
-    plain, ablation = TableRow("gsat", "gin"), TableRow("gsat", "gin", "beta0")
+    plain, ablation = Row(method="gsat"), Row(method="gsat", variant="beta0")
     assert find_reason(plain, "spmotif-0.9", "prediction")
     assert not find_reason(ablation, "spmotif-0.9", "prediction")
     page = reproduction_page(Records(lines(Experiment("mutag", "pgexplainer"), {0: 0.9, 1: 0.91})))
@@ -79,7 +77,8 @@ def test_failures_and_gaps_are_shown() -> None:
 
 
 def test_verdicts_are_counted_by_table() -> None:
-    found = [*lines(GSAT, {0: 0.90}), *lines(Experiment("ba2motifs", "gsat"), {0: 0.98, 1: 0.99})]
+    motifs = find_study("table1").experiment("ba2motifs", "gsat")
+    found = [*lines(GSAT, {0: 0.90}), *lines(motifs, {0: 0.98, 1: 0.99})]
     said, _, head, _, *rows = reproduction_page(Records(found)).splitlines()
     assert said == "4 of 209 cells have runs; 2 of them are reproduced or in range."
     names = [name.strip() for name in head.split("|")[2:-1]]
@@ -109,25 +108,22 @@ def test_cells_without_runs_are_named() -> None:
 
 
 def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
-    tables = [study for study in STUDIES.values() if isinstance(study, TableStudy)]
+    cells = [cell for study in shipped_studies() for cell in study.cells]
     known = {
         *METHODS,
         *BACKBONE_TITLES,
-        *(dataset for table in tables for dataset in table.columns),
-        *(part.metric for table in tables for part in table.parts),
+        *(cell.dataset for cell in cells),
+        *(cell.table.metric for cell in cells),
     }
     assert {name for key in REASONS for name in key} <= known
 
 
 def test_reasons_are_true_of_the_recipes() -> None:
     told = {
-        (row.backbone, dataset): row.experiment(dataset).recipe(0).settings
-        for table in STUDIES.values()
-        if isinstance(table, TableStudy)
-        for part in table.parts
-        for row in part.rows
-        for dataset in row.paper
-        if "explain the label" in find_reason(row, dataset, part.metric)
+        (cell.row.backbone, cell.dataset): cell.experiment.recipe(0).settings
+        for study in shipped_studies()
+        for cell in study.cells
+        if "explain the label" in find_reason(cell.row, cell.dataset, cell.table.metric)
     }
     assert ("gin", "spmotif-0.5") in told
     assert {settings.target for settings in told.values()} == {"label"}

@@ -10,9 +10,9 @@ from paper.schedule import Step, completion, plan_steps, read_schedule
 
 from gsat.core.errors import GSATError
 from gsat.study import plan as plan_module
-from gsat.study.bench_folders import BenchFolders
 from gsat.study.plan import PlannedRun, RunPlan
-from gsat.study.tables import STUDIES
+from gsat.study.records import BenchFolders
+from gsat.study.study import find_study, study_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,7 +69,7 @@ def test_a_cell_is_complete_with_its_first_seed(folders: BenchFolders) -> None:
     experiments = {run.experiment.hash for run in plan.to_run}
     assert (found, total) == (
         len(experiments),
-        len({e.hash for e in STUDIES["table1"].experiments}),
+        len({e.hash for e in find_study("table1").experiments}),
     )
     assert 10.0 * len(experiments) <= last < 10.0 * len(plan.to_run)
     assert completion(timed, experiments, jobs=1)["table1"] == (found, total, 0.0)
@@ -103,7 +103,7 @@ def test_a_missing_schedule_is_refused(tmp_path: Path) -> None:
 def test_the_projects_own_schedule_covers_every_table() -> None:
     steps = read_schedule(ROOT / "results/schedule.toml")
     named = {name for step in steps for name in step.studies}
-    assert {name for name in STUDIES if name.startswith("table")} <= named | {"table6"}
+    assert {name for name in study_names() if name.startswith("table")} <= named | {"table6"}
 
 
 def test_the_dry_run_says_when_what_is_done(

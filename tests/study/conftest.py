@@ -10,8 +10,8 @@ import pytest
 
 import gsat
 from gsat.launch.pool import PoolResult
-from gsat.study import runner
-from gsat.study.bench_folders import BenchFolders
+from gsat.study import run as runner
+from gsat.study.records import BenchFolders
 from gsat.training.recipe import Recipe
 from gsat.training.results import record_once
 

@@ -16,7 +16,7 @@ from gsat.study import grids
 from gsat.study import tune as module
 from gsat.study.grids import make_rungs
 from gsat.study.tune import Tuned, tune
-from gsat.training import run_audit as runs_audit
+from gsat.training import run as run_module
 from gsat.training.recipe import Recipe, make_recipe
 from gsat.training.results import read_records
 
@@ -180,14 +180,14 @@ def test_settings_that_are_given_stay(climb: Any) -> None:
 def test_a_ladder_is_climbed_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[str] = []
     audits: list[Path] = []
-    audit = runs_audit.audit_run
+    audit = run_module.audit_run
 
     def counted(run: Any, *given: Any, **how: Any) -> Any:
         audits.append(run.path)
         return audit(run, *given, **how)
 
     monkeypatch.setattr(module, "train_each", train_here(trained.append))
-    monkeypatch.setattr(runs_audit, "audit_run", counted)
+    monkeypatch.setattr(run_module, "audit_run", counted)
     options = {"settings": {**SMALL, "graphs": 60}, "out": tmp_path, "by": "audit",
                "record": tmp_path / "t.jsonl"}  # fmt: skip
     first = tune("ba2motifs", **options)

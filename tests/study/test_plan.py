@@ -9,12 +9,11 @@ import pytest
 
 from gsat.core.errors import GSATError
 from gsat.study import plan as module
-from gsat.study.bench_folders import BenchFolders
 from gsat.study.cost import CostEstimates
 from gsat.study.plan import RunRequest, make_plan, request_runs, select_experiments
-from gsat.study.runner import run_plan
-from gsat.study.study import Experiment
-from gsat.study.tables import FLOORS, STUDIES
+from gsat.study.records import BenchFolders
+from gsat.study.run import run_plan
+from gsat.study.study import Experiment, find_study
 from gsat.training.results import read_records, record_once
 from study_harness import GSAT
 
@@ -24,8 +23,10 @@ def test_the_cheapest_runs_come_first(
 ) -> None:
     """Costs come from recipes; no raw file is needed to estimate them."""
     monkeypatch.setattr(module, "check_here", lambda name, **options: None)
-    plan = make_plan(request_runs([STUDIES["table1"], STUDIES["table3"]], 2), folders, load=False)
-    of_paper = [run for run in plan.to_run if run.recipe.method not in FLOORS]
+    plan = make_plan(
+        request_runs([find_study("table1"), find_study("table3")], 2), folders, load=False
+    )
+    of_paper = [run for run in plan.to_run if run.recipe.method not in ("random", "degree")]
     assert len(of_paper) == 2 * (54 + 15)
     whole = [CostEstimates([]).seconds(run.recipe) for run in plan.to_run]
     assert whole == sorted(whole)
@@ -102,13 +103,13 @@ def test_planning_downloads_nothing(
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.delenv("GSAT_OFFLINE", raising=False)
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
-    plan = make_plan(request_runs([STUDIES["table3"]], 1), folders, load=False)
+    plan = make_plan(request_runs([find_study("table3")], 1), folders, load=False)
     assert len(plan.to_run) == 15
     assert plan.unavailable == {}
 
 
 def test_a_filter_selects_by_data_set_method_and_backbone() -> None:
-    experiments = STUDIES["table1"].experiments
+    experiments = find_study("table1").experiments
     chosen = select_experiments(experiments, "dataset=mutag, dataset=ba2motifs,backbone=pna")
     assert {(e.dataset, e.backbone) for e in chosen} == {("mutag", "pna"), ("ba2motifs", "pna")}
     assert select_experiments(experiments, "") == list(experiments)
@@ -123,24 +124,27 @@ def test_a_filter_selects_by_data_set_method_and_backbone() -> None:
 
 
 def test_a_filter_selects_by_variant() -> None:
-    beyond = STUDIES["beyond"].experiments
+    beyond = find_study("beyond").experiments
     (chosen,) = select_experiments(beyond, "variant=both-ways,dataset=spmotif-0.5,method=gsat")
     assert dict(chosen.settings)["data.undirected"] is True
     assert "members" not in dict(chosen.settings)
-    plain = select_experiments(STUDIES["table5"].experiments, "variant=plain,method=gsat")
+    plain = select_experiments(find_study("table5").experiments, "variant=plain,method=gsat")
     assert [e.settings for e in plain] == [()] * 3
-    sweep = {e.variant for e in STUDIES["fig-regulariser"].experiments}
-    assert sweep == {"other", "r-final-0.5", "r-final-0.7"}  # two of its points are readings
+    sweep = {e.variant for e in find_study("fig-regulariser").experiments}
+    assert len(sweep) == 9 + 6
+    assert "r_final=0.7" in sweep
 
 
 def test_studies_share_runs_and_examples_need_one_seed() -> None:
-    wants = request_runs([STUDIES["table5"], STUDIES["fig-regulariser"]], 3)
+    wants = request_runs([find_study("table5"), find_study("fig-regulariser")], 3)
     assert len(wants) == 15 + 45 - 3  # r = 0.7 is GSAT itself
     assert {(w.seeds, w.curves, w.model) for w in wants} == {(3, False, False)}
-    examples = request_runs([STUDIES["fig-examples"]], 3, "dataset=houses")
+    examples = request_runs([find_study("fig-examples")], 3, "dataset=houses")
     assert [(w.experiment.method, w.seeds, w.model) for w in examples] == [
         ("gsat", 1, True), ("graphmask", 1, True)
     ]  # fmt: skip
-    both = request_runs([STUDIES["table1"], STUDIES["fig-posthoc"], STUDIES["fig-examples"]], 3)
+    both = request_runs(
+        [find_study("table1"), find_study("fig-posthoc"), find_study("fig-examples")], 3
+    )
     (mutag,) = [w for w in both if w.experiment == Experiment("mutag", "gsat")]
     assert (mutag.seeds, mutag.curves, mutag.model) == (3, True, True)

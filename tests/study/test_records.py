@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gsat.core.errors import DiskError, RunError
 from gsat.models import GIN, PNA
-from gsat.study.records import Records, is_current
+from gsat.study.plan import RunRequest, make_plan
+from gsat.study.records import BenchFolders, Records, is_current, read_curves, record_curves
+from gsat.study.run import run_plan
 from gsat.study.study import PREDICTION, Experiment
-from study_harness import failure, line
+from gsat.training.recipe import make_recipe
+from gsat.training.results import IDENTITY, read_records
+from gsat.training.run_directory import RunDirectory
+from study_harness import GSAT, failure, line
 
 MUTAG = Experiment("mutag", "gsat")
 
@@ -105,3 +114,124 @@ def test_a_file_is_read_and_an_absent_one_is_empty(tmp_path: Path) -> None:
     assert Records.read(file).of(MUTAG).seeds == []
     file.write_text(json.dumps(line(MUTAG, 0)) + "\n", encoding="utf-8")
     assert Records.read(file).of(MUTAG).seeds == [0]
+
+
+# -- folders ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("trained")
+def test_finished_runs_are_of_the_graphs_asked_for(folders: BenchFolders) -> None:
+    run_plan(make_plan([RunRequest(GSAT, 2)], folders), folders)
+    (folder,) = folders.runs.glob("houses-*")
+    now = folders.finished(GSAT)
+    graphs = Records.read(folders.record).of(GSAT).data_hash
+    stale = folder.with_name(folder.name.replace(graphs, "0" * 16))
+    shutil.copytree(folder, stale)
+    shutil.copytree(stale / "seed-0", stale / "seed-2")
+    shutil.copytree(folder / "seed-0", folder / "seed-0.bak")
+    os.utime(stale, (1, 1))
+    assert folders.finished(GSAT) == folders.finished(GSAT, graphs) == now
+    assert sorted(folders.finished(GSAT, "0" * 16)) == [0, 1, 2]
+    assert folders.finished(GSAT, "f" * 16) == {}
+    # The graphs of the last runs count, even without seed 0.
+    shutil.rmtree(stale / "seed-0")
+    assert sorted(folders.finished(GSAT)) == [1, 2]
+
+
+def test_a_folder_that_can_not_be_written_is_refused_before_training(tmp_path: Path) -> None:
+    BenchFolders(tmp_path / "runs", tmp_path / "results" / "runs.jsonl").check()
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == []
+    (tmp_path / "folder").mkdir()
+    for folders, message in (
+        (BenchFolders(Path("/proc/none"), tmp_path / "runs.jsonl"), "/proc/none: "),
+        (BenchFolders(tmp_path, Path("/proc/none/runs.jsonl")), "/proc/none"),
+        (BenchFolders(tmp_path, tmp_path / "folder"), "folder: Is a directory"),
+    ):
+        with pytest.raises(DiskError, match=f"can't write to .*{message}"):
+            folders.check()
+
+
+# -- curves -------------------------------------------------------------------------------------
+
+
+def epoch(phase: str, loss: float, auc: float | None, **train: Any) -> dict[str, Any]:
+    return {
+        "phase": phase,
+        "epoch": 0,
+        "train": {"loss": loss, **train},
+        "valid": {"loss": 9.0, "explanation_auc": auc},
+        "selected": False,
+    }
+
+
+def finished(path: Path, lines: list[dict[str, Any]], method: str = "gsat", seed: int = 0) -> Path:
+    """A run directory with this log."""
+    recipe = make_recipe("ba2motifs", method=method, seed=seed)
+    run = RunDirectory.create(path, recipe)
+    for logged in lines:
+        run.log(logged)
+    result = {
+        "best_epoch": 0,
+        "selected": "best",
+        "valid": {},
+        "test": {},
+        "seconds": 1.0,
+        "dataset": "ba2motifs",
+        "method": method,
+        "backbone": "gin",
+        "seed": seed,
+        "recipe_hash": recipe.hash(),
+        "data_hash": "d",
+        "results_version": 2,
+    }
+    run.result_path.write_text(json.dumps(result))
+    return path
+
+
+def test_a_run_in_one_line(tmp_path: Path) -> None:
+    lines = [
+        epoch("pretrain", 0.123456789, None),
+        epoch("pretrain", 12345.6789, None),
+        epoch("explain", 2.0, 0.98765432, explanation_auc=0.5),
+        epoch("explain", 1e-9 / 3, None, explanation_auc=0.25),
+    ]
+    found = read_curves(finished(tmp_path / "run", lines, "graphmask", seed=3))
+    assert {key: found[key] for key in ("dataset", "method", "backbone", "seed")} == {
+        "dataset": "ba2motifs",
+        "method": "graphmask",
+        "backbone": "gin",
+        "seed": 3,
+    }
+    assert set(IDENTITY) <= set(found)
+    assert found["phases"] == {
+        "pretrain": {"loss": [0.12346, 12346.0]},
+        "explain": {
+            "loss": [2.0, 3.3333e-10],
+            "train_auc": [0.5, 0.25],
+            "valid_auc": [0.98765, None],
+        },
+    }
+
+
+def test_the_loss_of_gsat_is_the_total_it_minimises(tmp_path: Path) -> None:
+    lines = [epoch("train", 0.5, 0.9, info=0.25, total=0.75)]
+    assert read_curves(finished(tmp_path / "run", lines))["phases"]["train"]["loss"] == [0.75]
+
+
+def test_a_run_is_written_once(tmp_path: Path) -> None:
+    file = tmp_path / "curves.jsonl"
+    runs = [finished(tmp_path / f"{s}", [epoch("train", 1, 0.5)], seed=s) for s in range(2)]
+    assert [record_curves(file, run) for run in (runs[0], runs[0], runs[1])] == [True, False, True]
+    assert [line["seed"] for line in read_records(file)] == [0, 1]
+
+
+def test_runs_that_have_no_curves(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a run"):
+        read_curves(tmp_path)
+    run = finished(tmp_path / "run", [epoch("train", 1, 0.5)])
+    (run / "metrics.jsonl").write_text("{")
+    with pytest.raises(RunError, match="train the run again"):
+        read_curves(run)
+    (run / "result.json").unlink()
+    with pytest.raises(RunError, match="is not finished"):
+        read_curves(run)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import gsat
-from training_harness import Victim, outcome, small_recipe
+from gsat.launch import pool
+from training_harness import InProcess, Victim, outcome, small_recipe
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,11 @@ def victim() -> Iterator[Victim]:
 def run_path(tmp_path: Path) -> Path:
     """A run directory that is not there yet."""
     return tmp_path / "run"
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Seeds at which a worker dies, once for each time a seed is listed."""
+    monkeypatch.setattr(pool, "LocalBackend", InProcess)
+    monkeypatch.setattr(InProcess, "mortal", [])
+    return InProcess.mortal

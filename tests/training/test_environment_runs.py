@@ -1,9 +1,8 @@
-"""Runs of IRM and V-REx: what they report, and that they resume exactly where they stopped."""
+"""Runs of IRM and V-REx: what they log, and where environments come from."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,32 +11,24 @@ import gsat
 from gsat.core.errors import DataError
 from gsat.graphs import GraphStore, storage
 from gsat.methods.erm import PlainModel
-from gsat.training.recipe import Recipe, make_recipe
-from training_harness import differing, epochs_logged, outcome, stopping
-
-
-def recipe(method: str, **settings: Any) -> Recipe:
-    small = {"train_per_class": 30, "epochs": 4, "batch_size": 32, "hidden": 8}
-    return make_recipe(
-        "spmotif-0.5", backbone="leconv", method=method, settings={**small, **settings}
-    )
+from gsat.training.recipe import make_recipe
+from training_harness import epochs_logged
 
 
 @pytest.mark.parametrize(("method", "environments"), [("irm", "random"), ("vrex", "base")])
-def test_a_resumed_run_equals_the_uninterrupted_one(
-    method: str, environments: str, tmp_path: Path
-) -> None:
-    chosen = recipe(method, environments=environments)
-    whole = gsat.train(chosen, tmp_path / "whole")
-    with stopping(3), pytest.raises(KeyboardInterrupt):
-        gsat.train(chosen, tmp_path / "parts", checkpoint_seconds=0)
-    gsat.resume(tmp_path / "parts")
-    assert differing(outcome(tmp_path / "parts"), outcome(tmp_path / "whole")) == []
-    lines = epochs_logged(tmp_path / "whole")
-    assert {frozenset(line["train"]) for line in lines} == {frozenset({"loss", "penalty", "total"})}
-    assert any(line["train"]["penalty"] > 0 for line in lines)
-    assert whole.test["explanation_auc"] is None
-    assert isinstance(gsat.load(tmp_path / "whole"), PlainModel)
+def test_the_penalty_is_logged(method: str, environments: str, tmp_path: Path) -> None:
+    settings = {"train_per_class": 30, "epochs": 2, "batch_size": 32, "hidden": 8}
+    recipe = make_recipe(
+        "spmotif-0.5", backbone="leconv", method=method,
+        settings={**settings, "environments": environments},
+    )  # fmt: skip
+    run = gsat.train(recipe, tmp_path / "run")
+    assert {frozenset(line["train"]) for line in run.log} == {
+        frozenset({"loss", "penalty", "total"})
+    }
+    assert any(line["train"]["penalty"] > 0 for line in run.log)
+    assert run.test["explanation_auc"] is None
+    assert isinstance(gsat.load(tmp_path / "run"), PlainModel)
 
 
 def test_data_without_environments_leave_no_run_behind(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from training_harness import (
     SMALL,
     differing,
     epochs_logged,
-    one_line,
     outcome,
     small_recipe,
     stopping,
@@ -71,19 +70,15 @@ def selected(played: dict[str, Any]) -> list[int]:
 # -- selection (check 22 of the spec) -------------------------------------------------------------
 
 
-def test_epochs_before_the_twelfth_are_never_selected(play: Callable[..., dict[str, Any]]) -> None:
-    perfect = dict.fromkeys(range(11), (1.0, 0.0))
-    played = play(16, {**perfect, 13: (0.5, 0.9)}, r_interval=1)
-    assert selected(played) == [11, 13]
-    assert (played["best_epoch"], played["selected"]) == (13, "best")
+@pytest.mark.parametrize(("interval", "first"), [(1, 11), (4, 16)])
+def test_epochs_before_the_twelfth_and_before_r_is_final_are_never_selected(
+    interval: int, first: int, play: Callable[..., dict[str, Any]]
+) -> None:
+    perfect = dict.fromkeys(range(first), (1.0, 0.0))
+    played = play(first + 4, {**perfect, first + 2: (0.5, 0.9)}, r_interval=interval)
+    assert selected(played) == [first, first + 2]
+    assert (played["best_epoch"], played["selected"]) == (first + 2, "best")
     assert played["valid"]["accuracy"] == 0.5
-
-
-def test_epochs_before_r_settles_are_never_selected(play: Callable[..., dict[str, Any]]) -> None:
-    perfect = dict.fromkeys(range(16), (1.0, 0.0))
-    played = play(20, {**perfect, 18: (0.5, 0.9)}, r_interval=4)
-    assert selected(played) == [16, 18]
-    assert played["best_epoch"] == 18
 
 
 def test_an_equal_metric_and_a_lower_loss_replace_the_best(
@@ -114,29 +109,23 @@ def test_the_test_set_is_evaluated_once_at_the_end(
     assert played["test"] == {"loss": 0.5, "accuracy": 0.017}
 
 
-def test_with_too_few_epochs_the_last_is_reported(play: Callable[..., dict[str, Any]]) -> None:
-    played = play(8, {3: (1.0, 0.0)})
-    assert (played["best_epoch"], played["selected"]) == (7, "last")
-    assert selected(played) == []
-    assert played["tested"] == [7]
-    assert played["valid"] == {"loss": 1.0, "accuracy": 0.25}
-
-
-def test_the_last_epoch_is_reported_where_the_recipe_says_so(
-    play: Callable[..., dict[str, Any]],
+@pytest.mark.parametrize(
+    ("epochs", "validation", "settings", "accuracy"),
+    [
+        (8, {3: (1.0, 0.0)}, {}, 0.25),
+        (20, {12: (1.0, 0.0)}, {"selection": "last"}, 0.25),
+        (13, {11: (None, 0.1), 12: (None, 0.2)}, {}, None),
+    ],
+    ids=["too few epochs", "by the recipe", "an undefined metric"],
+)
+def test_the_last_epoch_is_reported_where_none_is_selected(
+    epochs: int, validation: Any, settings: Any, accuracy: float | None, play: Any
 ) -> None:
-    played = play(20, {12: (1.0, 0.0)}, selection="last")
-    assert (played["best_epoch"], played["selected"]) == (19, "last")
+    played = play(epochs, validation, **settings)
+    assert (played["best_epoch"], played["selected"]) == (epochs - 1, "last")
     assert selected(played) == []
-    assert played["valid"] == {"loss": 1.0, "accuracy": 0.25}
-
-
-def test_where_the_metric_is_never_defined_the_last_is_reported(
-    play: Callable[..., dict[str, Any]],
-) -> None:
-    played = play(13, {11: (None, 0.1), 12: (None, 0.2)})
-    assert (played["best_epoch"], played["selected"]) == (12, "last")
-    assert played["valid"]["accuracy"] is None
+    assert played["tested"] == [epochs - 1]
+    assert played["valid"]["accuracy"] == accuracy
 
 
 def test_the_model_is_that_of_the_selected_epoch(
@@ -259,9 +248,8 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
         return {**parts, "info": parts["info"] * float("nan")} if context.epoch == 3 else parts
 
     monkeypatch.setattr(GSATMethod, "step", broken)
-    with pytest.raises(RunError, match=r"epoch 3: info = nan; lower the learning rate") as caught:
+    with pytest.raises(RunError, match=r"epoch 3: info = nan; lower the learning rate"):
         gsat.train(small_recipe(), run_path)
-    one_line(caught.value)
     assert len(epochs_logged(run_path)) == 3
     assert not (run_path / "result.json").exists()
 
@@ -270,9 +258,8 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
 def test_weights_that_explode_stop_the_run(in_memory: bool, run_path: Path) -> None:
     """The last step of an epoch may be the one that breaks: then validation shows it."""
     recipe = small_recipe(lr=1e30, batch_size=64)
-    with pytest.raises(RunError, match="broke down in epoch 0") as caught:
+    with pytest.raises(RunError, match="broke down in epoch 0"):
         gsat.train(recipe, None if in_memory else run_path)
-    one_line(caught.value)
 
 
 def test_features_that_are_not_numbers_stop_the_run() -> None:
@@ -333,8 +320,9 @@ def test_phases_follow_each_other(run_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("method", ["toy", "toy-last"])
-@pytest.mark.parametrize("epochs", [1, 3, 4, 7])
+@pytest.mark.parametrize(
+    ("method", "epochs"), [("toy", 1), ("toy", 3), ("toy", 7), ("toy-last", 4)]
+)
 def test_a_method_of_two_phases_resumes_exactly(
     method: str, epochs: int, run_path: Path, whole: Callable[[str], dict[str, bytes]]
 ) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -18,60 +17,14 @@ import gsat
 from gsat.core.errors import BusyError, DiskError, GSATError, Interrupted, RunError, StopAllError
 from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
-from gsat.launch.jobs import Backend, Job, Outcome, perform
 from gsat.launch.pool import PoolResult
-from gsat.training import many_runs
+from gsat.training import many_runs, worker
 from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
 from gsat.training.results import read_records
 from gsat.training.run_directory import RunDirectory
 from gsat.training.worker import is_everywhere, train_job
 from training_harness import differing, epochs_logged, one_line, outcome, small_recipe, stopping
-
-
-class InProcess(Backend):
-    """Jobs one after the other in this process: a worker takes seconds to import everything."""
-
-    tries: ClassVar[int] = 2
-    mortal: ClassVar[list[int]] = []  # seeds in the middle of which a worker dies
-
-    def __init__(self, workers: int) -> None:
-        self.capacity = workers
-        self.submitted: list[tuple[str, Job]] = []
-
-    @property
-    def running(self) -> int:
-        return len(self.submitted)
-
-    def submit(self, name: str, job: Job) -> None:
-        self.submitted.append((name, job))
-
-    def wait(self, timeout: float | None) -> list[tuple[str, Outcome]]:
-        name, job = self.submitted.pop(0)
-        seed = job.payload["recipe"]["seed"]
-        if seed in self.mortal:
-            self.mortal.remove(seed)
-            with stopping(9), suppress(KeyboardInterrupt):
-                train_job(job.payload)
-            return [(name, Outcome("died", "its process died (exit code -9)"))]
-        return [(name, Outcome.from_json(perform(job.function, json.dumps(job.payload))))]
-
-    def interrupt(self) -> None:
-        self.submitted.clear()
-
-    def end_jobs(self) -> None:
-        self.submitted.clear()
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Seeds at which a worker dies, once for each time a seed is listed."""
-    monkeypatch.setattr(pool, "LocalBackend", InProcess)
-    monkeypatch.setattr(InProcess, "mortal", [])
-    return InProcess.mortal
 
 
 def times(path: Path) -> dict[Path, int]:
@@ -147,9 +100,8 @@ def test_a_run_whose_worker_dies_is_resumed(
 def test_a_run_whose_workers_die_is_given_up(in_process: list[int], tmp_path: Path) -> None:
     in_process.extend([0, 0])
     recipes = [small_recipe(0), small_recipe(1, epochs=1)]
-    with pytest.raises(RunError, match=r"1 of 2 runs failed: seed 0: its process died") as caught:
+    with pytest.raises(RunError, match=r"1 of 2 runs failed: seed 0: its process died"):
         train_seeds(recipes, tmp_path)
-    one_line(caught.value)
     assert (tmp_path / "seed-1" / "result.json").is_file()
 
 
@@ -273,13 +225,13 @@ def test_a_run_that_another_process_has_just_begun_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not there when this process looked, and is when it wants to make it."""
-    recipe, real = small_recipe(0, epochs=1), many_runs.train
+    recipe, real = small_recipe(0, epochs=1), worker.train_recipe
 
     def late(*args: Any, **how: Any) -> Any:
         RunDirectory.create(tmp_path / "run", recipe)
         return real(*args, **how)
 
-    monkeypatch.setattr(many_runs, "train", late)
+    monkeypatch.setattr(worker, "train_recipe", late)
     ended = train_each({"run": recipe}, tmp_path)
     assert list(ended.results) == ["run"]
     assert ended.failures == {}

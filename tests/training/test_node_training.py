@@ -20,7 +20,6 @@ from gsat.tasks import Task
 from gsat.training.evaluation import evaluate
 from gsat.training.loop import Loop
 from gsat.training.recipe import Recipe, load_data, make_recipe
-from training_harness import differing, outcome, stopping
 
 SETTINGS: dict[str, Any] = {"epochs": 14, "hidden": 8, "layers": 2, "r_interval": 1}
 
@@ -112,18 +111,6 @@ def trained_until_the_end(data: Dataset) -> GSATMethod:
     method = GSATMethod.create(backbone, GSATSettings(), training, 0)
     Loop(method, data, batch_size=1, seed=0).train()
     return method
-
-
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [("tree-cycles", {"motifs": 12}), ("motif-count", {"graphs": 40, "level": "node"})],
-)
-def test_an_interrupted_run_is_the_same(name: str, more: dict[str, Any], tmp_path: Path) -> None:
-    gsat.train(recipe(name, **more), tmp_path / "whole", checkpoint_seconds=0)
-    with stopping(8), pytest.raises(KeyboardInterrupt):
-        gsat.train(recipe(name, **more), tmp_path / "cut", checkpoint_seconds=0)
-    gsat.resume(tmp_path / "cut", checkpoint_seconds=0)
-    assert differing(outcome(tmp_path / "whole"), outcome(tmp_path / "cut")) == []
 
 
 # -- numbers -------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from gsat.methods import METHODS
 from gsat.methods.base import GradientSync
 from gsat.ops import Draws
 from gsat.study.records import Records
-from gsat.training.process_group import ProcessGroup
 from gsat.training.recipe import load_data
 from gsat.training.results import read_records, record_once
 from gsat.training.train_method import make_method
@@ -68,16 +67,6 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 
 # -- without a group ------------------------------------------------------------------------------
-
-
-def test_one_process_is_a_group_of_its_own() -> None:
-    group, network, value = ProcessGroup(), torch.nn.Linear(1, 1), torch.tensor(0.3)
-    assert (group.rank, group.size, group.is_main) == (0, 1, True)
-    assert group.through(network) is network
-    assert group.mean(value, value) is value
-    np.testing.assert_array_equal(group.part(np.arange(5)), np.arange(5))
-    with pytest.raises(RunError, match="full"), group.share_errors():
-        raise RunError("the disk is full")
 
 
 def test_only_methods_whose_losses_are_means_are_shared() -> None:
@@ -187,24 +176,21 @@ def test_gradient_is_the_weighted_mean_over_the_parts(both: Path) -> None:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("name", ["gsat", "gsat-star", "erm", "of-one"])
-def test_both_end_with_the_same_model(name: str, both: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "epochs"), [("gsat", 14), ("gsat-star", 10), ("erm", 5), ("of-one", 0)]
+)
+def test_both_end_with_the_same_model_and_one_writes_it(name: str, epochs: int, both: Path) -> None:
     first, second = kept(both, name)
     assert same(first, second)
-
-
-@pytest.mark.medium
-@pytest.mark.parametrize("name", ["gsat", "gsat-star", "erm"])
-def test_the_run_is_written_once(name: str, both: Path) -> None:
-    (result, processes), (second, _) = answers(both, name)
+    if not epochs:  # trained in memory
+        return
+    (result, processes), (other, _) = answers(both, name)
     assert processes == 2
     assert json.loads((both / name / "result.json").read_text()) == result
-    assert {**second, "seconds": 0} == {**result, "seconds": 0}
+    assert {**other, "seconds": 0} == {**result, "seconds": 0}
     lines = epochs_logged(both / name)
-    assert len(lines) == {"gsat": 14, "gsat-star": 10, "erm": 5}[name]
-    assert len({(line["phase"], line["epoch"]) for line in lines}) == len(lines)
-    weights = gsat.load(both / name).state_dict()
-    assert same(weights, kept(both, name)[0])
+    assert len(lines) == len({(line["phase"], line["epoch"]) for line in lines}) == epochs
+    assert same(gsat.load(both / name).state_dict(), first)
 
 
 @pytest.mark.medium
@@ -240,12 +226,13 @@ def test_a_killed_run_is_resumed_bit_for_bit(both: Path) -> None:
     done = torchrun("-m", "gsat", "resume", out)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("test accuracy") == 1
+    assert "terminate called" not in done.stderr
     assert differing(outcome(out), outcome(both / "gsat")) == []
 
 
 # A thread of a group that is still there when Python ends may abort the process.
 _LEAVING = """
-import atexit, os, sys, weakref
+import atexit, os, weakref
 import torch
 import torch.distributed as dist
 from gsat.core.errors import RunError
@@ -256,24 +243,21 @@ with join_processes() as group:
     # In one piece: both processes write at the same time.
     atexit.register(lambda: os.write(1, b"left\\n" if made() is None else b"stayed\\n"))
     group.through(torch.nn.Linear(2, 1))(torch.ones(1, 2)).sum().backward()
-    if sys.argv[1:]:
-        raise group.common_error(RunError("the disk is full"))
+    raise group.common_error(RunError("the disk is full"))
 """
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("error", [[], ["error"]])
-def test_no_group_is_left_when_python_ends(error: list[str], tmp_path: Path) -> None:
+def test_no_group_is_left_when_python_ends_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "leaving.py").write_text(_LEAVING)
-    done = torchrun(tmp_path / "leaving.py", *error)
-    assert (done.returncode == 0) == (not error)
+    done = torchrun(tmp_path / "leaving.py")
+    assert done.returncode != 0
     assert "terminate called" not in done.stderr
-    # After an error torchrun may end the second process before it comes to this.
+    # torchrun may end the second process before it comes to this.
     assert "left" in done.stdout, done.stderr
-    assert error or "stayed" not in done.stdout
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_command_line(tmp_path: Path) -> None:
     out, record = tmp_path / "run", tmp_path / "runs.jsonl"
     settings = [f"--set={key}={value}" for key, value in SMALL.items() if key != "epochs"]

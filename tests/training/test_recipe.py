@@ -17,70 +17,61 @@ from training_harness import one_line
 
 # Spec, 1.7. attention, hidden, layers, dropout, batch, epochs, lr, weight decay, interval, final r,
 # first selectable epoch.
-PUBLISHED = {
-    "ba2motifs": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
-    "houses": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
-    "mutag": ("node", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
-    "spmotif-0.5": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
-    "spmotif-0.7": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
-    "ogbg-molhiv": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
-    "ogbg-molsider": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
-    "spmotif-0.95": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
-    "mnist75sp": ("node", 64, 2, 0.3, 256, 200, 1e-3, 0.0, 30, 0.7, 60),
-    "graph-sst2": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.7, 20),
+PUBLISHED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "gin": {
+        "ba2motifs": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
+        "houses": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
+        "mutag": ("node", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.5, 40),
+        "spmotif-0.5": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
+        "spmotif-0.95": ("edge", 64, 2, 0.3, 128, 100, 3e-3, 0.0, 10, 0.7, 20),
+        "ogbg-molhiv": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
+        "ogbg-molsider": ("node", 64, 2, 0.3, 128, 200, 1e-3, 0.0, 20, 0.7, 40),
+        "mnist75sp": ("node", 64, 2, 0.3, 256, 200, 1e-3, 0.0, 30, 0.7, 60),
+        "graph-sst2": ("edge", 64, 2, 0.3, 128, 100, 1e-3, 0.0, 10, 0.7, 20),
+    },
+    "pna": {
+        "ba2motifs": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+        "houses": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+        "mutag": ("node", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
+        "spmotif-0.5": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
+        "spmotif-0.9": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
+        "ogbg-molbace": ("node", 80, 4, 0.3, 128, 100, 1e-3, 3e-6, 10, 0.7, 20),
+        "mnist75sp": ("node", 80, 4, 0.3, 256, 200, 1e-3, 3e-6, 30, 0.7, 60),
+        "graph-sst2": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 20, 0.7, 40),
+    },
+    "leconv": {
+        "spmotif-0.5": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
+        "spmotif-0.9": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
+    },
 }
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_shipped_recipes_are_the_published_ones(name: str) -> None:
-    recipe = make_recipe(name)
-    net, training, own = recipe.backbone, recipe.training, recipe.settings
-    assert (
-        own.attention, net.hidden, net.layers, net.dropout, training.batch_size, training.epochs,
-        training.lr, training.weight_decay, own.r_interval, own.r_final,
-    ) == PUBLISHED[name][:-1]  # fmt: skip
-    assert (recipe.data.name, net.name, recipe.method, recipe.seed) == (name, "gin", "gsat", 0)
-    assert recipe.data.data_seed == 0
-    assert recipe.data.split_seed is None
-
-
-# The same for other backbones.
-PUBLISHED_PNA = {
-    "ba2motifs": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
-    "houses": ("edge", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
-    "mutag": ("node", 80, 4, 0.3, 128, 50, 1e-3, 3e-6, 5, 0.5, 20),
-    "spmotif-0.5": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
-    "spmotif-0.9": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 60, 0.7, 120),
-    "ogbg-molbace": ("node", 80, 4, 0.3, 128, 100, 1e-3, 3e-6, 10, 0.7, 20),
-    "mnist75sp": ("node", 80, 4, 0.3, 256, 200, 1e-3, 3e-6, 30, 0.7, 60),
-    "graph-sst2": ("edge", 80, 4, 0.3, 128, 200, 3e-3, 3e-6, 20, 0.7, 40),
-}
-PUBLISHED_LECONV = {
-    "spmotif-0.5": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
-    "spmotif-0.9": ("edge", 32, 2, 0.0, 128, 200, 3e-3, 0.0, 20, 0.5, 80),
-}
-OTHERS = [
-    *(("pna", name, row) for name, row in PUBLISHED_PNA.items()),
-    *(("leconv", name, row) for name, row in PUBLISHED_LECONV.items()),
-]
 
 
 @pytest.mark.parametrize("method", ["gsat", "gsat-star"])
-@pytest.mark.parametrize(("backbone", "name", "row"), OTHERS)
-def test_recipes_of_other_backbones(
-    backbone: str, name: str, row: tuple[Any, ...], method: str
-) -> None:
-    recipe = make_recipe(name, backbone=backbone, method=method)
+@pytest.mark.parametrize(
+    ("backbone", "name"),
+    [(backbone, name) for backbone in PUBLISHED for name in PUBLISHED[backbone]],
+)
+def test_shipped_recipes_are_the_published_ones(backbone: str, name: str, method: str) -> None:
+    recipe, row = make_recipe(name, backbone=backbone, method=method), PUBLISHED[backbone][name]
     net, training, own = recipe.backbone, recipe.training, recipe.settings
     assert (
         own.attention, net.hidden, net.layers, net.dropout, training.batch_size, training.epochs,
         training.lr, training.weight_decay, own.r_interval, own.r_final,
     ) == row[:-1]  # fmt: skip
     assert max(11, own.schedule.epochs_to_final) == row[-1]
-    assert net.name == backbone
+    for epoch in range(training.epochs):  # check 4 of the spec: the table of r
+        expected = max(0.9 - (epoch // own.r_interval) * 0.1, own.r_final)
+        assert own.schedule.r(epoch) == pytest.approx(expected, abs=1e-12)
+        # As in the published code, r has to be equal to its final value, not only close to it.
+        final = own.schedule.r(epoch) == own.r_final
+        assert final == (epoch >= own.schedule.epochs_to_final)
+    assert (own.extractor_dropout, own.sampling, own.temperature) == (0.5, "concrete", 1.0)
+    assert (own.regulariser, own.info_coef, own.info_on) == ("information", 1.0, "sample")
+    assert (own.r_start, own.r_step) == (0.9, 0.1)
+    assert (recipe.data.name, net.name, recipe.method, recipe.seed) == (name, backbone, method, 0)
+    assert (recipe.data.data_seed, recipe.data.split_seed) == (0, None)
     if backbone == "pna":
-        molecules = name.startswith("ogbg")
-        sums = set() if molecules else {"sum"}
+        sums = set() if name.startswith("ogbg") else {"sum"}
         assert set(net.aggregators) == {"mean", "min", "max", "std"} | sums
         assert net.scalers == []
     assert from_tables(tomllib.loads(recipe.toml())) == recipe
@@ -120,28 +111,6 @@ def test_a_wrong_setting_of_pna_is_named(setting: str, said: str) -> None:
     if "drop" not in setting:
         with pytest.raises(RecipeError, match="there is no setting"):
             make_recipe("ba2motifs", settings=[setting])
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_published_reading_is_the_default(name: str) -> None:
-    own = make_recipe(name).settings
-    assert own.extractor_dropout == 0.5
-    assert (own.sampling, own.temperature) == ("concrete", 1.0)
-    assert (own.regulariser, own.info_coef, own.info_on) == ("information", 1.0, "sample")
-    assert (own.r_start, own.r_step) == (0.9, 0.1)
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_r_falls_and_settles_as_published(name: str) -> None:
-    """Check 4 of the spec: the table of r, and the first epoch that may be selected."""
-    settings = make_recipe(name).settings
-    interval, final, selectable = PUBLISHED[name][-3:]
-    for epoch in range(100):
-        expected = max(0.9 - (epoch // interval) * 0.1, final)
-        assert settings.schedule.r(epoch) == pytest.approx(expected, abs=1e-12)
-        # As in the published code, "settled" means equal, not nearly so.
-        assert (settings.schedule.r(epoch) == final) == (epoch >= selectable)
-    assert settings.schedule.epochs_to_final == selectable
 
 
 def test_data_without_a_recipe_gets_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +176,8 @@ def test_single_settings_go_over_the_file_and_the_file_over_the_shipped(tmp_path
         ("r_final=0", "'method.gsat.r_final'"),
         ("seed=-1", "'seed'"),
         ("epochs=3\nlr=4", "'training.epochs'"),
-        ("graphs=many", "data option 'graphs' must be a whole number from 10, not 'many'"),
-        ("source=elsewhere", "'source' must be 'generated' or 'published'"),
+        ("graphs=many", "not 'many'"),
+        ("source=elsewhere", "'generated' or 'published', not 'elsewhere'"),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(setting: str, said: str) -> None:
@@ -240,14 +209,11 @@ def test_a_key_that_two_settings_have_must_be_written_in_full(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"method": "gsatt"}, "there is no method 'gsatt': did you mean 'gsat'? available: "),
-        (
-            {"backbone": "gcn"},
-            "no backbone 'gcn': did you mean 'gin'? available: dmpnn, gin, leconv, pna",
-        ),
+        ({"method": "gsatt"}, "did you mean 'gsat'?"),
+        ({"backbone": "gcn"}, "did you mean 'gin'?"),
         ({"dataset": "ba2motif"}, "did you mean 'ba2motifs'?"),
-        ({"seed": -1}, "'seed': input should be greater than or equal to 0, not -1"),
-        ({"seed": 1.5}, "'seed': input should be a valid integer"),
+        ({"seed": -1}, "'seed'"),
+        ({"seed": 1.5}, "'seed'"),
     ],
 )
 def test_an_unknown_name_is_said(asked: dict[str, Any], said: str) -> None:
@@ -299,13 +265,6 @@ def test_a_wrong_file_is_refused(
     content: str | bytes, said: str, refused: Callable[[str | bytes], str]
 ) -> None:
     assert said in refused(content)
-
-
-def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
-    for file in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(RecipeError, match="can't be read") as caught:
-            make_recipe("ba2motifs", file=file)
-        assert str(file) in one_line(caught.value)
 
 
 def test_the_recipe_of_a_run_can_be_given_with_another_seed(tmp_path: Path) -> None:
@@ -371,13 +330,3 @@ def test_tables_of_molecules_have_a_recipe_of_their_own() -> None:
         assert recipe.backbone.edge_features
         assert make_recipe(name, backbone="gin").settings.info_coef == 0.1
     assert make_recipe("graphs.jsonl").training.batch_size == 128
-
-
-@pytest.mark.parametrize("key", ["." + "\udcfb" * 90, "\udcff" * 4000, "training." + "\x1b" * 300])
-def test_a_name_full_of_escapes_is_cut_after_they_are_written_out(key: str) -> None:
-    with pytest.raises(RecipeError, match="there is no setting") as caught:
-        make_recipe("ba2motifs", settings=[f"{key}=1"])
-    repeated = str(caught.value).split("'")[1]
-    assert len(repeated) <= 81
-    assert repeated.endswith("…")
-    assert str(caught.value).isprintable()

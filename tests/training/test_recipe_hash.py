@@ -13,21 +13,8 @@ import pytest
 
 from gsat.training.recipe import Recipe, from_tables, make_recipe, read_recipe, to_toml
 
-DATA = (
-    "ba2motifs",
-    "houses",
-    "mutag",
-    "spmotif-0.5",
-    "spmotif-0.7",
-    "ogbg-molhiv",
-    "ogbg-molsider",
-    "spmotif-0.95",
-    "mnist75sp",
-    "graph-sst2",
-)
 
-
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", ["ba2motifs", "ogbg-molhiv", "spmotif-0.5"])
 def test_toml_gives_the_same_recipe_back(name: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"lr": 1e-05, "split_seed": 8, "weight_decay": 3e-6}
     recipe = make_recipe(name, seed=4, settings=settings)

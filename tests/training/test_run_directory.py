@@ -93,25 +93,12 @@ def test_while_another_makes_a_run_it_is_left_alone(tmp_path: Path) -> None:
     assert writing.exists()
 
 
-def test_a_result_that_can_not_be_read_names_its_file(run_path: Path) -> None:
-    RunDirectory.create(run_path, small_recipe()).result_path.write_text('{"half')
-    with pytest.raises(RunError, match=r"result\.json can't be read") as said:
-        assert RunDirectory(run_path).result
-    one_line(said.value)
-
-
 def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for out in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
         run = RunDirectory.create(out, small_recipe())
         assert run.is_run()
         assert run.recipe == small_recipe()
-
-
-def test_a_place_that_can_not_be_a_folder_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "run"
-    assert refused(out).startswith(f"can't write to {out}: Not a directory; make room or choose")
 
 
 def test_a_folder_in_use_is_refused(run_path: Path) -> None:
@@ -128,9 +115,8 @@ def test_a_folder_in_use_is_refused(run_path: Path) -> None:
     ) as other:
         assert other.stdout
         other.stdout.readline()
-        with pytest.raises(RunError, match="another process is training in") as caught:
+        with pytest.raises(RunError, match="another process is training in"):
             gsat.resume(run_path)
-        one_line(caught.value)
         other.communicate("\n")
     # The lock goes with the process that held it.
     gsat.resume(run_path)
@@ -164,9 +150,8 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
     (tmp_path / "precious").write_text("mine")
     (run_path / ".lock").unlink()
     (run_path / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(RunError, match=r"\.lock is a symbolic link") as caught:
+    with pytest.raises(RunError, match=r"\.lock is a symbolic link"):
         gsat.resume(run.path)
-    one_line(caught.value)
     assert (tmp_path / "precious").read_text() == "mine"
 
 
@@ -357,7 +342,7 @@ def damaged(finished: gsat.Run, run_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("pattern", ["model-*.safetensors", "model.json"])
-@pytest.mark.parametrize("where", [0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.99])
+@pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9, 0.99])
 def test_one_flipped_bit_of_the_best_model_is_noticed(
     pattern: str, where: float, damaged: Callable[[str], Path], run_path: Path
 ) -> None:
@@ -374,18 +359,8 @@ def test_a_description_that_is_something_else_is_noticed(
     content: bytes, damaged: Callable[[str], Path], run_path: Path
 ) -> None:
     damaged("model.json").write_bytes(content)
-    with pytest.raises(CheckpointError, match="can't be read") as caught:
+    with pytest.raises(CheckpointError, match="can't be read"):
         gsat.load(run_path)
-    one_line(caught.value)
-
-
-def test_weights_that_are_missing_are_noticed(
-    damaged: Callable[[str], Path], run_path: Path
-) -> None:
-    damaged("model-*.safetensors").unlink()
-    with pytest.raises(CheckpointError, match="can't be read") as caught:
-        gsat.load(run_path)
-    one_line(caught.value)
 
 
 def test_weights_of_another_shape_are_refused(run_path: Path, tmp_path: Path) -> None:
@@ -393,18 +368,16 @@ def test_weights_of_another_shape_are_refused(run_path: Path, tmp_path: Path) ->
     other = gsat.train(small_recipe(epochs=1, hidden=16), tmp_path / "other").model
     config = {"method": "gsat", "model": model.config}
     RunDirectory(run_path).write_best(other.state_dict(), config, 0)
-    with pytest.raises(CheckpointError, match="do not fit its model") as caught:
+    with pytest.raises(CheckpointError, match="do not fit its model"):
         gsat.load(run_path)
-    one_line(caught.value)
 
 
 def test_a_method_of_a_later_version_is_said(run_path: Path) -> None:
     model = gsat.train(small_recipe(epochs=1), run_path).model
     config = {"method": "of-tomorrow", "model": model.config}
     RunDirectory(run_path).write_best(model.state_dict(), config, 0)
-    with pytest.raises(RunError, match="the method 'of-tomorrow', which is unknown here") as caught:
+    with pytest.raises(RunError, match="the method 'of-tomorrow', which is unknown here"):
         gsat.load(run_path)
-    one_line(caught.value)
 
 
 def test_a_run_without_a_model_is_said(run_path: Path) -> None:
@@ -419,7 +392,6 @@ def test_a_run_without_a_model_is_said(run_path: Path) -> None:
 
 def test_a_device_that_is_not_there_is_said(run_path: Path) -> None:
     for device in ("nonsense", "cuda:99"):
-        with pytest.raises(gsat.GSATError, match=f"the device '{device}' is unavailable") as caught:
+        with pytest.raises(gsat.GSATError, match=f"the device '{device}' is unavailable"):
             gsat.train(small_recipe(epochs=1), run_path, device=device)
-        one_line(caught.value)
         assert not run_path.exists()

@@ -208,5 +208,5 @@ def test_spread_snapshots_cover_all_selectable_epochs(run_path: Path) -> None:
 def test_predictions_do_not_run_the_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     run = gsat.train(small_recipe(**KEPT))
     expected = run.predict().logits
-    monkeypatch.setattr(gsat.GSAT, "_explained", None)
+    monkeypatch.setattr(gsat.GSAT, "_refine", None)
     assert torch.equal(run.predict().logits, expected)

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import gsat
-from gsat.core.errors import DataError, RecipeError
+from gsat.core.errors import RecipeError
 from gsat.datasets.load import Dataset
 from gsat.methods.gsat import GSATMethod
 from gsat.training.recipe import load_data
-from training_harness import SMALL, differing, epochs_logged, outcome, small_recipe, stopping
+from training_harness import SMALL, differing, outcome, small_recipe
 
 # `fit` takes the data and the network as they are.
 FIT = {name: SMALL[name] for name in ("epochs", "batch_size", "r_interval")}
@@ -106,18 +106,6 @@ def test_fit_and_train_agree(data: Dataset, run_path: Path) -> None:
     assert weights(run.model) == weights(gsat.train(small_recipe(), run_path).model)
 
 
-@pytest.mark.parametrize("stopped", [1, 13])
-def test_fit_resumes_a_model_with_weights_of_its_own(
-    stopped: int, data: Dataset, run_path: Path, tmp_path: Path
-) -> None:
-    """Also before the first checkpoint: the recipe does not know the weights it started with."""
-    gsat.fit(fresh_model(data, seed=5), data, out=tmp_path / "whole", **FIT)
-    with stopping(stopped), pytest.raises(KeyboardInterrupt):
-        gsat.fit(fresh_model(data, seed=5), data, out=run_path, checkpoint_seconds=0, **FIT)
-    gsat.resume(run_path)
-    assert differing(outcome(run_path), outcome(tmp_path / "whole")) == []
-
-
 def test_fit_records_what_it_was_given(data: Dataset) -> None:
     model = gsat.GSAT(
         gsat.GIN.for_data(data, hidden=8, layers=1, dropout=0.1),
@@ -164,17 +152,3 @@ def test_every_epoch_sees_every_graph_once_in_an_order_of_its_own(
         assert [len(rows) for rows in seen[epoch]] == [32, 16]  # the last batch is not dropped
         assert sorted(order) == sorted(data.splits["train"])
     assert orders[0] != orders[1] != orders[2] != orders[0]
-
-
-def test_draws_do_not_depend_on_what_was_logged_before(run_path: Path) -> None:
-    """A longer run starts as a shorter one: nothing looks ahead."""
-    gsat.train(small_recipe(epochs=6), run_path)
-    longer = run_path.with_name("longer")
-    gsat.train(small_recipe(epochs=8), longer)
-    assert epochs_logged(longer)[:6] == epochs_logged(run_path)
-
-
-def test_fit_refuses_a_model_for_other_features(data: gsat.Dataset) -> None:
-    """One clear line instead of a shape error from deep inside."""
-    with pytest.raises(DataError, match="node features"):
-        gsat.fit(gsat.GSAT(gsat.GIN(3, data.task)), data, epochs=1)

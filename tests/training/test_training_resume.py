@@ -21,7 +21,6 @@ from training_harness import (
     epochs_logged,
     flip_byte,
     forget_recipe,
-    left_over,
     one_line,
     outcome,
     small_recipe,
@@ -286,15 +285,6 @@ def test_a_last_file_that_names_nothing_is_said(
     assert differing(outcome(path), uninterrupted) == []
 
 
-def test_a_last_file_without_any_checkpoint_is_an_error(stopped: Callable[[int], Path]) -> None:
-    path = stopped(9)
-    for folder in (path / "ckpt").glob("epoch-*"):
-        shutil.rmtree(folder)
-    with pytest.raises(CheckpointError, match="no usable checkpoint") as caught:
-        gsat.resume(path)
-    one_line(caught.value)
-
-
 def test_a_checkpoint_of_another_model_is_refused(
     stopped: Callable[[int], Path], tmp_path: Path
 ) -> None:
@@ -302,9 +292,8 @@ def test_a_checkpoint_of_another_model_is_refused(
     gsat.train(small_recipe(hidden=16, epochs=2), tmp_path / "other")
     shutil.rmtree(path / "ckpt")
     shutil.copytree(tmp_path / "other" / "ckpt", path / "ckpt")
-    with pytest.raises(CheckpointError, match="does not fit") as caught:
+    with pytest.raises(CheckpointError, match="does not fit"):
         gsat.resume(path)
-    one_line(caught.value)
 
 
 def test_a_recipe_with_fewer_epochs_than_were_done_is_refused(
@@ -325,25 +314,11 @@ def test_a_recipe_that_was_edited_is_refused_and_a_comment_is_not(
     recipe = path / "recipe.toml"
     before = recipe.read_text()
     recipe.write_text(before.replace("epochs = 14", "epochs = 15"))
-    with pytest.raises(RunError, match="not the recipe that the run was started with") as caught:
+    with pytest.raises(RunError, match="not the recipe that the run was started with"):
         gsat.resume(path)
-    one_line(caught.value)
     recipe.write_text(f"# mine\n{before}")
     gsat.resume(path)
     assert differing(outcome(path), uninterrupted) == []
-
-
-def test_half_written_files_of_a_killed_session_are_removed(
-    stopped: Callable[[int], Path],
-) -> None:
-    path = stopped(9)
-    for name in (".result.json", "best/.model.json", "ckpt/.LAST", "ckpt/epoch-8/.state.json"):
-        file = path / f"{name}.12345.partial"
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(b"{")
-    assert len(left_over(path)) == 4
-    gsat.resume(path, checkpoint_seconds=0)
-    assert left_over(path) == []
 
 
 # -- what is no run -------------------------------------------------------------------------------
@@ -352,6 +327,5 @@ def test_half_written_files_of_a_killed_session_are_removed(
 def test_resuming_what_is_no_run_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "none", tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(RunError, match="is not a run: there is no recipe") as caught:
+        with pytest.raises(RunError, match="is not a run: there is no recipe"):
             gsat.resume(path)
-        one_line(caught.value)

@@ -1,11 +1,8 @@
-"""Runs of a network of the user's own: trained, killed, resumed to the same bytes, loaded."""
+"""Runs of a user's own network: trained, stopped, resumed to the same bytes, loaded."""
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from torch_geometric.nn import GCN, GIN
 import gsat
 from gsat.core.errors import GSATError
 from gsat.training.run_directory import RunDirectory
-from training_harness import differing, epochs_logged, left_over, one_line, outcome, stopping
+from training_harness import differing, left_over, outcome, stopping
 
 EPOCHS = 14
 
@@ -47,33 +44,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-# What a process does that is killed, with SIGKILL, once it has logged an epoch it has not saved.
-VICTIM = """
-import os, signal, sys
-from pathlib import Path
-sys.path[:0] = sys.argv[2:]
-import torch
-torch.set_num_threads(1)
-import test_wrapped_runs as runs
-from gsat.launch.progress import Progress
-logged = []
-def advance(self, status=""):
-    logged.append(status)
-    if len(logged) == 8:
-        os.kill(os.getpid(), signal.SIGKILL)
-Progress.advance = advance
-runs.fit(Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.medium
-def test_killed_and_resumed_to_the_same_bytes(whole: Path, run_path: Path) -> None:
-    here = Path(__file__).parent
-    command = [sys.executable, "-c", VICTIM, str(run_path), str(here), str(here.parent)]
-    killed = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(epochs_logged(run_path)) == 8
+def test_stopped_and_resumed_to_the_same_bytes(whole: Path, run_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), stopping(8):
+        fit(run_path)
     torch.manual_seed(77)  # torch's generator stands elsewhere in every process
+    with pytest.raises(KeyboardInterrupt), stopping(3):
+        gsat.resume(run_path, model=make(seed=4), checkpoint_seconds=0.0)
     gsat.resume(run_path, model=make(seed=9))  # weights come from the checkpoint
     assert differing(outcome(run_path), outcome(whole)) == []
     assert left_over(run_path) == []
@@ -84,15 +60,6 @@ def test_dropout_is_really_on(whole: Path, run_path: Path) -> None:
     model.backbone.module.dropout.p = 0.0  # type: ignore[union-attr]
     fit(run_path, model)
     assert "metrics.jsonl" in differing(outcome(run_path), outcome(whole))
-
-
-def test_broken_off_at_any_epoch(whole: Path, run_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), stopping(1):
-        fit(run_path)
-    with pytest.raises(KeyboardInterrupt), stopping(3):
-        gsat.resume(run_path, model=make(seed=4), checkpoint_seconds=0.0)
-    gsat.resume(run_path, model=make(seed=5))
-    assert differing(outcome(run_path), outcome(whole)) == []
 
 
 def test_a_run_is_loaded_into_a_model_made_again(whole: Path) -> None:
@@ -111,12 +78,7 @@ def test_a_run_is_loaded_into_a_model_made_again(whole: Path) -> None:
     assert torch.equal(finished.model.predict(test).logits, logits)
 
 
-def test_a_run_holds_nothing_pickled(whole: Path) -> None:
-    for file in whole.rglob("*"):
-        if file.is_file() and file.name != ".lock":
-            assert file.suffix in (".safetensors", ".json", ".jsonl", ".toml", "") or not file.stat(
-            ).st_size, file  # fmt: skip
-            assert b"torch_geometric" not in file.read_bytes() or file.name == "environment.json"
+def test_the_network_is_described(whole: Path) -> None:
     described = json.loads((whole / "best" / "model.json").read_text())["config"]["model"]
     assert described["backbone"]["module"].startswith("GCN(10, 8")
     recipe = RunDirectory.open(whole).recipe
@@ -134,9 +96,8 @@ def unfinished(path: Path) -> None:
 def test_the_network_is_asked_for(whole: Path, run_path: Path) -> None:
     unfinished(run_path)
     for use, path in ((gsat.load, whole), (gsat.resume, whole), (gsat.resume, run_path)):
-        with pytest.raises(GSATError, match=r"your own module \(GCN\(10.*model=") as error:
+        with pytest.raises(GSATError, match=r"your own module \(GCN\(10.*model="):
             use(path)
-        one_line(error.value)
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "explain"])
@@ -157,25 +118,16 @@ def test_no_recipe_can_make_it() -> None:
     from gsat.training.recipe import make_recipe
 
     recipe = make_recipe("ba2motifs", backbone="wrapped", settings={"graphs": 60})
-    with pytest.raises(GSATError, match=r"network of your own.*gsat\.wrap"):
+    with pytest.raises(GSATError, match=r"gsat\.fit"):
         gsat.train(recipe)
 
 
 def test_a_module_is_for_wrapped_networks_only() -> None:
     from gsat.training.recipe import make_recipe
 
-    with pytest.raises(GSATError, match="no setting 'module'") as error:
+    with pytest.raises(GSATError, match="no setting 'module'"):
         make_recipe("ba2motifs", settings={"module": "GCN"})
-    one_line(error.value)
     assert "module" not in make_recipe("ba2motifs").tables()["backbone"]
-
-
-def test_the_data_sets_own_recipe_is_kept() -> None:
-    from gsat.training.recipe import make_recipe
-
-    ours, gin = (make_recipe("ba2motifs", backbone=name) for name in ("wrapped", "gin"))
-    assert ours.settings == gin.settings
-    assert ours.training == gin.training
 
 
 def another(kind: type[nn.Module], **settings: Any) -> gsat.GSAT:
@@ -192,9 +144,8 @@ def test_another_model_is_refused(whole: Path, run_path: Path) -> None:
     }
     for message, model in wrong.items():
         for use, path in ((gsat.load, whole), (gsat.resume, run_path)):
-            with pytest.raises(GSATError, match=message) as error:
+            with pytest.raises(GSATError, match=message):
                 use(path, model=model)
-            one_line(error.value)
     # The same by its description, but with weights of its own.
     other = make()
     other.backbone.module.extra = nn.Linear(2, 2)  # type: ignore[union-attr]

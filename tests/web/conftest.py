@@ -1,4 +1,4 @@
-"""What the tests of the page share: a few small runs, and a client in front of the application."""
+"""Fixtures of the tests of the web app: a few small runs, and clients of their service."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web_harness import LIMITS, MOLECULES, make_service
+from web_harness import LIMITS, MOLECULES, TOKEN, make_client
 
 import gsat
 from gsat.training.recipe import make_recipe
-from gsat.web.app import make_app
 
 
 @pytest.fixture(scope="session")
@@ -34,15 +33,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def client(runs: Path) -> Iterator[TestClient]:
-    """A client of the page and the API."""
-    service = make_service(runs)
-    with TestClient(make_app(service), base_url="http://127.0.0.1:8765") as made:
+    """A client of the pages and the API."""
+    with make_client(runs) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def strict(runs: Path) -> Iterator[TestClient]:
     """A client of an API with small limits, and a token."""
-    service = make_service(runs, limits=LIMITS, token="a-token-of-16-letters")
-    with TestClient(make_app(service, page=False), base_url="http://127.0.0.1:8765") as made:
+    with make_client(runs, limits=LIMITS, token=TOKEN, pages=False) as made:
         yield made

@@ -1,21 +1,15 @@
-"""The page in a browser: every view, three people's ways through it, accessibility, no errors."""
+"""The pages in a browser: every view, three user journeys, accessibility, no errors."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from web_harness import MOLECULES, make_service
-
-from gsat.web.app import make_app
-from gsat.web.limits import Limits
-from gsat.web.server import _Server, bind, make_config
+from web_harness import MOLECULES, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
@@ -46,16 +40,8 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def address(runs: Path) -> Iterator[str]:
-    """The page, served by this process."""
-    opened, ready = bind("127.0.0.1", 0), threading.Event()
-    server = _Server(make_config(make_app(make_service(runs)), Limits()), ready.set)
-    server.capture_signals = nullcontext  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
-    thread.start()
-    assert ready.wait(30)
-    yield f"http://127.0.0.1:{opened.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(30)
+    with serving(runs) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +54,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """A page that must not complain."""
+    """A page whose console must stay empty."""
     context = browser.new_context(base_url=address, viewport={"width": 1200, "height": 900})
     context.set_default_timeout(60_000)
     opened = context.new_page()
@@ -77,7 +63,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.on("pageerror", lambda error: problems.append(str(error)))
     yield opened
     context.close()
-    expected = ("status of 404", "status of 422")  # of what a test asks for on purpose
+    expected = ("status of 404", "status of 422")  # errors that a test provokes
     assert not [text for text in problems if not any(part in text for part in expected)]
 
 
@@ -89,8 +75,8 @@ def test_every_view_is_accessible_in_light_and_dark_and_fits_a_phone(page: Any, 
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        told = [f"{one['id']}: {[n['html'][:120] for n in one['nodes'][:3]]}" for one in found]
-        assert not told, "\n".join([scheme, *told])
+        problems = [f"{one['id']}: {[n['html'][:120] for n in one['nodes'][:3]]}" for one in found]
+        assert not problems, "\n".join([scheme, *problems])
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -104,7 +90,6 @@ def test_a_chemist_finds_a_substructure_and_tries_a_molecule(page: Any) -> None:
     assert tiles.count() > 0
     tiles.first.click()
     page.wait_for_selector("svg.molecule")
-    # A bond, its row and its score belong together.
     row = page.locator("#edges tbody tr").first
     row.hover()
     assert row.get_attribute("class") == "lit"
@@ -118,7 +103,6 @@ def test_a_chemist_finds_a_substructure_and_tries_a_molecule(page: Any) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".answer-card svg.molecule")
     assert "predicted" in page.locator(".answer-card").inner_text()
-    # A table, all of it predicted.
     table = {"name": "new.csv", "mimeType": "text/csv", "buffer": MOLECULES.encode()}
     page.locator("#file").set_input_files(table)
     page.get_by_text("60 rows").wait_for()
@@ -137,11 +121,11 @@ def test_a_researcher_sorts_runs_and_compares_them(page: Any) -> None:
     values = [
         cell.inner_text() for cell in page.locator("#runs-table tbody tr td:nth-child(8)").all()
     ]
-    known = [float(value) for value in values if value != "–"]
-    assert known == sorted(known, reverse=True)
+    scores = [float(value) for value in values if value != "–"]
+    assert scores == sorted(scores, reverse=True)
     page.get_by_label("Compare motifs-a").check()
     page.get_by_label("Compare motifs-b").check()
-    page.get_by_role("button", name="Compare the chosen runs").click()
+    page.get_by_role("button", name="Compare selected runs").click()
     page.wait_for_selector(".beside svg.graph")
     assert page.locator(".beside svg.graph").count() == 2
     correlations = page.locator("section:has-text('disagree most') tbody td:nth-child(2)")
@@ -206,7 +190,7 @@ def test_the_keyboard_and_the_theme_button_work(page: Any) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
-def test_a_run_in_training_grows_its_curves(page: Any, runs: Path, tmp_path: Path) -> None:
+def test_curves_of_a_run_in_training_are_updated(page: Any, runs: Path, tmp_path: Path) -> None:
     from gsat.core.locks import locked
 
     path = runs / "live"

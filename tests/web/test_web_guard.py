@@ -1,4 +1,4 @@
-"""The guard: who may ask, how much, and what leaves the service."""
+"""The guard: hosts, origins, tokens, limits, headers and escaping."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web_harness import EVIL, LIMITS, make_service
+from web_harness import EVIL, LIMITS, TOKEN, make_client
 
 from gsat.core.errors import GSATError
-from gsat.web.app import make_app
 from gsat.web.guard import Policy, check_token
 
 pytestmark = pytest.mark.medium
-TOKEN = {"authorization": "Bearer a-token-of-16-letters"}
+AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "", "8.8.8.8", "localhost.evil.example:8765"]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "",
+        "8.8.8.8",
+        "localhost.evil.example:8765",
+        "localhost:/healthz?",
+        "localhost/healthz?",
+        "localhost@evil.example",
+    ],
 )
 def test_a_forged_host_is_refused(client: TestClient, host: str) -> None:
     answer = client.get("/api/runs", headers={"host": host})
     assert answer.status_code == 421
-    assert "Host header" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:8765"])
@@ -45,7 +53,7 @@ def test_names_of_this_machine_are_accepted(client: TestClient, host: str) -> No
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_requests_of_other_sites_are_refused(
+def test_requests_from_other_sites_are_refused(
     client: TestClient, headers: dict[str, str], method: str
 ) -> None:
     answer = client.request(method, "/api/runs/mols/predictions", headers=headers)
@@ -53,7 +61,7 @@ def test_requests_of_other_sites_are_refused(
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_own_pages_and_links_from_elsewhere_are_accepted(client: TestClient) -> None:
+def test_the_own_site_and_links_from_other_sites_are_accepted(client: TestClient) -> None:
     own = {"origin": "http://127.0.0.1:8765", "sec-fetch-site": "same-origin"}
     body = {"smiles": "CCO"}
     answer = client.post("/api/runs/mols/predictions", json=body, headers=own)
@@ -78,68 +86,68 @@ def test_own_pages_and_links_from_elsewhere_are_accepted(client: TestClient) -> 
         "/runs/mols/try/table/..%2f..%2fx.csv",
     ],
 )
-def test_no_path_leads_out(client: TestClient, path: str) -> None:
+def test_no_path_leads_out_of_the_runs(client: TestClient, path: str) -> None:
     answer = client.get(path, headers={"accept": "application/json"})
     assert answer.status_code == 404, answer.text
     assert "root:" not in answer.text
     assert "import" not in answer.text
 
 
-def test_a_token_is_asked_for(strict: TestClient) -> None:
+def test_a_token_is_required(strict: TestClient) -> None:
     assert strict.get("/healthz").status_code == 200
     for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "gsat_token=wrong"}):
         answer = strict.get("/api/runs", headers=headers)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
     assert strict.get("/metrics").status_code == 401
-    assert strict.get("/api/runs", headers=TOKEN).status_code == 200
+    assert strict.get("/api/runs", headers=AUTHORISED).status_code == 200
 
 
 def test_a_token_in_an_address_becomes_a_cookie(strict: TestClient) -> None:
-    query = {"token": "a-token-of-16-letters", "split": "valid"}
+    query = {"token": TOKEN, "split": "valid"}
     answer = strict.get("/api/runs", params=query, follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/api/runs?split=valid"
-    assert "HttpOnly; SameSite=Strict" in answer.headers["set-cookie"]
+    assert {"httponly", "samesite=strict"} <= set(answer.headers["set-cookie"].lower().split("; "))
     cookie = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
     strict.cookies.clear()
     assert strict.get("/api/runs", headers=cookie).status_code == 200
+    away = strict.get(f"//evil.example/?token={TOKEN}", follow_redirects=False)
+    assert away.headers["location"].startswith("/")
+    assert not away.headers["location"].startswith("//")
 
 
-def test_a_service_for_others_needs_a_token() -> None:
+def test_a_service_for_other_machines_needs_a_token() -> None:
     assert check_token("127.0.0.1", None) is None
     assert check_token("localhost", None) is None
-    with pytest.raises(GSATError, match="a token is needed"):
-        check_token("0.0.0.0", None)
-    with pytest.raises(GSATError, match="at least 16"):
-        check_token("0.0.0.0", "short")
+    for token in (None, "short", "a token with spaces", "a-token-with-ümlauts"):
+        with pytest.raises(GSATError):
+            check_token("0.0.0.0", token)
 
 
-def test_a_service_for_others_answers_to_addresses_and_its_names() -> None:
-    policy = Policy("0.0.0.0", frozenset({"models.example.org"}), "a-token-of-16-letters")
-    assert policy.knows("192.0.2.7:8000")
-    assert policy.knows("models.example.org")
-    assert not policy.knows("evil.example")
-    assert not Policy().knows("192.0.2.7")
+def test_a_service_for_other_machines_accepts_addresses_and_its_names() -> None:
+    policy = Policy("0.0.0.0", frozenset({"models.example.org"}), TOKEN)
+    assert policy.accepts("192.0.2.7:8000")
+    assert policy.accepts("models.example.org")
+    assert not policy.accepts("evil.example")
+    assert not Policy().accepts("192.0.2.7")
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "words"),
+    ("body", "limit"),
     [
-        (b"x" * 20_001, 413, "at most 20000"),
-        (b'{"smiles": ["C", "C", "C", "C", "C", "C"]}', 413, "at most 5"),
-        (b'{"smiles": "' + b"C" * 61 + b'"}', 413, "at most 60"),
-        (b'{"graph": {"num_nodes": 51, "edges": []}}', 413, "at most 50"),
-        (b'{"graph": {"edges": [[0, 4000000000]]}}', 413, "at most 50"),
-        (b'{"graph": {"edges": [' + b",".join([b"[0,1]"] * 201) + b"]}}", 413, "at most 200"),
+        (b"x" * 20_001, 20_000),
+        (b'{"smiles": ["C", "C", "C", "C", "C", "C"]}', 5),
+        (b'{"smiles": "' + b"C" * 61 + b'"}', 60),
+        (b'{"graph": {"num_nodes": 51, "edges": []}}', 50),
+        (b'{"graph": {"edges": [[0, 4000000000]]}}', 50),
+        (b'{"graph": {"edges": [' + b",".join([b"[0,1]"] * 201) + b"]}}", 200),
     ],
 )
-def test_what_is_too_large_is_refused(
-    strict: TestClient, body: bytes, status: int, words: str
-) -> None:
-    answer = strict.post("/api/runs/mols/predictions", content=body, headers=TOKEN)
-    assert answer.status_code == status, answer.text
-    assert words in answer.json()["error"]
+def test_requests_beyond_a_limit_are_refused(strict: TestClient, body: bytes, limit: int) -> None:
+    answer = strict.post("/api/runs/mols/predictions", content=body, headers=AUTHORISED)
+    assert answer.status_code == 413, answer.text
+    assert str(limit) in answer.json()["error"]
 
 
 def test_a_body_without_a_length_is_counted(strict: TestClient) -> None:
@@ -147,12 +155,12 @@ def test_a_body_without_a_length_is_counted(strict: TestClient) -> None:
         for _ in range(30):
             yield b"x" * 1000
 
-    answer = strict.post("/api/runs/mols/predictions", content=parts(), headers=TOKEN)
+    answer = strict.post("/api/runs/mols/predictions", content=parts(), headers=AUTHORISED)
     assert answer.status_code == 413
 
 
-def test_a_body_that_comes_too_slowly_is_refused(runs: Path) -> None:
-    app = make_app(make_service(runs, limits=LIMITS), page=False)
+def test_a_body_that_arrives_too_slowly_is_refused(runs: Path) -> None:
+    app = make_client(runs, limits=LIMITS, pages=False).app
     sent: list[Any] = []
 
     async def ask() -> None:
@@ -168,7 +176,7 @@ def test_a_body_that_comes_too_slowly_is_refused(runs: Path) -> None:
 
     asyncio.run(ask())
     assert sent[0]["status"] == 408
-    assert b"within 0.3 seconds" in sent[1]["body"]
+    assert b"0.3" in sent[1]["body"]
 
 
 def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
@@ -179,7 +187,7 @@ def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[s
     }  # fmt: skip
 
 
-def test_strange_methods_and_addresses_are_counted_as_one(client: TestClient) -> None:
+def test_unknown_methods_and_addresses_are_counted_as_one(client: TestClient) -> None:
     for number in range(3):
         assert client.request(f"ODD{number}", f"/odd/{number}").status_code in (404, 405)
     text = client.get("/metrics").text
@@ -201,7 +209,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_hold_to_a_strict_policy(client: TestClient, path: str) -> None:
+def test_pages_have_a_strict_security_policy(client: TestClient, path: str) -> None:
     answer = client.get(path, headers={"accept": "text/html"})
     assert answer.status_code == (404 if path == "/nothing" else 200), answer.text[:300]
     policy = answer.headers["content-security-policy"]
@@ -232,7 +240,7 @@ def test_pages_hold_to_a_strict_policy(client: TestClient, path: str) -> None:
         lambda c: c.post("/runs/motifs-a/try", json={"graph": {"edges": [], "id": EVIL}}).text,
     ],
 )  # fmt: skip
-def test_script_in_any_text_is_only_text(
+def test_markup_in_any_text_is_escaped(
     client: TestClient, ask: Callable[[TestClient], str]
 ) -> None:
     text = ask(client)

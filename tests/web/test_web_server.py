@@ -1,115 +1,107 @@
-"""The service as a process: many clients at once, slow ones, and a graceful stop."""
+"""The service as a process: concurrent clients, slow clients, graceful stop."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
-from web_harness import graph_json
+from web_harness import graph_json, serving
 
 import gsat
+from gsat.web.requests import Limits
 
 pytestmark = pytest.mark.medium
-GSAT = str(Path(sys.executable).with_name("gsat"))
-CLIENTS, REQUESTS = 32, 1000
+CLIENTS, REQUESTS = 16, 200
+
+# The command line, with a step of the service that prints a line, computes for some seconds in
+# compiled code without holding the GIL, and goes on.
+_BUSY = """
+import time, sys, torch
+import gsat.web.server as server
+import gsat.web.views as views
+from gsat.cli import main
+from gsat.models import InterpretableModel
+from gsat.training.run import Run
+
+step, seconds = sys.argv.pop(), float(sys.argv.pop())
+owner = {"score_edges": InterpretableModel, "thumbnail": views, "explain": Run}.get(step)
+original = getattr(owner, step, None)
+
+def compute(*arguments, **options):
+    print("computing", flush=True)
+    square, end = torch.rand(400, 400), time.monotonic() + seconds
+    while time.monotonic() < end:
+        square = (square @ square).clamp(0, 1)
+    return original(*arguments, **options)
+
+if owner is not None:
+    setattr(owner, step, compute)
+server.STOP_SECONDS = 2 if seconds > 10 else 60
+main()
+"""
 
 
-def _start(*arguments: object, **environment: str) -> tuple[subprocess.Popen[str], int]:
-    """Start a command, and wait for the address that it prints."""
+@contextmanager
+def _process(
+    *command: object, step: str = "none", seconds: int = 0
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a command that serves; gives the process and its address."""
     process = subprocess.Popen(
-        [GSAT, *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, **environment},
-    )  # fmt: skip
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("http://127.0.0.1:"), (line, process.communicate(timeout=20))
-    return process, int(line.split()[0].rpartition(":")[2])
+        [sys.executable, "-c", _BUSY, *map(str, command), "--port", "0", str(seconds), step],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("http://127.0.0.1:"), (line, process.communicate(timeout=20))
+        yield process, line.split()[0]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")
-def served(runs: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    process, port = _start("serve", runs / "motifs-a", runs / "mols", "--port", 0)
-    yield process, port
-    process.kill()
-    process.communicate()
+def address(runs: Path) -> Iterator[str]:
+    with _process("serve", runs / "motifs-a", runs / "mols") as (_, address):
+        yield address
 
 
-def test_a_thousand_requests_of_many_clients_are_all_answered_as_the_model_does(
-    served: tuple[subprocess.Popen[str], int], runs: Path
-) -> None:
-    _, port = served
+def test_concurrent_requests_are_answered_as_by_the_model(address: str, runs: Path) -> None:
     run = gsat.open_run(runs / "motifs-a")
     graphs = list(run.graphs(split="all"))[:50]
-    bodies = [json.dumps({"graph": graph_json(graph)}) for graph in graphs]
-    expected = [run.model.explain(graph) for graph in graphs]
-    local = threading.local()
+    bodies = [{"graph": graph_json(graph)} for graph in graphs]
+    expected = run.model.explain(graphs)
 
-    def ask(number: int) -> tuple[int, list[float]]:
-        if not hasattr(local, "connection"):
-            local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    def ask(number: int) -> list[float]:
         path, body = "/api/runs/motifs-a/explanations", bodies[number % len(bodies)]
-        local.connection.request("POST", path, body, {"content-type": "application/json"})
-        answer = local.connection.getresponse()
-        content = answer.read()
-        assert answer.status == 200, content
-        return number, [edge["score"] for edge in json.loads(content)["results"][0]["edges"]]
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        return [edge["score"] for edge in answer.json()["results"][0]["edges"]]
 
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        answers = dict(pool.map(ask, range(REQUESTS)))
+    with httpx.Client(base_url=address, timeout=60) as client, ThreadPoolExecutor(CLIENTS) as pool:
+        answers = list(pool.map(ask, range(REQUESTS)))
     assert len(answers) == REQUESTS
-    for number, scores in answers.items():
+    for number, scores in enumerate(answers):
         np.testing.assert_allclose(scores, expected[number % len(graphs)].edge_mask, atol=1e-6)
-    batches, graphs_done = _batches(port)
-    assert graphs_done >= REQUESTS
-    assert batches < REQUESTS, "concurrent requests are computed together"
 
 
-def _batches(port: int) -> tuple[float, float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/metrics")
-    lines = connection.getresponse().read().decode().splitlines()
-    found = dict(line.split() for line in lines if line.startswith("gsat_batch_graphs_"))
-    return float(found["gsat_batch_graphs_count"]), float(found["gsat_batch_graphs_sum"])
-
-
-def test_one_bad_request_does_not_spoil_those_beside_it(
-    served: tuple[subprocess.Popen[str], int],
-) -> None:
-    _, port = served
-
-    def ask(smiles: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        body = json.dumps({"smiles": smiles})
-        connection.request("POST", "/api/runs/mols/predictions", body)
-        return connection.getresponse().status
-
-    asked = ["CCO", "C1CC", "CCN", "c1ccccc1", "not a molecule", "CO"] * 8
-    with ThreadPoolExecutor(16) as pool:
-        statuses = list(pool.map(ask, asked))
-    assert statuses == [200, 422, 200, 200, 422, 200] * 8
-
-
-def test_the_example_of_a_client_runs(served: tuple[subprocess.Popen[str], int]) -> None:
-    _, port = served
+def test_the_example_client_works(address: str) -> None:
     script = Path(__file__).resolve().parents[2] / "examples" / "serve_client.py"
 
     def ask(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(script), "--url", f"http://127.0.0.1:{port}", *options]
+        command = [sys.executable, str(script), "--url", address, *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     done = ask("mols", "--top", "2", "--smiles", "CCO", "C1CC")
@@ -117,132 +109,51 @@ def test_the_example_of_a_client_runs(served: tuple[subprocess.Popen[str], int])
     assert "0: predicted" in done.stdout
     assert "C1CC" in done.stdout
     assert "0: predicted" in ask("motifs-a").stdout
-    assert ask("nobody").stderr.startswith("404: there is no run 'nobody'")
+    assert ask("unknown").stderr.startswith("404: ")
+    assert httpx.get(f"{address}/runs").status_code == 404, "gsat serve has no pages"
 
 
-def test_the_page_is_not_part_of_the_service(served: tuple[subprocess.Popen[str], int]) -> None:
-    _, port = served
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/runs")
-    assert connection.getresponse().status == 404
-
-
-def test_a_client_that_never_ends_its_head_is_cut_off(runs: Path) -> None:
-    from web_harness import make_service
-
-    from gsat.web.app import make_app
-    from gsat.web.limits import Limits
-    from gsat.web.server import _Server, bind, make_config
-
-    limits = Limits(header_seconds=0.4)
-    opened = bind("127.0.0.1", 0)
-    ready = threading.Event()
-    server = _Server(make_config(make_app(make_service(runs), page=False), limits), ready.set)
-    server.capture_signals = nullcontext  # not the main thread
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
-    thread.start()
-    try:
-        assert ready.wait(20)
-        with socket.create_connection(opened.getsockname(), timeout=20) as client:
-            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
-            assert client.recv(100) == b"", "the connection is closed without an answer"
-        with socket.create_connection(opened.getsockname(), timeout=20) as client:
-            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+def test_a_client_with_incomplete_headers_is_disconnected(runs: Path) -> None:
+    head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    with serving(runs, Limits(header_seconds=0.4)) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(head)
+            assert client.recv(100) == b""
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(head + b"\r\n")
             assert client.recv(100).startswith(b"HTTP/1.1 200")
-    finally:
-        server.should_exit = True
-        thread.join(30)
 
 
-def test_a_stop_lets_running_requests_end(
-    served: tuple[subprocess.Popen[str], int], runs: Path
+@pytest.mark.parametrize(
+    ("command", "path", "step", "seconds", "status"),
+    [
+        ("serve", "/api/runs/motifs-a/explanations/test/0", "explain", 1, 200),
+        ("explore", "/runs/motifs-a/graphs?page=1", "score_edges", 100, 503),
+    ],
+    ids=["in-progress", "endless"],
+)
+def test_a_stop_waits_for_requests_but_not_forever(
+    runs: Path, command: str, path: str, step: str, seconds: int, status: int
 ) -> None:
-    process, port = served  # its last test
-    before, _ = _batches(port)
-    graph = graph_json(gsat.open_run(runs / "motifs-a").graphs()[0])
-    body = json.dumps({"graphs": [graph] * 900})
-    statuses = []
-
-    def ask() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("POST", "/api/runs/motifs-a/explanations", body)
-        answer = connection.getresponse()
-        statuses.append((answer.status, len(json.loads(answer.read())["results"])))
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    deadline = time.monotonic() + 30
-    while _batches(port)[0] == before and time.monotonic() < deadline and asking.is_alive():
-        time.sleep(0.005)
-    process.send_signal(signal.SIGTERM)
-    asking.join(60)
-    assert statuses == [(200, 900)]
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, ""), (out, err)
-
-
-# A page that is in compiled code for a while, without the lock of the interpreter.
-_BUSY = """
-import sys, time, torch
-import gsat.web.server as server
-import gsat.web.views as views
-from gsat.cli import main
-from gsat.models import InterpretableModel
-
-work, seconds = sys.argv.pop(), float(sys.argv.pop())
-
-def compute(*_):
-    print("computing", flush=True)
-    square, end = torch.rand(400, 400), time.monotonic() + seconds
-    while time.monotonic() < end:
-        square = (square @ square).clamp(0, 1)
-    raise SystemExit
-
-if work == "scores":
-    InterpretableModel.score_edges = compute
-else:
-    views.thumbnail = compute
-server.STOP_SECONDS = 2
-main()
-"""
-
-
-@pytest.mark.parametrize(("work", "seconds"), [("scores", 1), ("draws", 100)])
-def test_a_stop_while_it_computes_is_quiet(runs: Path, work: str, seconds: int) -> None:
-    command = ["explore", runs / "motifs-a", "--no-browser", "--port", 0, seconds, work]
-    process = subprocess.Popen(
-        [sys.executable, "-c", _BUSY, *map(str, command)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline().startswith("http://127.0.0.1:")
-        assert process.stdout.readline() == "computing\n"  # ahead of the first question
-        process.send_signal(signal.SIGINT)
+    options = ["--no-browser"] if command == "explore" else []
+    with _process(command, runs, *options, step=step, seconds=seconds) as (process, address):
+        with ThreadPoolExecutor() as pool:
+            answer = pool.submit(httpx.get, f"{address}{path}", timeout=60)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "computing\n"
+            process.send_signal(signal.SIGTERM)
+            assert answer.result().status_code == status
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, err) == (0, "")
+    assert process.returncode == 0
+    assert re.fullmatch("" if status == 200 else r"ERROR: +Cancel 1 running task.*\n", err), err
 
 
-def test_a_stop_does_not_wait_for_an_endless_request(runs: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", _BUSY, "explore", str(runs), "--no-browser", "--port", "0", "100",
-         "scores"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        port = int(process.stdout.readline().split()[0].rsplit(":", 1)[1])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request("GET", "/runs/motifs-a/graphs")  # no page of a folder is prepared
+@pytest.mark.parametrize(("step", "seconds"), [("score_edges", 1), ("thumbnail", 100)])
+def test_a_stop_while_pages_are_prepared_is_quiet(runs: Path, step: str, seconds: int) -> None:
+    command = ("explore", runs / "motifs-a", "--no-browser")
+    with _process(*command, step=step, seconds=seconds) as (process, _):
+        assert process.stdout is not None
         assert process.stdout.readline() == "computing\n"
         process.send_signal(signal.SIGINT)
-        answer = connection.getresponse()
-        assert answer.status == 503
-        assert "the service was stopped before there was an answer" in answer.read().decode()
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 0
-    assert re.fullmatch(r"ERROR: +Cancel 1 running task.*\n", err), err
+    assert (process.returncode, err) == (0, "")

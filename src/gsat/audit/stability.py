@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.attention import AttentionLevel
-from gsat.audit.masks import ScoredBatch, unit_of
-from gsat.audit.passes import BATCH
+from gsat.audit.perturbations import BATCH, ScoredBatch, unit_of
 from gsat.graphs import GraphStore
 from gsat.metrics import mean_graph_correlation
 from gsat.models import InterpretableModel
@@ -19,17 +18,11 @@ from gsat.models.interpretable import MAX_EDGES
 
 
 class Scores(NamedTuple):
-    """The scores of the edges or nodes of graphs; undirected edges count once.
+    """The scores of the edges or nodes of graphs; undirected edges count once."""
 
-    Attributes:
-        scores: The score of each of them, ``[U]``.
-        inside: Whether it is in the hard explanation, ``[U]``.
-        ptr: First one of each graph, ``[G + 1]``.
-    """
-
-    scores: NDArray[Any]
-    inside: NDArray[np.bool_]
-    ptr: NDArray[np.int64]
+    scores: NDArray[Any]  # [U]
+    inside: NDArray[np.bool_]  # the hard explanation [U]
+    ptr: NDArray[np.int64]  # first edge or node of each graph [G + 1]
 
 
 def common_unit(models: Sequence[InterpretableModel]) -> AttentionLevel:

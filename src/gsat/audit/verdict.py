@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from gsat.metric_names import METRIC_TITLES
 
@@ -17,6 +17,8 @@ OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 Measured = Mapping[str, float | None]
 
 LEAST_SKILL: Final = 0.3  # skill of prediction: 0 is guessing, 1 is no error
+# Validation metrics below which a model is weak; guessing has 0.5 and 0.
+WEAK: Final = {"roc_auc": (0.7, "ROC AUC"), "r2": (0.3, "R²")}
 # By each way of removing information: the least share of predictions that stay without the rest of
 # the graph (sufficient), and how many fewer have to stay without the explanation (necessary).
 LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3), "removed": (0.85, 0.25)}
@@ -53,20 +55,12 @@ ALL_REMEDIES: Final = frozenset(setting for some in REMEDIES.values() for settin
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether explanations are faithful to their model.
-
-    Attributes:
-        outcome: ``"passed"``, ``"mixed"`` or ``"failed"``.
-        reasons: The findings that decide the outcome.
-        against: Evidence against the explanations, also where they passed.
-        remedy: A setting that may help, as ``key=value`` for ``gsat train --set``; None without
-            one.
-    """
+    """Whether explanations are faithful to their model."""
 
     outcome: Outcome
-    reasons: tuple[str, ...]
-    against: tuple[str, ...] = ()
-    remedy: str | None = None
+    reasons: tuple[str, ...]  # findings that decide the outcome
+    against: tuple[str, ...] = ()  # evidence against the explanations, also where they passed
+    remedy: str | None = None  # a setting that may help, as key=value for gsat train --set
 
     @property
     def faithful(self) -> bool:
@@ -77,11 +71,6 @@ class Verdict:
     def believe(self) -> bool:
         """Former name of ``faithful``."""
         return self.faithful
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The evidence against the explanations, under its former name."""
-        return self.against
 
     @property
     def line(self) -> str:
@@ -98,32 +87,26 @@ class Verdict:
             "remedy": self.remedy,
             "faithful": self.faithful,
             "believe": self.faithful,
-            "notes": list(self.notes),
+            "notes": list(self.against),
         }
 
 
 class Finding(NamedTuple):
-    """Evidence against explanations.
+    """Evidence against explanations."""
 
-    Attributes:
-        cause: A key of ``REMEDIES``, or another name.
-        text: The evidence, as a clause.
-        serious: Whether explanations with it can't pass.
-    """
-
-    cause: str
-    text: str
-    serious: bool = False
+    cause: str  # a key of ``REMEDIES``, or another name
+    text: str  # a clause
+    serious: bool = False  # explanations with it can't pass
 
 
 def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMEDIES) -> Verdict:
-    """Judge explanations by what was measured.
+    """Judge explanations by their measures.
 
-    A model that hardly predicts explains nothing, and neither does one whose predictions do not
-    need its attention. Otherwise explanations pass if they are sufficient (predictions stay without
-    the rest of the graph) and necessary (fewer stay without the explanation), and nothing serious
-    speaks against them. Explanations that are necessary only are mixed: they show a part of what
-    matters. Sufficiency alone fails, for a model that ignores its attention has it, too.
+    Explanations fail if the model hardly predicts, or if its predictions do not need its attention.
+    Otherwise they pass if they are sufficient (predictions stay without the rest of the graph) and
+    necessary (fewer stay without the explanation), and there is no serious evidence against them.
+    Explanations that are only necessary are mixed: they show a part of what matters. Explanations
+    that are only sufficient fail: those of a model that ignores its attention are sufficient, too.
     """
     found = _findings(measures)
 
@@ -157,7 +140,7 @@ def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMED
         reason = f"the explanations are not {necessary.enough}, although {necessary.needed}"
         return verdict("mixed", [reason], "insufficient")
     if not tests:
-        return verdict("failed", ["nothing shows whether the explanations matter"])
+        return verdict("failed", ["no test of sufficiency and necessity was possible"])
     causes = {finding.cause: finding for finding in found}
     redundant = causes.get("redundant")
     unneeded = tests[0].needed.replace("of them", "of the predictions")
@@ -168,17 +151,10 @@ def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMED
 
 
 class _Test(NamedTuple):
-    """Sufficiency and necessity, by one way of removing information.
+    """Sufficiency and necessity, by one way of removing information."""
 
-    Attributes:
-        enough: Sufficiency with its number, in words.
-        needed: Necessity with its number, in words.
-        sufficient: Whether the limit of sufficiency is reached.
-        necessary: Whether the limit of necessity is reached.
-    """
-
-    enough: str
-    needed: str
+    enough: str  # sufficiency with its number, in words
+    needed: str  # necessity with its number, in words
     sufficient: bool
     necessary: bool
 
@@ -288,3 +264,24 @@ def _remedy(causes: Iterable[str], remedies: Collection[str]) -> str | None:
 def _reaches(value: float | None, limit: float) -> bool:
     """Whether a share reaches a limit, up to rounding errors of sums."""
     return value is not None and value >= limit - 1e-6
+
+
+def model_notes(valid: Mapping[str, Any], majority: float | None = None) -> list[str]:
+    """List the weaknesses of a model on its validation data."""
+    notes = []
+    for name, (least, title) in WEAK.items():
+        value = valid.get(name)
+        if value is not None and value < least:
+            notes.append(
+                f"the model is weak: its {title} on validation data is {value:.2f}, below {least:g}"
+            )
+    accuracy = valid.get("accuracy")
+    if accuracy is None or majority is None:
+        return notes
+    # Skill is accuracy with guessing at 0 and no error at 1.
+    if accuracy < 1 and accuracy - majority < LEAST_SKILL * (1 - majority):
+        notes.append(
+            f"the model is weak: its accuracy on validation data is {accuracy:.2f}, and always "
+            f"answering the most frequent class would have {majority:.2f}"
+        )
+    return notes

@@ -1,4 +1,4 @@
-"""The application: its commands in groups, and how errors are reported."""
+"""The application: its command groups, and the reporting of errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from gsat.core.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
 
-LONGEST_LINE = 300  # characters of an error
+LONGEST_LINE = 300  # characters of an error message
 YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
 # In the order in which `gsat --help` lists them.
 COMMANDS = (
@@ -45,16 +45,16 @@ def _place(name: str) -> int:
 
 
 def examples(*lines: str) -> str:
-    """Make the foot of a help text: one example per line, not re-wrapped."""
+    """Make the end of a help text: one example per line, without line wrapping."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 app = typer.Typer(
     name="gsat",
     cls=GroupedCommands,
-    help="Graph neural networks that explain which edges they used.",
+    help="Graph neural networks that explain their own predictions.",
     epilog=examples(
-        "gsat demo                            train and draw in a minute or two",
+        "gsat demo                            train and draw, in a minute or two",
         "gsat train ba2motifs                 the paper's recipe for a data set",
         "gsat train graphs.jsonl              your own graphs",
         "gsat explain runs/x --graph 12 --out g.svg",
@@ -83,38 +83,24 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Graph neural networks that explain which edges they used."""
+    """Graph neural networks that explain their own predictions."""
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command.
-
-    Args:
-        arguments: The words after ``gsat``.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command with the words after ``gsat``, and return its exit code."""
     for name in COMMANDS:
-        module = name.replace("-", "_")
-        importlib.import_module(f"gsat.cli.{module}")  # which adds its command to the app
+        importlib.import_module(f"gsat.cli.{name.replace('-', '_')}")  # adds the command to the app
     return run_app(app, arguments, "gsat")
 
 
 def run_app(app: typer.Typer, arguments: list[str], name: str) -> int:
-    """Run a command of an application; an error is one line on standard error.
+    """Run a command of an application and return its exit code; an error is one line.
 
-    Args:
-        app: The application.
-        arguments: The words after its name; ``--debug`` may stand anywhere.
-        name: The application's name in usage messages.
-
-    Returns:
-        The exit code.
+    ``--debug`` is accepted before and after the command.
     """
     debug = "--debug" in arguments
     try:
-        # Leaves by SystemExit; typer itself ends wrong usage, Ctrl-C and a closed pipe.
+        # Typer raises SystemExit, and handles wrong usage, Ctrl-C and a closed pipe itself.
         app([a for a in arguments if a != "--debug"], prog_name=name)
     except Exception as error:
         if debug:
@@ -136,21 +122,15 @@ def _message(error: Exception) -> str:
             f"an error in gsat itself ({kind}: {shown(' '.join(str(error).split()), 120)}); please "
             "report it with the output of the same command and --debug"
         )
-    if error.filename is None:  # most likely standard output, on a full disk
-        # What is left in its buffer can't be written at exit either.
+    if error.filename is None:  # most likely standard output on a full disk
+        # Discard its buffer, which can't be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else f"can't write the output: {reason}"
 
 
 def print_error(message: str, *, whole: bool = False) -> None:
-    """Print one line on standard error, with nothing in it that a terminal would obey.
-
-    Args:
-        message: The line.
-        whole: Whether to print it however long it is, rather than its beginning and its end.
-            (default: ``False``)
-    """
+    """Print one line without control characters on standard error; ``whole`` skips shortening."""
     line = printable(" ".join(f"gsat: {message}".split()))
     if len(line) > LONGEST_LINE and not whole:
         line = f"{line[: LONGEST_LINE - 103]} … {line[-100:]}"

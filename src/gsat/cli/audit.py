@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.options import Data, Json, Quiet, RunFolder, Split
-from gsat.core.errors import GSATError
+from gsat.cli.options import Data, Json, Quiet, RunFolder, Split, check_json_or_file
 from gsat.training.run_files import check_run
 
 
@@ -31,51 +30,45 @@ def audit(
     top: Annotated[
         float | None,
         typer.Option(
-            help="Share of each graph's edges (or nodes) in its explanation. [default: the upper "
-            "of the two groups its scores fall into]"
+            help="Share of each graph's edges (or nodes) that form its explanation. [default: the "
+            "upper of the two clusters of its scores]"
         ),
     ] = None,
     above: Annotated[
-        float | None, typer.Option(help="Score above which an edge or node is in it.")
+        float | None, typer.Option(help="Take edges (or nodes) with a score above this.")
     ] = None,
     graphs: Annotated[
-        int, typer.Option(min=1, help="Maximum number of graphs, drawn by a fixed seed.")
+        int, typer.Option(min=1, help="Maximum number of graphs; larger splits are sampled.")
     ] = 1000,
     with_: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--with", help="Another run of the same data to compare with; may be repeated."
-        ),
+        typer.Option("--with", help="Compare with another run on the same data. Repeatable."),
     ] = None,
     sanity: Annotated[
         bool,
         typer.Option(
             "--sanity",
-            help="Compare with an untrained model, and with one trained on shuffled labels (a "
-            "short training).",
+            help="Compare with an untrained model and with one trained briefly on shuffled labels.",
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write a page (.html) or all numbers (.json).")
+        Path | None, typer.Option(help="File to write: a page (.html) or all numbers (.json).")
     ] = None,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure whether the explanations of a run are faithful, without ground truth.
+    """Test whether the explanations of a run are faithful, without ground truth.
 
-    Are they sufficient, necessary, robust, consistent, steady, stable and sane, or can the model
-    bypass its attention? The first line is the verdict: passed, mixed or failed. It is kept in the
-    run directory, and `gsat explain` shows it.
+    The first line is the verdict: passed, mixed or failed. It is stored in the run directory, and
+    `gsat explain` shows it.
     """
-    if json_ and out is not None:
-        raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
+    check_json_or_file(json_, out)
     if out is not None:
-        from gsat.draw.files import check_suffix
+        from gsat.core.writing import check_suffix
 
         check_suffix(out, (".html", ".json"))
     others = [check_run(path) for path in with_ or []]
     from gsat.training.run import open_run
-    from gsat.training.run_audit import report_lines
 
     report = open_run(run).audit(
         data, split=split, others=others, sanity=sanity, top=top, above=above, graphs=graphs,
@@ -84,7 +77,7 @@ def audit(
     if json_:
         typer.echo(json.dumps(report.as_dict()))
         return
-    for line in report_lines(report, whole=out is None):
+    for line in report.lines(whole=out is None):
         typer.echo(line)
     if out is not None:
         typer.echo(str(report.save(out)))

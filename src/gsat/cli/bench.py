@@ -1,4 +1,4 @@
-"""``gsat bench``: the paper's tables and figures from real runs."""
+"""``gsat bench``: studies, such as the paper's tables and figures, from real runs."""
 
 from __future__ import annotations
 
@@ -16,33 +16,38 @@ from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
     from gsat.launch.pool import PoolResult
-    from gsat.study.bench_folders import BenchFolders
     from gsat.study.plan import RunPlan, RunRequest
+    from gsat.study.records import BenchFolders
     from gsat.study.study import Experiment, Study
-
-RECORD = Path("results/runs.jsonl")
 
 bench = typer.Typer(
     cls=GroupedCommands,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Run and show the paper's tables and figures.",
+    help="Run and show studies: the paper's tables and figures, or your own.",
     epilog=examples(
         "gsat bench list",
         "gsat bench run table1 --only dataset=ba2motifs --seeds 2 --jobs 2",
+        "gsat bench run my_study.toml",
         "gsat bench show table1 --format markdown",
         "gsat bench verify",
     ),
 )
 app.add_typer(bench, name="bench", rich_help_panel=PAPER)
 
-Studies = Annotated[list[str], typer.Argument(metavar="STUDY", help="Tables and figures, or: all.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 … N−1 of every run.")]
+_STUDIES = "Names of shipped studies (see: gsat bench list), or TOML files of your own"
+Studies = Annotated[
+    list[str], typer.Argument(metavar="STUDY", help=f"{_STUDIES}, or: all.", show_default=False)
+]
+SomeStudies = Annotated[
+    list[str] | None, typer.Argument(metavar="STUDY", help=f"{_STUDIES}. [default: all]")
+]
 Only = Annotated[
     str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone, variant.")
 ]
 Format = Annotated[
-    str, typer.Option("--format", help="How to show tables: text, markdown, html or latex.")
+    str,
+    typer.Option("--format", help="Format of tables: text, markdown, html, latex or csv."),
 ]
 Statistics = Annotated[
     bool, typer.Option("--statistics", help="Compare methods over the seeds that both have.")
@@ -54,22 +59,28 @@ Stability = Annotated[
     ),
 ]
 RunsFolder = Annotated[Path, typer.Option("--out", help="Folder of the runs.")]
-Record = Annotated[Path, typer.Option(help="JSON-lines file of finished runs.")]
+RecordsFolder = Annotated[
+    Path,
+    typer.Option(
+        "--records", "--record", metavar="FOLDER",
+        help="Folder of recorded results, or its file of runs.",
+    ),
+]  # fmt: skip
+RESULTS = Path("results")
+_WHOLE_DOCUMENTS = ("html", "latex", "csv")  # standard output holds nothing else
 
 
-@bench.command("list", epilog=examples("gsat bench list"))
-def list_studies(record: Record = RECORD) -> None:
-    """List the tables and figures, and how much of each was run."""
+@bench.command("list", epilog=examples("gsat bench list", "gsat bench list my_study.toml"))
+def list_studies(names: SomeStudies = None, records: RecordsFolder = RESULTS) -> None:
+    """List studies, and how much of each was run."""
     from gsat.study.records import Records
-    from gsat.study.tables import STUDIES
-    from gsat.training.results import read_runs
 
-    run = {recipe for recipe, runs in Records(read_runs(record)).items() if runs.done}
-    for study in STUDIES.values():
+    runs = Records.read(_record_file(records)).items()
+    recorded = {recipe for recipe, recorded in runs if recorded.done}
+    for study in _find(names or ["all"]):
         hashes = {e.hash for e in study.experiments}
-        typer.echo(
-            f"{study.name:<16} {study.title} · {len(hashes & run)} of {len(hashes)} have runs"
-        )
+        count = f"{len(hashes & recorded)} of {len(hashes)}"
+        typer.echo(f"{study.name:<16} {study.title} · {count} have runs")
 
 
 @bench.command(
@@ -83,13 +94,16 @@ def list_studies(record: Record = RECORD) -> None:
 )
 def run_studies(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="STUDY", help="Tables and figures, or: all.")
+        list[str] | None, typer.Argument(metavar="STUDY", help=f"{_STUDIES}, or: all.")
     ] = None,
     schedule: Annotated[
         Path | None,
         typer.Option("--plan", hidden=True),
     ] = None,
-    seeds: Seeds = 10,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Seeds 0 … N−1 of every run. [default: the study's, often 10]"),
+    ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -110,16 +124,18 @@ def run_studies(
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="Of a Ray cluster. [default: RAY_ADDRESS, or a new one on this machine]"),
+        typer.Option(
+            help="Address of the Ray cluster. [default: RAY_ADDRESS, or a new one on this machine]"
+        ),
     ] = None,
     format_: Format = "text",
     statistics: Statistics = False,
     stability: Stability = False,
     out: RunsFolder = Path("runs/bench"),
-    record: Record = RECORD,
+    records: RecordsFolder = RESULTS,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of a table or figure, then show it.
+    """Run what is missing of studies, then show them.
 
     What is recorded is not run again, so after an interruption the same command continues.
     """
@@ -129,7 +145,7 @@ def run_studies(
             f"python -m paper schedule {schedule}"
         )
     if not names:
-        raise GSATError("name tables and figures to run, or: all")
+        raise GSATError("name the studies to run, or: all")
     begun = time.monotonic()
     _check_format(format_)
     if backend not in ("local", "ray"):
@@ -138,12 +154,12 @@ def run_studies(
         raise GSATError("--address is that of a Ray cluster; give --backend ray as well")
     limit = None if budget is None else parse_time(budget)
     from gsat.study.plan import make_plan
-    from gsat.study.runner import run_plan
+    from gsat.study.run import run_plan
     from gsat.training.process_group import process_count
 
     if process_count() > 1:
         raise GSATError("bench starts its own processes; run it without torchrun")
-    studies, requests, folders = _choose(names, seeds, only, format_, out, record)
+    studies, requests, folders = _choose(names, seeds, only, format_, out, records)
     if not dry_run:
         folders.check()
     plan = make_plan(requests, folders, load=not dry_run)
@@ -177,6 +193,7 @@ def run_studies(
         "gsat bench show table1",
         "gsat bench show table1 table2 --format latex",
         "gsat bench show table1 --statistics --stability",
+        "gsat bench show table1 --plot table1.svg",
         "gsat bench show fig-posthoc",
     ),
 )
@@ -186,13 +203,32 @@ def show(
     format_: Format = "text",
     statistics: Statistics = False,
     stability: Stability = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the figure, or bars of the table: .svg, .png or .pdf."
+        ),
+    ] = None,
     out: RunsFolder = Path("runs/bench"),
-    record: Record = RECORD,
+    records: RecordsFolder = RESULTS,
 ) -> None:
-    """Show recorded runs beside the paper's numbers; nothing is run."""
+    """Show recorded runs beside published numbers, without running anything."""
+    if plot is not None:
+        from gsat.core.writing import check_suffix
+        from gsat.draw.figure import PICTURES
+
+        check_suffix(plot, PICTURES)
+        if len(names) > 1:
+            raise GSATError("--plot draws one study; name only one")
     _check_format(format_)
-    studies, requests, folders = _choose(names, 1, only, format_, out, record)
-    _print_studies(studies, requests, folders, format_, statistics)
+    studies, requests, folders = _choose(names, None, only, format_, out, records)
+    _print_studies(studies, requests, folders, format_, statistics, plot)
+    if not folders.record.exists():
+        typer.echo(
+            f"no run is recorded in {folders.record} yet; make some with: gsat bench run "
+            f"{' '.join(names)}",
+            err=format_ in _WHOLE_DOCUMENTS,
+        )
     if stability:
         _print_stability([request.experiment for request in requests], folders)
 
@@ -201,10 +237,12 @@ def show(
     "verify",
     epilog=examples(
         "gsat bench verify --count 6 --budget 2m",
+        "gsat bench verify table1",
         "gsat bench verify --only method=gsat,backbone=pna --budget 10m",
     ),
 )
 def verify(
+    names: SomeStudies = None,
     only: Only = "",
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only runs that took no longer.")
@@ -212,7 +250,7 @@ def verify(
     count: Annotated[
         int, typer.Option(min=1, help="How many runs, of different methods and backbones.")
     ] = 1,
-    record: Record = RECORD,
+    records: RecordsFolder = RESULTS,
     quiet: Quiet = False,
 ) -> None:
     """Train recorded runs again and compare them to the last bit.
@@ -224,16 +262,18 @@ def verify(
     from gsat.study.verify import sample_runs, verifiable
     from gsat.study.verify import verify as verify_run
 
-    if not verifiable(record):
-        raise GSATError(f"no run is recorded in {record}; make some with: gsat bench run table1")
-    records = verifiable(record, only, limit)
-    if not records:
-        raise GSATError(f"no recorded run in {record} is within --only and --budget")
+    file = _record_file(records)
+    hashes = {e.hash for study in _find(names) for e in study.experiments} if names else None
+    if not verifiable(file):
+        raise GSATError(f"no run is recorded in {file}; make some with: gsat bench run table1")
+    runs = verifiable(file, only, limit, hashes)
+    if not runs:
+        raise GSATError(f"no recorded run in {file} is within these studies, --only and --budget")
     differing = False
     with tempfile.TemporaryDirectory() as folder:
-        for number, chosen in enumerate(sample_runs(records, count)):
-            names = ("dataset", "backbone", "method")
-            what = " ".join(chosen[name] for name in names) + f" seed {chosen['seed']}"
+        for number, chosen in enumerate(sample_runs(runs, count)):
+            keys = ("dataset", "backbone", "method")
+            what = " ".join(chosen[key] for key in keys) + f" seed {chosen['seed']}"
             typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
             try:
                 verified = verify_run(chosen, Path(folder) / str(number), progress=not quiet)
@@ -251,24 +291,34 @@ def verify(
 
 
 def _check_format(name: str) -> None:
-    if name not in ("text", "markdown", "html", "latex"):
-        raise GSATError(f"--format is text, markdown, html or latex, not '{name}'")
+    if name not in ("text", "markdown", "html", "latex", "csv"):
+        raise GSATError(f"--format is text, markdown, html, latex or csv, not '{name}'")
+
+
+def _record_file(records: Path) -> Path:
+    """The file of runs in a folder of results; it may be given itself."""
+    return records if records.suffix == ".jsonl" else records / "runs.jsonl"
+
+
+def _find(names: Sequence[str]) -> list[Study]:
+    from gsat.study.study import find_study, shipped_studies
+
+    own = [find_study(name) for name in names if name != "all"]
+    return shipped_studies() if "all" in names else own
 
 
 def _choose(
-    names: Sequence[str], seeds: int, only: str, style: str, out: Path, record: Path
+    names: Sequence[str], seeds: int | None, only: str, style: str, out: Path, records: Path
 ) -> tuple[list[Study], list[RunRequest], BenchFolders]:
     """Find the studies, what they need, and where their runs are."""
-    from gsat.study.bench_folders import BenchFolders
     from gsat.study.plan import request_runs
-    from gsat.study.study import TableStudy
-    from gsat.study.tables import STUDIES, find_study
+    from gsat.study.records import BenchFolders
 
-    known = [find_study(name) for name in names if name != "all"]
-    studies = list(STUDIES.values()) if "all" in names else known
-    if style in ("html", "latex") and not any(isinstance(s, TableStudy) for s in studies):
+    studies = _find(names)
+    if style in _WHOLE_DOCUMENTS and not any(study.table for study in studies):
         raise GSATError(f"--format {style} shows tables, and {', '.join(names)} has none")
-    return studies, request_runs(studies, seeds, only), BenchFolders(out, record)
+    folders = BenchFolders(out, _record_file(records))
+    return studies, request_runs(studies, seeds, only), folders
 
 
 def _print_plan(plan: RunPlan, jobs: int | None) -> None:
@@ -313,27 +363,38 @@ def _print_studies(
     folders: BenchFolders,
     style: str,
     statistics: bool,
+    plot: Path | None = None,
 ) -> None:
-    """Print tables, claims and the paths of pictures."""
-    from gsat.study.show import show_studies
+    """Print tables and the paths of pictures."""
+    from gsat.study.figure import draw_figure
+    from gsat.study.records import Records
+    from gsat.study.render import render
 
     hashes = {request.experiment.hash for request in requests}
-    shown = show_studies(studies, hashes, folders, style, statistics=statistics)
-    if shown.errors and not (shown.document or shown.notes):
-        raise GSATError("; ".join(shown.errors))
-    if shown.document:
-        typer.echo(shown.document)
-    # What is not a table stays out of a page of HTML or LaTeX.
-    aside = bool(shown.document) and style in ("html", "latex")
-    for text in shown.notes:
-        typer.echo(text, err=aside)
-    for line in shown.errors:
+    records = Records.read(folders.record)
+    document = render(studies, records, style, hashes=hashes, statistics=statistics)
+    if document:
+        typer.echo(document)
+    errors, pictures = [], []
+    for study in studies:
+        if (study.figure or plot) and hashes & {e.hash for e in study.experiments}:
+            try:
+                files = draw_figure(study, folders, plot, hashes)
+            except GSATError as error:  # the other studies can still be shown
+                errors.append(f"{study.name}: {error}")
+            else:
+                pictures += [f"{study.title}: {file}" for file in files]
+    if errors and not (document or pictures):
+        raise GSATError("; ".join(errors))
+    for line in pictures:
+        typer.echo(line, err=style in _WHOLE_DOCUMENTS)
+    for line in errors:
         print_error(line)
 
 
 def _print_stability(experiments: list[Experiment], folders: BenchFolders) -> None:
     """Print how similar the explanations of different seeds are."""
-    from gsat.study.show import compare_seeds
+    from gsat.study.stability import compare_seeds
 
     for text, error in compare_seeds(experiments, folders):
         if error is None:

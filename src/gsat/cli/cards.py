@@ -1,4 +1,4 @@
-"""``gsat datasets --check``: data cards on the terminal, as JSON, and in files."""
+"""``gsat datasets --check``: summaries of data sets as text or JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gsat.core.errors import GSATError
 if TYPE_CHECKING:
     from gsat.datasets.cards import Card
 
-MANY = 6  # classes or labels: above that a range is clearer than a list
+MANY = 6  # classes or labels; with more, print a range instead of a list
 
 
 def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool) -> None:
-    """Check one data set, or ``all`` available ones; exits with 1 if a check found an error."""
+    """Check one data set, or ``all`` available ones; exit with 1 if a check finds an error."""
     from gsat.datasets.cards import known_sets
 
     if name != "all":
@@ -28,12 +28,12 @@ def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool
         _echo(cards[0], as_json)
     else:
         if settings:
-            raise GSATError("--set changes one data set; name it with --check NAME, not 'all'")
+            raise GSATError("--set needs the name of one data set: --check NAME, not 'all'")
         cards, failed = [], False
-        for known, options in known_sets():
+        for data, options in known_sets():
             try:
-                card = _card(known, [f"{key}={value}" for key, value in options.items()])
-            except GSATError as error:  # the others can still be checked
+                card = _card(data, [f"{key}={value}" for key, value in options.items()])
+            except GSATError as error:  # continue with the others
                 print_error(str(error))
                 failed = True
                 continue
@@ -53,17 +53,17 @@ def _card(name: str, settings: list[str]) -> Card:
     from gsat.datasets.cards import card
     from gsat.training.recipe import load_data, make_recipe
 
-    # Through a recipe: options are written, checked and resolved as those of a training.
+    # A recipe checks and resolves options as for training.
     return card(load_data(make_recipe(name, settings=settings)))
 
 
 def _write(card: Card, folder: Path | None) -> None:
     if folder is not None:
+        from gsat.core.writing import write_output
         from gsat.datasets.cards import file_name
-        from gsat.draw.files import write
 
         text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
-        write(folder / file_name(card), f"{text}\n".encode())
+        write_output(folder / file_name(card), f"{text}\n".encode())
 
 
 def _echo(card: Card, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def _echo(card: Card, as_json: bool) -> None:
             table.add_row(*row[: len(table.columns)])
         else:
             table.add_section()
-    # Texts from the data are shown unchanged: no markup, no colours, no emoji.
+    # Show texts from the data unchanged.
     Console(markup=False, highlight=False, emoji=False).print(table)
     if any(not figure["verified"] for figure in card["published"].values()):
         typer.echo("? from a secondary source, not verified")
@@ -97,7 +97,7 @@ def _echo(card: Card, as_json: bool) -> None:
 
 
 def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:
-    """Make the rows: what is counted, our value, the published one; None between sections."""
+    """Make rows of title, our value and published value; None separates sections."""
     kind, level = card["task"]["kind"], card["task"]["level"]
     labels = "labels" if kind == "multilabel" else "classes"
     yield _row(card, "graphs", "graphs")
@@ -117,7 +117,7 @@ def _rows(card: Card) -> Iterator[tuple[str, str, str] | None]:
     for name, split in card["splits"].items():
         yield None
         yield _row(card, f"{name}: {level}s", f"splits.{name}.size")
-        if level == "graph":  # else the splits ask for nodes of the same graphs
+        if level == "graph":  # node-level splits share their graphs
             yield _row(card, f"{name}: nodes, mean", f"splits.{name}.nodes")
             yield _row(card, f"{name}: edges, mean", f"splits.{name}.edges")
             if card["truth"] is not None:

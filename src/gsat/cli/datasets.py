@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import HOUSEKEEPING, app, examples
-from gsat.cli.names import check_setting, find_dataset
-from gsat.cli.options import Json
-from gsat.core.errors import DataError, GSATError
+from gsat.cli.options import Json, check_settings
+from gsat.core.errors import DataError, DataNotFoundError, GSATError
 
 if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
@@ -28,51 +27,49 @@ if TYPE_CHECKING:
 )
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="Show the files and options of one data set.")
+        str | None, typer.Argument(help="Show the files and options of this data set.")
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Check a data set (or all available ones) and print its card."
-        ),
+        typer.Option(metavar="NAME", help="Check a data set (or: all) and print a summary of it."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            callback=lambda texts: [check_setting(text) for text in texts or []],
-            help="With --check: an option of the data set.",
+            callback=check_settings,
+            help="With --check: option of the data set. Repeatable.",
         ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option(help="With --check: a folder to write the cards to.")
+        Path | None, typer.Option(help="With --check: folder for JSON files of the summaries.")
     ] = None,
     download: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Download a data set's raw files now.")
+        str | None, typer.Option(metavar="NAME", help="Download the raw files of a data set now.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """List the data sets, and whether their files are here.
+    """List the data sets and whether their files are available.
 
-    With a name: which files it needs, where to get them, and its options (for --set).
+    With NAME: the files it needs, where to get them, and its options for --set.
     """
     if (name, check, download).count(None) < 2:
-        raise GSATError("NAME, --check and --download are three questions: ask one at a time")
+        raise GSATError("give only one of NAME, --check and --download")
     if check is not None:
         from gsat.cli.cards import show_cards
 
         return show_cards(check, set_ or [], write, json_)
     if set_ or write is not None:
-        raise GSATError("--set and --write belong to a check; name the data set: --check NAME")
+        raise GSATError("--set and --write need --check NAME")
     if download is not None:
-        from gsat.cli.download import download_files
-
-        return download_files(download, json_)
-    from gsat.datasets.registry import dataset_names
+        return _download(download, json_)
+    from gsat.datasets.registry import dataset_names, find_source, is_path
 
     if name is not None:
-        find_dataset(name)
+        if is_path(name):
+            raise DataError(f"{name} is a path, not the name of a data set; try: --check {name}")
+        find_source(name)
     names = dataset_names() if name is None else (name,)
     rows = [row for each in names for row in _sources(each)]
     if json_:
@@ -91,11 +88,11 @@ def _print_list(rows: list[dict[str, Any]]) -> None:
         state = "here" if row["here"] else "missing"
         typer.echo(f"{name:<{width}}  {state:<8} {row['summary']}")
     if not all(row["here"] for row in defaults.values()):
-        typer.echo("files of a missing data set, and options of any: gsat datasets NAME")
+        typer.echo("to see missing files and options: gsat datasets NAME")
 
 
 def _print_details(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print what a data set is, which files are missing, and its options."""
+    """Print the summary of a data set, its missing files and its options."""
     from gsat.datasets.registry import describe_options
 
     typer.echo(f"{name}: {rows[0]['summary']}")
@@ -108,7 +105,7 @@ def _print_details(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _sources(name: str) -> list[dict[str, Any]]:
-    """Describe the sources of a data set: the default first, others with the setting to choose."""
+    """Describe the sources of a data set, the default one first."""
     from gsat.datasets.registry import describe_options, find_source
 
     try:
@@ -134,9 +131,40 @@ def _sources(name: str) -> list[dict[str, Any]]:
 
 
 def _need(file: RawFile) -> str:
-    """Say how to get a file."""
+    """Describe how to get a file."""
     from gsat.core.folders import offline
 
     if file.downloads() is None or offline():
         return file.instruction()
-    return f"a download, made when first used; or by hand: {file.instruction()}"
+    return f"a download at first use, or by hand: {file.instruction()}"
+
+
+def _download(name: str, as_json: bool) -> None:
+    """Download, check and list the raw files of a data set; raise if no source is complete."""
+    from gsat.core.folders import offline
+    from gsat.datasets.fetch.raw_files import require_all
+    from gsat.datasets.registry import find_source
+
+    source = find_source(name)
+    sources = {value: files for value, files in source.sources(name).items() if files}
+    wanted = list(dict.fromkeys(file for files in sources.values() for file in files))
+    if not offline():
+        require_all(file for file in wanted if file.find() or file.downloads())
+    here = {}
+    for file in wanted:
+        if path := file.find():
+            file.check(path)
+            here[file] = str(path)
+    missing = [file.instruction() for file in wanted if file not in here]
+    if missing and not any(here.keys() >= set(files) for files in sources.values()):
+        reason = " while GSAT_OFFLINE is set" if offline() else ""
+        raise DataNotFoundError(f"{name} can't be downloaded{reason}: {missing[0]}")
+    if as_json:
+        typer.echo(json.dumps({"name": name, "files": list(here.values()), "missing": missing}))
+        return
+    for line in here.values():
+        typer.echo(line)
+    for needed in missing:
+        typer.echo(f"needs {needed}")
+    if not wanted:
+        typer.echo(f"{name} is generated and needs no files")

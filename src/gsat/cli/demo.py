@@ -18,13 +18,10 @@ from gsat.cli.output import print_result
 )
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run and the picture.")] = Path("demo"),
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 100,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of training epochs.")] = 100,
     quiet: Quiet = False,
 ) -> None:
-    """Train on BA-2Motifs and draw explanations.
-
-    A minute or two from nothing to a picture.
-    """
+    """Train on BA-2Motifs and draw explanations, in a minute or two."""
     set_threads(1)
     from gsat import draw
     from gsat.training.recipe import make_recipe
@@ -32,7 +29,7 @@ def demo(
     from gsat.training.train import train
 
     folder = unused_path(out)
-    typer.echo("BA-2Motifs: does a graph contain a house or a five-cycle, and which edges show it?")
+    typer.echo("BA-2Motifs: does the graph contain a house or a five-cycle, and where?")
     recipe = make_recipe("ba2motifs", settings={"epochs": epochs})
     run = train(recipe, folder / "run", progress=not quiet)
     graphs = run.graphs()

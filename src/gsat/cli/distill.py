@@ -35,9 +35,9 @@ def distill(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Train one model to explain as an ensemble does.
+    """Train a single model that imitates the explanations of an ensemble.
 
-    It has the data, the split and the recipe of the ensemble, and is as fast as one of its members.
+    It uses the ensemble's data, split and recipe, and runs as fast as one member.
     """
     set_threads(threads)
     from gsat.core.settings import parse_setting

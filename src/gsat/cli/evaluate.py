@@ -29,19 +29,20 @@ def evaluate(
 ) -> None:
     """Measure the predictions and explanations of a run.
 
-    Accuracy, ROC AUC, or R² and MAE; explanation AUC and precision@5 where the ground truth is
-    known.
+    Predictions are measured by accuracy, ROC AUC, or R² and MAE; explanations by AUC and
+    precision@5 where the ground truth is known.
     """
     from gsat.datasets.registry import is_path
     from gsat.training.run import open_run
     from gsat.training.run_audit import audit_line
 
     opened = open_run(run)
-    measured = opened.evaluate(data, split, refine=refine)
+    graphs = opened.graphs(data, split)
+    measured = opened.evaluate(graphs, refine=refine)
     if json_:
         typer.echo(json.dumps(measured))
         return
     whole = data is not None and is_path(data)
-    print_metrics("all" if whole else split, opened.readable_metrics(measured, data, split))
+    print_metrics("all" if whole else split, opened.readable_metrics(measured, graphs))
     if verdict := audit_line(opened):
         typer.echo(verdict)

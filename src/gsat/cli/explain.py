@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.options import Data, Json, Refine, RunFolder, Split
+from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or_file
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
+    from gsat.explain.molecules import MoleculeReport
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport
-    from gsat.training.run import Run
 
 
 @app.command(
@@ -34,173 +33,141 @@ def explain(
     run: RunFolder,
     data: Data = None,
     smiles: Annotated[str | None, typer.Option(help="Explain this molecule.")] = None,
-    graph: Annotated[int | None, typer.Option(help="Number of a graph within the split.")] = None,
+    graph: Annotated[int | None, typer.Option(help="Explain this graph of the split.")] = None,
     node: Annotated[
         int | None,
-        typer.Option(help="Number of a node (of graph 0), where nodes have predictions."),
+        typer.Option(help="Node-level models: explain this node (of graph 0)."),
     ] = None,
     split: Split = "test",
     top: Annotated[
-        str | None, typer.Option(help="Show the best edges: a number (6) or a share (20%).")
+        str | None, typer.Option(help="Show the top edges: a number (6) or a share (20%).")
     ] = None,
     above: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Show the edges above a probability.")
+        float | None, typer.Option(min=0, max=1, help="Show edges above this probability.")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(help="Molecules: the class or label that effects are measured on."),
+        str | None, typer.Option(help="Molecules: class or label whose effects are measured.")
     ] = None,
     aromatic: Annotated[
         bool, typer.Option("--aromatic", help="Molecules: draw aromatic bonds dashed.")
     ] = False,
     numbers: Annotated[
-        bool, typer.Option("--numbers", help="Molecules: write its number beside each atom.")
+        bool, typer.Option("--numbers", help="Molecules: show atom numbers.")
     ] = False,
     refine: Refine = None,
     truth: Annotated[
-        bool, typer.Option("--truth/--no-truth", help="Show the ground truth, where it is known.")
+        bool, typer.Option("--truth/--no-truth", help="Show the ground truth where it is known.")
     ] = True,
     crop: Annotated[
-        bool, typer.Option("--crop", help="Graphs: show the explanation and its neighbours only.")
+        bool, typer.Option("--crop", help="Graphs: show only the explanation and its neighbours.")
     ] = False,
     edges: Annotated[
-        bool, typer.Option("--edges", help="Images: draw the edges over the superpixels, too.")
+        bool, typer.Option("--edges", help="Images: also draw edges on the superpixels.")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="One graph: a .svg, .png, .pdf, .json, .html or .csv file. Molecules of a table "
-            "or split: .html (a page), .csv (a row per atom and bond) or .json. Any split: .npz"
+            help="File to write. One graph: .svg, .png, .pdf, .json, .html or .csv. All molecules "
+            "of a table or split: .html (a page), .csv (a row per atom and bond) or .json. All "
+            "scores of a split: .npz."
         ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Show which edges, and which fragments of molecules, the model of a run used.
+    """Show the edges, and for molecules the fragments, that the model of a run used.
 
-    For one graph as text, a picture or a page; for a table of molecules as one page.
+    One graph is shown as text, as a picture or as a page; a table of molecules as one page.
     """
     if top is not None and above is not None:
         raise GSATError("--top and --above both set a budget; give one of them")
-    if json_ and out is not None:
-        raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
+    check_json_or_file(json_, out)
     if smiles is not None and any(value is not None for value in (data, graph, node)):
         raise GSATError("--smiles is the molecule to explain; leave out data, --graph and --node")
-    style = {"aromatic": aromatic, "numbers": numbers, "truth": truth}
+    from gsat.core.writing import check_suffix
+    from gsat.draw.export import FORMATS, REPORTS
+    from gsat.draw.molecule import formula
+    from gsat.molecules.table import is_table
     from gsat.training.run import open_run
 
+    one = any(value is not None for value in (smiles, graph, node))
+    if one and out is not None:
+        check_suffix(out, FORMATS)
     opened = open_run(run)
     opened = opened if refine is None else opened.refined(refine)
+    budget = {"top": top, "above": above}
+    style = {"aromatic": aromatic, "numbers": numbers, "truth": truth}
     if smiles is not None:
         report = opened.explain_molecules(smiles=smiles, target=target)
-        _show_molecule(report, out, json_, top, above, style)
-        return
-    if graph is None and node is None:
-        pictured = out is not None and out.suffix in (".svg", ".png", ".pdf")
-        if out is None or pictured or top is not None or above is not None:
-            raise GSATError(
-                "choose a graph with --graph N or a molecule with --smiles, or give --out "
-                "report.html for all molecules or --out scores.npz for all scores"
-            )
-        if out.suffix == ".npz":
-            graphs, scored = opened.save_scores(out, data, split)
-            typer.echo(f"{graphs} graphs, {scored} edges · {out}")
-            return
-        _check_report(out)
+        _show(report[0].explanation, out, json_, budget, style, report)
+    elif graph is not None or node is not None:
+        # Read a table only once.
+        source = opened.graphs(data) if data is not None and is_table(data) else data
+        explanation = opened.explain(source, graph=graph or 0, node=node, split=split)
+        if node is None and formula(explanation) is not None:
+            molecule = opened.graphs(source, split).select([graph or 0])
+            report = opened.explain_molecules(molecule, target=target)
+            _show(report[0].explanation, out, json_, budget, style, report)
+        else:
+            _show(explanation, out, json_, budget, {**style, "crop": crop, "edges": edges})
+    elif (
+        out is None
+        or out.suffix in (".svg", ".png", ".pdf")
+        or budget != {"top": None, "above": None}
+    ):
+        raise GSATError(
+            "choose a graph with --graph N or a molecule with --smiles, or give --out "
+            "report.html for all molecules or --out scores.npz for all scores"
+        )
+    elif check_suffix(out, (*REPORTS, ".npz")) == ".npz":
+        graphs, scored = opened.save_scores(out, data, split)
+        typer.echo(f"{graphs} graphs, {scored} edges · {out}")
+    else:
         report = opened.explain_molecules(data, split=split, target=target)
         report.save(out)
-        _print_notes(report)
+        _print_warnings(report)
         typer.echo(f"{len(report)} molecules · {out}")
-        return
-    style = {**style, "crop": crop, "edges": edges}
-    _explain_graph(opened, data, graph, node, split, top, above, target, style, out, json_)
 
 
-def _explain_graph(
-    opened: Run,
-    data: str | None,
-    graph: int | None,
-    node: int | None,
-    split: str,
-    top: str | None,
-    above: float | None,
-    target: str | None,
-    style: dict[str, bool],
+def _show(
+    explanation: Explanation,
     out: Path | None,
-    json_: bool,
-) -> None:
-    from gsat.draw.caption import answer, reliability
-    from gsat.draw.export import FORMATS
-    from gsat.draw.files import check_suffix
-    from gsat.draw.molecule import formula
-
-    if out is not None:
-        check_suffix(out, FORMATS)
-    explanation = opened.explain(data, graph=graph or 0, node=node, split=split)
-    if node is None and formula(explanation) is not None:
-        chosen = opened.graphs(data, split).select([graph or 0])
-        report = opened.explain_molecules(chosen, target=target)
-        _show_molecule(report, out, json_, top, above, style)
-        return
-    if json_:
-        typer.echo(json.dumps(explanation.within(top, above).as_dict()))
-        return
-    budget = explanation.budget(top, above)
-    typer.echo(answer(explanation) or "a graph with a prediction for each node")
-    typer.echo(explanation.message)
-    if measured := reliability(explanation):
-        typer.echo(measured)
-    if budget == 0:
-        typer.echo(f"no edge is above {above:g}; the highest is at {explanation.highest:.3f}")
-    elif out is not None:
-        typer.echo(str(explanation.save(out, top=budget, **style)))
-    elif explanation.found:
-        _print_edges(explanation.within(top, above))
-
-
-def _check_report(out: Path) -> None:
-    from gsat.draw.files import check_suffix
-    from gsat.training.molecule_reports import REPORTS
-
-    check_suffix(out, (*REPORTS, ".npz"))
-
-
-def _show_molecule(
-    report: MoleculeReport,
-    out: Path | None,
-    json_: bool,
-    top: str | None,
-    above: float | None,
+    as_json: bool,
+    budget: dict[str, Any],
     style: dict[str, bool],
+    report: MoleculeReport | None = None,
 ) -> None:
-    """Print or write the explanation of the one molecule of a report."""
-    from gsat.draw.caption import answer, reliability
-
-    molecule = report[0]
-    explanation = molecule.explanation
-    budget = explanation.budget(top, above)
-    if json_:
-        values = molecule.as_dict() | explanation.within(top, above).as_dict()
-        typer.echo(json.dumps({"outputs": list(report.info.outputs), **values}))
+    """Print or write one explanation; ``report`` is the report of a single molecule."""
+    within = explanation.within(**budget)
+    if as_json:
+        values = within.as_dict()
+        if report is not None:
+            outputs = list(report.info.outputs)
+            values = {"outputs": outputs, **report[0].as_dict(), **values}
+        typer.echo(json.dumps(values))
         return
-    typer.echo(answer(explanation))
+    typer.echo(explanation.caption() or "a graph with a prediction for each node")
     typer.echo(explanation.message)
-    if measured := reliability(explanation):
+    if measured := explanation.reliability:
         typer.echo(measured)
-    if budget == 0:
-        typer.echo(f"no bond is above {above:g}; the highest is at {explanation.highest:.3f}")
+    count = explanation.budget(**budget)
+    if count == 0:
+        unit = "edge" if report is None else "bond"
+        above = f"{budget['above']:g}; the highest is at {explanation.highest:.3f}"
+        typer.echo(f"no {unit} is above {above}")
     elif out is not None:
-        options: dict[str, Any] = {**style} if budget is None else {**style, "top": budget}
-        typer.echo(str(report.save(out, **options)))
-    elif budget is not None:
-        _print_edges(explanation.within(top, above))
-    else:
+        options: dict[str, Any] = {**style, **({} if count is None else {"top": count})}
+        typer.echo(str((report or explanation).save(out, **options)))
+    elif report is not None and count is None:
         _print_fragments(report)
-    _print_notes(report, *molecule.notes)
+    elif explanation.found:
+        _print_edges(within)
+    if report is not None:
+        _print_warnings(report, *report[0].notes)
 
 
 def _print_fragments(report: MoleculeReport) -> None:
-    """Print the fragments of the one molecule of a report, best first, with their effects."""
-    from gsat.draw.molecule_page import odds_factor
+    """Print the fragments of a single molecule with their effects, best first."""
+    from gsat.draw.pages import odds_factor
 
     molecule = report[0]
     effect_of = report.info.effect_of(molecule.target)
@@ -223,7 +190,7 @@ def _print_fragments(report: MoleculeReport) -> None:
         )
 
 
-def _print_notes(report: MoleculeReport, *notes: str) -> None:
+def _print_warnings(report: MoleculeReport, *notes: str) -> None:
     for note in (*report.info.notes, *notes):
         typer.echo(f"warning: {note}", err=True)
     if report.info.rejected:
@@ -232,7 +199,7 @@ def _print_notes(report: MoleculeReport, *notes: str) -> None:
 
 
 def _print_edges(explanation: Explanation) -> None:
-    """Print the edges, best first; both directions of an undirected edge once."""
+    """Print the edges, best first, with both directions of an undirected edge as one."""
     names = explanation.node_names()
     joint = "–" if explanation.undirected else "→"
     for edge in explanation.ranked_edges():

@@ -15,21 +15,21 @@ from gsat.cli.web import Hosts, Port, Token, serve_runs
     rich_help_panel=YOUR_DATA,
     epilog=examples(
         "gsat explore runs/x",
-        "gsat explore runs/x runs/y          two runs beside each other",
-        "gsat explore runs                   all runs of a folder, those in training too",
+        "gsat explore runs/x runs/y          compare two runs",
+        "gsat explore runs                   all runs in a folder, also while they train",
         "gsat explore runs/x --port 9000 --no-browser",
     ),
 )
 def explore(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")],
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Port = 8765,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the app in your browser.")] = True,
     token: Token = None,
     allow_host: Hosts = None,
 ) -> None:
-    """Show runs in the browser: graphs with their explanations, comparisons, your own input.
+    """Browse runs in a local web app: explanations, comparisons, your own molecules and graphs.
 
-    The page is for this machine alone. On any other address than 127.0.0.1 it needs a token.
+    Other machines can't reach it unless you give --host, which requires a token.
     """
     serve_runs(runs, host, port, token, allow_host, page=True, browser=browser)

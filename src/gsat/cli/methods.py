@@ -12,7 +12,7 @@ from gsat.cli.options import Json
 
 @app.command(rich_help_panel=HOUSEKEEPING, epilog=examples("gsat methods", "gsat methods --json"))
 def methods(json_: Json = False) -> None:
-    """List the methods, with the paper each comes from."""
+    """List the training methods and the papers they come from."""
     from gsat.methods import METHODS
 
     if json_:

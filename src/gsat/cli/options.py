@@ -1,107 +1,133 @@
-"""Options and arguments that several commands share."""
+"""Options that several commands share; names and paths are checked before torch is imported."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from gsat.cli import names
-from gsat.core.errors import GSATError
+from gsat.core.errors import DataNotFoundError, GSATError, RecipeError, shown
+from gsat.core.files import exists, open_file
+from gsat.core.registry import BACKBONES, METHODS, Registry, load_file
 from gsat.training.run_files import check_run
 
 T = TypeVar("T")
+
+
+def check_part(parts: Registry[Any]) -> Callable[[str], str]:
+    """Make a callback that checks a registered name, or that the file of ``file.py:Class`` exists.
+
+    An empty name stands for the default and passes.
+    """
+
+    def check(name: str) -> str:
+        if ".py:" in name:
+            file = Path(name.rpartition(":")[0])
+            if not file.is_file():
+                raise RecipeError(f"there is no file {file} to load a {parts.kind} from")
+        elif name:
+            parts.check(name)
+        return name
+
+    return check
+
+
+def load_part(name: str) -> str:
+    """Register the class of a ``file.py:Class``, and return the name to use."""
+    return load_file(name) if ".py:" in name else name
+
+
+def check_dataset(name: str) -> str:
+    """Raise unless a data set has this name, or a file or folder this path."""
+    from gsat.datasets.registry import find_source, full_name, is_path
+
+    if not is_path(name):
+        find_source(name)
+    elif not exists(full_name(name)):
+        raise DataNotFoundError(f"there is no file or folder {shown(full_name(name))}")
+    return name
+
+
+def check_settings(texts: list[str] | None) -> list[str]:
+    """Raise unless every text is ``key=value``."""
+    from gsat.core.settings import parse_setting
+
+    for text in texts or []:
+        parse_setting(text)
+    return texts or []
+
+
+def _check_data(name: str) -> str:
+    """Check the name of a data set; a path is checked when it is read."""
+    from gsat.datasets.registry import is_path
+
+    return name if is_path(name) else check_dataset(name)
+
+
+def _check_recipe_file(path: Path) -> Path:
+    open_file(path, error=RecipeError, links=True).close()
+    return path
 
 
 def _if_given(check: Callable[[T], T]) -> Callable[[T | None], T | None]:
     return lambda value: None if value is None else check(value)
 
 
-def _data(name: str) -> str:
-    from gsat.datasets.registry import is_path
-
-    return name if is_path(name) else names.check_dataset(name)
-
-
-def _settings(texts: list[str] | None) -> list[str]:
-    return [names.check_setting(text) for text in texts or []]
-
+# -- data and runs ---------------------------------------------------------------------------------
 
 DatasetArgument = Annotated[
     str,
     typer.Argument(
-        callback=names.check_dataset,
-        help="A data set (see: gsat datasets), a table of molecules (.csv, .tsv, .smi, .sdf, "
-        ".parquet), or your own graphs: a .jsonl file, a TU folder or zip file, a folder of saved "
-        "graphs.",
+        callback=check_dataset,
+        help="Name of a data set (see: gsat datasets), a table of molecules (.csv, .tsv, .smi, "
+        ".sdf, .parquet), or your own graphs: a .jsonl file, a TU folder or zip file, or a folder "
+        "of saved graphs.",
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(callback=check_run, help="A run directory.")]
+RunFolder = Annotated[Path, typer.Argument(callback=check_run, help="Run directory.")]
 Data = Annotated[
     str | None,
     typer.Argument(
-        callback=_if_given(_data),
-        help="The name of a data set, or a path of graphs. [default: the data of the run]",
+        callback=_if_given(_check_data),
+        help="Name of a data set, or path of your own data. [default: the data of the run]",
     ),
 ]
 Split = Annotated[
-    str, typer.Option(help="train, valid, test or all; graphs at a path are taken whole.")
+    str, typer.Option(help="Split to use: train, valid, test or all. Data at a path has no splits.")
 ]
-
-Refine = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=20,
-        help="Further looks at each graph with its own edge weights. [default: as trained]",
-    ),
-]
-
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="Run directory. [default: a new one in runs/]"),
+    Path | None, typer.Option("--out", help="Run directory. [default: a new one in runs/]")
 ]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, …")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads of one run. [default: 1]")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-Audit = Annotated[
-    bool,
-    typer.Option(
-        "--audit/--no-audit",
-        help="Own data: end with a short audit of the explanations, in at most a tenth of the "
-        "training time.",
-    ),
-]
+# -- how to train ----------------------------------------------------------------------------------
 
 MethodOption = Annotated[
     str,
     typer.Option(
         "--method",
-        callback=names.check_method,
-        help="The method (see: gsat methods), or your own: file.py:Class.",
+        callback=check_part(METHODS),
+        help="Method (see: gsat methods), or your own as file.py:Class.",
     ),
 ]
 BackboneOption = Annotated[
     str,
     typer.Option(
         "--backbone",
-        callback=lambda name: name and names.check_backbone(name),
+        callback=check_part(BACKBONES),
         show_default=False,
-        help="The network: gin, pna, leconv, dmpnn, or your own: file.py:Class. [default: dmpnn "
-        "for tables of molecules, else gin]",
+        help="Network: gin, pna, leconv, dmpnn, or your own as file.py:Class. [default: dmpnn for "
+        "tables of molecules, else gin]",
     ),
 ]
 RecipeFile = Annotated[
     Path | None,
     typer.Option(
         "--recipe",
-        callback=_if_given(names.check_recipe_file),
-        help="A TOML file whose settings replace those of the shipped recipe.",
+        callback=_if_given(_check_recipe_file),
+        help="TOML file of settings; they override the shipped recipe.",
     ),
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Short for --set epochs=N.")]
@@ -110,30 +136,56 @@ Set = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        callback=_settings,
-        help="Change a setting (see: gsat settings); may be repeated.",
+        callback=check_settings,
+        help="Change a setting (see: gsat settings). Repeatable.",
+    ),
+]
+Device = Annotated[str, typer.Option(help="Torch device: cpu, cuda, cuda:1, …")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads per run. [default: 1]")]
+Refine = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=20,
+        help="Refinement passes: explain again on the graph weighted by its own edge scores. "
+        "[default: as trained]",
+    ),
+]
+
+# -- output ----------------------------------------------------------------------------------------
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress bars.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Audit = Annotated[
+    bool,
+    typer.Option(
+        "--audit/--no-audit",
+        help="Your own data: finish with a short audit of the explanations, which takes at most a "
+        "tenth of the training time.",
     ),
 ]
 
 
 def all_settings(settings: list[str] | None, epochs: int | None) -> list[str]:
-    """Return the settings of ``--set``, and that of ``--epochs``."""
+    """Return the settings of ``--set`` and ``--epochs``."""
     return [*(settings or []), *([f"epochs={epochs}"] if epochs else [])]
 
 
 def set_threads(threads: int | None) -> None:
-    """Set how many CPU threads torch uses; one by default."""
+    """Set the number of CPU threads that torch uses; one by default."""
     import torch
 
     torch.set_num_threads(threads or 1)
 
 
-def parse_time(text: str) -> float:
-    """Return the seconds of a time such as 90s, 30m, 2h, 1h30m or 1d.
+def check_json_or_file(as_json: bool, out: Path | None) -> None:
+    """Raise if both ``--json`` and ``--out`` are given."""
+    if as_json and out is not None:
+        raise GSATError(f"--json prints, and --out {out} writes a file; give one of them")
 
-    Raises:
-        GSATError: If it is not a time.
-    """
+
+def parse_time(text: str) -> float:
+    """Convert a time such as 90s, 30m, 2h, 1h30m or 1d to seconds."""
     units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
     parts = re.findall(r"(\d+(?:\.\d+)?)([dhms])", text)
     if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text.replace(" ", ""):

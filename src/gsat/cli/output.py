@@ -1,4 +1,4 @@
-"""Results and metrics as text."""
+"""Text and JSON that commands print about a finished run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
-    """Print a line per metric.
-
-    Args:
-        heading: What stands before each, such as the name of the split.
-        metrics: Values by title; None where one is undefined.
-    """
+    """Print a line per metric, each after the heading; None is shown as undefined."""
     for title, value in metrics.items():
         shown = "undefined" if value is None else f"{value:.4f}"
         typer.echo(f"{heading} {title:<18} {shown}")
@@ -34,51 +29,31 @@ def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
 
 @contextmanager
 def member_progress(recipe: Recipe, jobs: int, quiet: bool) -> Iterator[OnDone | None]:
-    """Show a bar while the members of an ensemble train in processes of their own.
-
-    Args:
-        recipe: What is trained; for a single model, or one after another, there is no bar.
-        jobs: How many members at the same time.
-        quiet: Whether to show none at all.
-
-    Yields:
-        What to call with each member that has ended.
-    """
+    """Show a bar over ensemble members that train in parallel; yield a callback for each end."""
     if recipe.members is None or jobs == 1:
         yield None
         return
     from gsat.launch.progress import Progress
 
-    bar = Progress(f"{recipe.data.label}, {recipe.members} members", quiet)
-    bar.start(recipe.members)
-    try:
+    label = f"{recipe.data.label}, {recipe.members} members"
+    with Progress(label, quiet).start(recipe.members) as bar:
         yield lambda name, _: bar.advance(f"{name} done")
-    finally:
-        bar.stop()
 
 
 def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bool) -> None:
-    """Print the result of a training and, for a user's own data, the verdict on its explanations.
-
-    Args:
-        run: The finished run.
-        folder: Its run directory.
-        as_json: Whether to print one JSON object.
-        audited: Whether a verdict is wanted.
-        quiet: Whether to show no progress bar.
-    """
+    """Print the result of a training and, for the user's own data, the audit's verdict."""
+    if not as_json:
+        print_result(run, folder)
+    verdict = verdict_on(run, quiet) if audited else None
     if as_json:
-        verdict = verdict_on(run, quiet) if audited else None
-        known = {} if verdict is None else {"audit": verdict_values(run, verdict)}
-        typer.echo(json.dumps({**run.result, **known}))
-        return
-    print_result(run, folder)
-    if audited and (verdict := verdict_on(run, quiet)) is not None:
+        audit = {} if verdict is None else {"audit": verdict_values(run, verdict)}
+        typer.echo(json.dumps({**run.result, **audit}))
+    elif verdict is not None:
         typer.echo(verdict_line(run, verdict))
 
 
 def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
-    """Return the verdict that a training ends with; an audit that breaks down is only reported."""
+    """Return the verdict of the short audit; an audit that fails prints a note."""
     from gsat.training.run_audit import verdict_of_training
 
     try:
@@ -89,7 +64,7 @@ def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
 
 
 def verdict_line(run: Run, verdict: TrainingVerdict) -> str:
-    """Write a verdict in one line, with a command that may lead to better explanations."""
+    """Return a verdict as one line, with a command that may improve the explanations."""
     command = better_command(run, verdict)
     return printable(f"audit {verdict.line}" + (f"; try: {command}" if command else ""))
 
@@ -101,7 +76,7 @@ def verdict_values(run: Run, verdict: TrainingVerdict) -> dict[str, str | None]:
 
 
 def better_command(run: Run, verdict: TrainingVerdict) -> str:
-    """Return a command that may lead to better explanations; empty where they passed."""
+    """Return a command that may improve the explanations; empty if they passed."""
     data = shlex.quote(run.recipe.data.name)
     if verdict.outcome == "passed":
         return ""
@@ -111,15 +86,15 @@ def better_command(run: Run, verdict: TrainingVerdict) -> str:
 
 
 def print_result(run: Run, folder: Path) -> None:
-    """Print the result of a finished run: its test metrics, its epoch and where it is."""
+    """Print the test metrics, the selected epoch and the folder of a finished run."""
     result = run.result
     from gsat.methods import METHODS
 
     reports = METHODS[result["method"]].reports
     if "pretrained" in result:
-        known = {k: v for k, v in result["pretrained"]["test"].items() if v is not None}
+        defined = {k: v for k, v in result["pretrained"]["test"].items() if v is not None}
         heading = "explained model:" if reports == "last" else "before fine-tuning:"
-        print_metrics(heading, run.readable_metrics(known))
+        print_metrics(heading, run.readable_metrics(defined))
     print_metrics("test", run.readable_metrics(result["test"]))
     epoch = f"best epoch {result['best_epoch']}"
     if "members" in result:

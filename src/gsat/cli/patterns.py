@@ -10,7 +10,7 @@ import typer
 from gsat.cli.app import YOUR_DATA, app, examples
 from gsat.cli.options import Data, RunFolder, Split
 
-SHOWN = 5  # patterns of a group that are printed
+SHOWN = 5  # patterns printed per group
 
 
 @app.command(
@@ -28,18 +28,18 @@ def patterns(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="A page (.html) or a table (.csv). [default: the first ones are printed]"
+            help="File to write: a page (.html) or a table (.csv). [default: print the top 5]"
         ),
     ] = None,
 ) -> None:
-    """Find the fragments of molecules that recur in explanations.
+    """Find molecule fragments that recur in explanations.
 
-    For each predicted class: how often a fragment occurs and is in the explanation, whether that is
-    more often than chance would have it, its mean effect, and three examples.
+    For each predicted class: how often a fragment occurs, how often it is in the explanation and
+    whether that is more than chance, its mean effect, and three examples.
     """
-    from gsat.draw.files import check_suffix
-    from gsat.draw.molecule_page import odds_factor
-    from gsat.training.molecule_reports import PATTERN_FILES
+    from gsat.core.writing import check_suffix
+    from gsat.draw.export import PATTERN_FILES
+    from gsat.draw.pages import odds_factor
     from gsat.training.run import open_run
 
     if out is not None:
@@ -49,9 +49,9 @@ def patterns(
         typer.echo(f"warning: {note}", err=True)
     for group in report.groups:
         typer.echo(f"{group.name}: {group.size} of {group.total} molecules")
-        found = [pattern for pattern in group.patterns if pattern.odds_ratio > 1][:SHOWN]
-        wide = max((len(pattern.name) for pattern in found), default=0)
-        for rank, pattern in enumerate(found, 1):
+        top = [pattern for pattern in group.patterns if pattern.odds_ratio > 1][:SHOWN]
+        wide = max((len(pattern.name) for pattern in top), default=0)
+        for rank, pattern in enumerate(top, 1):
             effect = "" if pattern.effect is None else f", effect {pattern.effect:+.2f}"
             factor = odds_factor(pattern.log_odds)
             effect += f" (odds {factor})" if factor else ""
@@ -60,7 +60,7 @@ def patterns(
                 f"explanations, {pattern.used_in_group} of them here, "
                 f"odds ratio {pattern.odds_ratio:.1f}, q {pattern.q_value:.1e}{effect}"
             )
-        if not found:
+        if not top:
             typer.echo("  no fragment stands out")
     if out is not None:
         typer.echo(str(report.save(out)))

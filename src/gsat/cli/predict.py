@@ -24,16 +24,16 @@ def predict(
     data: Data = None,
     split: Split = "test",
     out: Annotated[
-        Path | None, typer.Option(help="A .csv or .tsv file. [default: standard output]")
+        Path | None, typer.Option(help="File to write: .csv or .tsv. [default: standard output]")
     ] = None,
     smiles: Annotated[
-        str, typer.Option(help="Of a table of molecules: the column of SMILES. [default: found]")
+        str, typer.Option(help="Molecules: column of SMILES. [default: detected]")
     ] = "",
 ) -> None:
     """Predict graphs, nodes or molecules, as CSV.
 
-    One line per graph (or node), with the prediction and the probability of each class. A table of
-    molecules keeps its rows and columns, and rows that can't be read get a note.
+    Each graph (or node) is one line with its prediction and the probability of each class. A table
+    of molecules keeps its rows and columns; rows that can't be read get a note.
     """
     from gsat.molecules.table import is_table
     from gsat.training.run import open_run

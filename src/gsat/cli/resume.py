@@ -7,10 +7,20 @@ from typing import Annotated
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
-from gsat.cli.names import check_backbone, check_method, load_part
-from gsat.cli.options import Audit, Device, Json, Quiet, RunFolder, Threads, set_threads
+from gsat.cli.options import (
+    Audit,
+    Device,
+    Json,
+    Quiet,
+    RunFolder,
+    Threads,
+    check_part,
+    load_part,
+    set_threads,
+)
 from gsat.cli.output import member_progress, print_ending
 from gsat.core.errors import GSATError
+from gsat.core.registry import BACKBONES, METHODS
 
 
 @app.command(
@@ -20,22 +30,14 @@ from gsat.core.errors import GSATError
 def resume(
     run: RunFolder,
     method: Annotated[
-        str | None,
-        typer.Option(
-            callback=lambda name: name and check_method(name),
-            help="Your own method of the run: file.py:Class.",
-        ),
-    ] = None,
+        str,
+        typer.Option(callback=check_part(METHODS), help="Your own method: file.py:Class."),
+    ] = "",
     backbone: Annotated[
-        str | None,
-        typer.Option(
-            callback=lambda name: name and check_backbone(name),
-            help="Your own network of the run: file.py:Class.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Of an ensemble: how many members at the same time.")
-    ] = 1,
+        str,
+        typer.Option(callback=check_part(BACKBONES), help="Your own network: file.py:Class."),
+    ] = "",
+    jobs: Annotated[int, typer.Option(min=1, help="Ensemble members to train in parallel.")] = 1,
     device: Device = "cpu",
     threads: Threads = None,
     audit: Audit = True,
@@ -51,16 +53,15 @@ def resume(
     from gsat.training.run_directory import RunDirectory
     from gsat.training.train import resume_run
 
-    for name in (method, backbone):
-        if name is not None:
-            load_part(name)
+    load_part(method)
+    load_part(backbone)
     with join_processes() as processes:
         with processes.share_errors():
-            # Sums differ in the last bit between thread counts: the run's own count is used.
+            # Results depend on the number of threads in the last bit, so keep that of the run.
             set_threads(threads or RunDirectory.open(run).environment.get("threads", 1))
         recipe = RunDirectory.open(run).recipe
         if jobs > 1 and recipe.members is None:
-            raise GSATError("--jobs is for the members of an ensemble, and this run is none")
+            raise GSATError("--jobs is for ensembles, and this run is a single model")
         with member_progress(recipe, jobs, quiet) as done:
             options = TrainOptions(
                 device=device,

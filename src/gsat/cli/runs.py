@@ -18,21 +18,21 @@ from gsat.core.errors import printable
     epilog=examples("gsat runs", "gsat runs runs/bench --sort explanation_auc", "gsat runs --json"),
 )
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Where to search for runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="Folder to search.")] = Path("runs"),
     sort: Annotated[
-        str | None, typer.Option(metavar="METRIC", help="Put the best run first.")
+        str | None, typer.Option(metavar="METRIC", help="Sort by this metric, best first.")
     ] = None,
     json_: Json = False,
 ) -> None:
     """List the runs in a folder, with their scores."""
     from gsat.training.run_files import list_runs, shown_metrics
 
-    found = list_runs(folder, sort=sort)
+    listed = list_runs(folder, sort=sort)
     if json_:
-        typer.echo(json.dumps([run.as_dict() for run in found]))
+        typer.echo(json.dumps([run.as_dict() for run in listed]))
         return
     rows = []
-    for run in found:
+    for run in listed:
         scores = shown_metrics(run.test, has_truth=False)
         state = ", ".join(f"{k} {v:.4f}" for k, v in scores.items() if v is not None)
         if run.state != "finished":

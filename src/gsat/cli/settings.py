@@ -18,11 +18,11 @@ from gsat.cli.options import Json
 def settings(
     name: Annotated[
         str | None,
-        typer.Argument(help="A method, backbone, data set or key. [default: all settings]"),
+        typer.Argument(help="Method, backbone, data set or key. [default: all settings]"),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """List the settings that --set takes: default, range and meaning."""
+    """List the settings that --set changes, with default, range and meaning."""
     from gsat.training.settings_reference import describe_settings
 
     described = describe_settings(name)

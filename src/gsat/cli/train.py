@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsat.cli.app import YOUR_DATA, app, examples
-from gsat.cli.molecules import read_own_data, table_options, table_settings
-from gsat.cli.names import load_part
 from gsat.cli.options import (
     Audit,
     BackboneOption,
@@ -25,6 +23,7 @@ from gsat.cli.options import (
     Set,
     Threads,
     all_settings,
+    load_part,
     set_threads,
 )
 from gsat.cli.output import (
@@ -34,6 +33,7 @@ from gsat.cli.output import (
     verdict_on,
     verdict_values,
 )
+from gsat.cli.own_data import read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
 
 if TYPE_CHECKING:
@@ -59,10 +59,11 @@ def train(
     backbone: BackboneOption = "",
     method: MethodOption = "gsat",
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Decides the split and the training. [default: 0]")
+        int | None,
+        typer.Option(min=0, help="Random seed of the split and the training. [default: 0]"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Train seeds 0 … N−1, in OUT/seed-K.")
+        int | None, typer.Option(min=1, help="Train seeds 0 … N−1 in OUT/seed-K.")
     ] = None,
     members: Annotated[
         int | None,
@@ -70,7 +71,7 @@ def train(
     ] = None,
     jobs: Annotated[
         int,
-        typer.Option(min=1, help="With --seeds or --members: how many runs at the same time."),
+        typer.Option(min=1, help="With --seeds or --members: runs to train in parallel."),
     ] = 1,
     recipe: RecipeFile = None,
     epochs: Epochs = None,
@@ -86,9 +87,9 @@ def train(
     json_: Json = False,
     **table: Any,
 ) -> None:
-    """Train a model on a data set of the paper, on your own graphs or on a table of molecules.
+    """Train a model on a data set, on your own graphs or on a table of molecules.
 
-    Settings come from the paper's recipe for the data set, where there is one.
+    Data sets of the paper use the paper's settings.
     """
     set_threads(threads)
     from gsat.training.loop import TrainOptions
@@ -116,32 +117,25 @@ def train(
                     "--seeds, --members and --jobs out, or run gsat without torchrun"
                 )
             if record:
-                read_runs(record)  # a broken file is better known before training than after
+                read_runs(record)  # find a broken file before training, not after
+            if (seeds is not None or jobs > 1) and (device != "cpu" or threads not in (None, 1)):
+                raise GSATError(
+                    "--seeds and --jobs train on the CPU with one thread per run; leave --device "
+                    "and --threads out"
+                )
             if seeds is not None:
-                if device != "cpu" or threads not in (None, 1):
-                    raise GSATError(
-                        "--seeds trains on the CPU with one thread per run; "
-                        "leave --device and --threads out"
-                    )
-                recipes = [recipe_of(k) for k in range(seeds)]
-                if not json_:
-                    read_own_data(recipes[0])
+                recipes = [recipe_of(number) for number in range(seeds)]
                 if seed is not None or any(r.seed != k for k, r in enumerate(recipes)):
                     raise GSATError(
                         f"--seeds {seeds} trains seeds 0 to {seeds - 1}; set no other seed"
                     )
+                if not json_:
+                    read_own_data(recipes[0])
                 _train_seeds(recipes, out, jobs, record, audit, quiet, json_)
                 return
             chosen = recipe_of(seed)
             if jobs > 1 and chosen.members is None:
-                raise GSATError(
-                    "--jobs is the number of --seeds or --members to train at a time; give both"
-                )
-            if jobs > 1 and (device != "cpu" or threads not in (None, 1)):
-                raise GSATError(
-                    "--jobs trains on the CPU with one thread per member; leave --device and "
-                    "--threads out"
-                )
+                raise GSATError("--jobs needs --seeds or --members")
             data = read_own_data(chosen) if processes.is_main and not json_ else None
         folder = out or new_run_folder(chosen)
         with member_progress(chosen, jobs, quiet) as done:
@@ -171,11 +165,9 @@ def _train_seeds(
     from gsat.training.run import open_run
     from gsat.training.run_files import run_label
 
-    first = recipes[0]
-    folder = out or Path("runs") / run_label(first)
-    bar = Progress(f"{first.data.label}, {len(recipes)} seeds", quiet)
-    bar.start(len(recipes))
-    try:
+    folder = out or Path("runs") / run_label(recipes[0])
+    label = f"{recipes[0].data.label}, {len(recipes)} seeds"
+    with Progress(label, quiet).start(len(recipes)) as bar:
         results = train_seeds(
             recipes,
             folder,
@@ -183,8 +175,6 @@ def _train_seeds(
             record=record,
             done=lambda name, _: bar.advance(f"{name} done"),
         )
-    finally:
-        bar.stop()
     runs = {recipe.seed: open_run(folder / f"seed-{recipe.seed}") for recipe in recipes}
     verdicts = {}
     for seed, run in runs.items() if audited else ():
@@ -205,7 +195,8 @@ def _train_seeds(
     if verdicts:
         passed = sum(verdict.outcome == "passed" for verdict in verdicts.values())
         line = f"audit: {passed} of {len(verdicts)} audited seeds passed"
-        outcomes = ("failed", "mixed", "passed")
-        worst = min(verdicts, key=lambda seed: outcomes.index(verdicts[seed].outcome))
-        rest = verdict_line(runs[worst], verdicts[worst])
-        typer.echo(line if passed == len(verdicts) else f"{line}; seed {worst}: {rest}")
+        if passed < len(verdicts):
+            outcomes = ("failed", "mixed", "passed")
+            worst = min(verdicts, key=lambda seed: outcomes.index(verdicts[seed].outcome))
+            line += f"; seed {worst}: {verdict_line(runs[worst], verdicts[worst])}"
+        typer.echo(line)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsat.cli import names
 from gsat.cli.app import YOUR_DATA, app, examples, print_error
 from gsat.cli.options import (
     BackboneOption,
@@ -19,11 +18,16 @@ from gsat.cli.options import (
     RecipeFile,
     Set,
     all_settings,
+    check_dataset,
+    check_part,
+    load_part,
 )
 from gsat.core.errors import GSATError
+from gsat.core.registry import METHODS
 
 if TYPE_CHECKING:
-    from gsat.study.tune import Point, Tuned
+    from gsat.study.grids import Point
+    from gsat.study.tune import Tuned
 
 
 @app.command(
@@ -39,16 +43,16 @@ def tune(
         list[str],
         typer.Argument(
             metavar="[METHOD] DATA",
-            help="A method (see: gsat methods), or your own: file.py:Class; gsat if it is left "
-            "out. Then a data set (see: gsat datasets), or your own data.",
+            help="Method (see: gsat methods), or your own as file.py:Class [default: gsat]; then a "
+            "data set (see: gsat datasets), or the path of your own data.",
         ),
     ],
     grid: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2,…",
-            help="Values to try; may be repeated. [default: the method's own grid; by audit, "
-            "settings one after another until the explanations pass]",
+            help="Values to try. Repeatable. [default: the method's own grid; with --by audit, a "
+            "fixed sequence of settings that ends when the explanations pass]",
         ),
     ] = None,
     metric: Annotated[
@@ -58,8 +62,8 @@ def tune(
     by: Annotated[
         str,
         typer.Option(
-            help="'metric', or 'audit': of settings that predict as well as the best, take those "
-            "whose explanations pass the audit."
+            help="Choose by 'metric', or by 'audit': among settings that predict as well as the "
+            "best, take those whose explanations pass the audit."
         ),
     ] = "metric",
     backbone: BackboneOption = "",
@@ -67,18 +71,18 @@ def tune(
         int | None, typer.Option(min=0, help="Tune with this seed. [default: 0]")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Choose by the mean of seeds 0 … N−1.")
+        int | None, typer.Option(min=1, help="Choose by the mean over seeds 0 … N−1.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many runs at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs to train in parallel.")] = 1,
     recipe: RecipeFile = None,
     epochs: Epochs = None,
     set_: Set = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the runs. [default: one in runs/ for each tuning]"),
+        typer.Option(help="Folder of the runs. [default: a new one in runs/]"),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Append the grid and the choice to this JSON-lines file.")
+        Path | None, typer.Option(help="Append the result to this JSON-lines file.")
     ] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write the chosen settings to this recipe file.")
@@ -86,25 +90,25 @@ def tune(
     quiet: Quiet = False,
     json_: Json = False,
 ) -> None:
-    """Choose a method's settings on validation data.
+    """Choose the settings of a method on validation data.
 
-    Trains every point of a grid. By audit, the default is a ladder of settings, from cheap to
-    expensive, up to the first whose explanations pass. After an interruption, the same command
-    continues.
+    Trains every combination of the grid. With --by audit, the default is a sequence of settings
+    from cheap to expensive that ends when the explanations pass. The same command continues after
+    an interruption.
     """
     if seed is not None and seeds is not None:
-        raise GSATError("--seed tunes with one seed, --seeds with several; give one of them")
+        raise GSATError("give --seed or --seeds, not both")
     if len(what) > 2:
-        raise GSATError(f"a method and a data set were needed, not {len(what)} names")
+        raise GSATError(f"expected [METHOD] DATA, not {len(what)} names")
     if by not in ("metric", "audit"):
         raise GSATError(f"--by is 'metric' or 'audit', not '{by}'")
-    method = names.check_method(what[0]) if len(what) == 2 else "gsat"
-    dataset = names.check_dataset(what[-1])
+    method = check_part(METHODS)(what[0]) if len(what) == 2 else "gsat"
+    dataset = check_dataset(what[-1])
     from gsat.study.grids import parse_grid
     from gsat.study.tune import tune as tune_settings
 
-    method = names.load_part(method)
-    backbone = names.load_part(backbone)
+    method = load_part(method)
+    backbone = load_part(backbone)
     tuned = tune_settings(
         dataset,
         method,
@@ -125,53 +129,53 @@ def tune(
         typer.echo(json.dumps(tuned.record))
         return
     _print_points(tuned)
-    if write is None and tuned.rungs is not None and tuned.chosen.settings:
-        changes = " ".join(f"--set {k}={v}" for k, v in tuned.chosen.settings.items())
-        typer.echo(f"use it with: gsat train {shlex.quote(dataset)} … {changes}")
+    command = f"gsat train {shlex.quote(dataset)}"
     if write is not None:
-        how = f"--backbone {tuned.record['backbone']} --method {method} --recipe {write}"
-        typer.echo(f"written to {write}; use it with: gsat train {dataset} {how}")
+        options = f"--backbone {tuned.record['backbone']} --method {method} --recipe {write}"
+        typer.echo(f"written to {write}; use it with: {command} {options}")
+    elif tuned.rungs is not None and tuned.chosen.settings:
+        changes = " ".join(f"--set {k}={v}" for k, v in tuned.chosen.settings.items())
+        typer.echo(f"use it with: {command} … {changes}")
 
 
 def _print_points(tuned: Tuned) -> None:
-    """Print the points as a table, then the choice."""
+    """Print the points as a table, then the choice and what to know about it."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    climbed = tuned.rungs is not None
-    keys = [] if climbed else [key.rpartition(".")[2] for key in tuned.chosen.settings]
-    audited = ["audit"] if tuned.chosen.passed is not None else []
-    heads = ["settings"] if climbed else keys
-    table = Table(*heads, f"valid {tuned.metric}", *audited, "", box=box.SIMPLE_HEAD)
+    is_ladder = tuned.rungs is not None
+    audited = tuned.chosen.passed is not None
+    keys = ["settings"] if is_ladder else [_short(key) for key in tuned.chosen.settings]
+    table = Table(
+        *keys, f"valid {tuned.metric}", *(["audit"] if audited else []), "", box=box.SIMPLE_HEAD
+    )
     for point in tuned.points:
         value = "undefined" if point.mean is None else f"{point.mean:.4f}"
         if point.mean is not None and len(point.values) > 1:
             value += f" ± {point.std:.4f}"
         mark = "chosen" if point is tuned.chosen else "failed" if point.failed else ""
-        cells = [_settings_of(point)] if climbed else [f"{v}" for v in point.settings.values()]
+        cells = [_settings_of(point)] if is_ladder else [f"{v}" for v in point.settings.values()]
         table.add_row(*cells, value, *([_audit_of(point)] if audited else []), mark)
     Console(highlight=False).print(table)
     for key, values in tuned.duplicates.items():
         repeated = ", ".join(map(str, values))
-        typer.echo(
-            f"{key.rpartition('.')[2]}: {repeated} is in the grid more than once, tried once"
-        )
+        typer.echo(f"{_short(key)}: the grid repeats {repeated}; each value is tried once")
     for group in tuned.identical:
         same = " and ".join(_settings_of(point) for point in group)
-        typer.echo(f"{same} gave identical runs: what they differ by made no difference")
+        typer.echo(f"{same} gave identical runs: the settings they differ in had no effect")
     if tuned.ties:
         equal = all(point.loss == tuned.chosen.loss for point in tuned.ties)
         which = "the first" if equal else "the one with the lowest validation loss"
         typer.echo(f"{len(tuned.ties) + 1} settings tie; {which} is chosen")
-    if climbed and len(tuned.points) < (tuned.rungs or 0):
-        left = (tuned.rungs or 0) - len(tuned.points)
-        typer.echo(f"the explanations passed: {left} further settings were not tried")
+    left = (tuned.rungs or 0) - len(tuned.points)
+    if left > 0:
+        typer.echo(f"the explanations passed, so {left} further settings were not tried")
     seeds = ", ".join(str(seed) for seed in tuned.record["seeds"])
     how = "by the audit of" if audited else "on"
     typer.echo(f"chosen {how} validation data, seeds {seeds}: {_settings_of(tuned.chosen)}")
     if tuned.chosen.passed == 0:
-        typer.echo("no setting passed the audit; this is the best one by outcome and evidence")
+        typer.echo("no setting passed the audit; the chosen one has the best outcome and evidence")
     for point in tuned.points:
         if point.failed:
             print_error(f"{_settings_of(point)} failed: {point.failed}")
@@ -182,12 +186,16 @@ def _audit_of(point: Point) -> str:
         return ""
     if point.passed is None or point.gap is None:
         return "less accurate"
-    runs, outcomes = len(point.values), point.outcomes or []
+    runs = len(point.values)
     if runs > 1:
         return f"{round(point.passed * runs)} of {runs} passed, gap {point.gap:.2f}"
-    return f"{outcomes[0] if outcomes else 'passed'}, gap {point.gap:.2f}"
+    return f"{(point.outcomes or ['passed'])[0]}, gap {point.gap:.2f}"
+
+
+def _short(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def _settings_of(point: Point) -> str:
-    values = [f"{key.rpartition('.')[2]}={value}" for key, value in point.settings.items()]
-    return ", ".join(values) or "as it is"
+    values = [f"{_short(key)}={value}" for key, value in point.settings.items()]
+    return ", ".join(values) or "the recipe unchanged"

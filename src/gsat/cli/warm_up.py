@@ -19,13 +19,13 @@ from gsat.cli.options import Quiet
 def warm_up(
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="How many processes compile. [default: one per core]"),
+        typer.Option(min=1, help="Compiler processes. [default: one per core]"),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Compile the kernels for this machine, once per installation.
 
-    Without it, the first training compiles what it needs.
+    Otherwise the first training compiles the kernels it needs.
     """
     from gsat.training.warm_up import warm_up as compile_kernels
 

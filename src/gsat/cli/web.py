@@ -1,4 +1,4 @@
-"""What ``gsat explore`` and ``gsat serve`` share."""
+"""Options and server start of ``gsat explore`` and ``gsat serve``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import typer
 from gsat.cli.options import set_threads
 from gsat.core.errors import GSATError, MissingExtraError
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")]
 Token = Annotated[
     str | None,
     typer.Option(
         envvar="GSAT_TOKEN",
-        help="What every request has to bring; needed on other addresses than 127.0.0.1.",
+        help="Secret that every request must carry; required with --host.",
     ),
 ]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option(help="A further name that the service is reached by; may be repeated."),
+    typer.Option(help="Additional host name of the service. Repeatable."),
 ]
 
 
@@ -41,19 +41,7 @@ def serve_runs(
     threads: int = 1,
     limits: dict[str, Any] | None = None,
 ) -> None:
-    """Serve runs until the process is asked to stop.
-
-    Args:
-        runs: Run directories, or folders of them.
-        host: The address to listen on.
-        port: The port; 0 for any that is free.
-        token: What every request has to bring, if anything.
-        allow_host: Further names that the service is reached by.
-        page: Whether there is the page beside the API.
-        browser: Whether it is opened in the browser. (default: ``False``)
-        threads: CPU threads of the model. (default: ``1``)
-        limits: Limits that are not the usual ones. (default: none)
-    """
+    """Serve the API, and with ``page`` the web app, until the process is asked to stop."""
     try:
         import fastapi
         import prometheus_client  # noqa: F401
@@ -62,25 +50,22 @@ def serve_runs(
         raise MissingExtraError(str(error.name), "web", "the page") from None
     del fastapi
     from gsat.web.app import make_app
-    from gsat.web.computing import COMPUTING
+    from gsat.web.fair_lock import COMPUTING
     from gsat.web.guard import Policy, check_token
     from gsat.web.library import RunLibrary
-    from gsat.web.limits import Limits
+    from gsat.web.requests import Limits
     from gsat.web.server import STOP_SECONDS, bind, run_server
-    from gsat.web.service import Service
 
     set_threads(threads)
     policy = Policy(host, frozenset(name.lower() for name in allow_host or ()),
                     check_token(host, token))  # fmt: skip
-    bounds = Limits(**(limits or {}))
-    library = RunLibrary(runs, bounds)
-    service = Service(library, policy, bounds)
+    library = RunLibrary(runs, Limits(**(limits or {})))
     opened = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{opened.getsockname()[1]}"
 
     def prepare() -> None:
-        """Score the first run and draw a graph while its overview is looked at."""
+        """Score the first run and draw a graph while the user reads the overview."""
         from gsat.web.views import thumbnail
 
         with contextlib.suppress(GSATError, OSError):
@@ -92,20 +77,19 @@ def serve_runs(
 
     def ready() -> None:
         count = len(library.entries())
-        what = f"{count} run{'' if count == 1 else 's'}"
-        typer.echo(f"{address}  ({what}; Ctrl-C stops)")
+        typer.echo(f"{address}  ({count} run{'' if count == 1 else 's'}; Ctrl-C stops)")
         if page and not library.is_folder:
             preparing.start()
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
-    app = make_app(service, page=page)
-    run_server(app, opened, bounds, ready=ready, stopping=library.stopping.set)
-    # A daemon thread that is in compiled code when Python ends aborts the process, and Python waits
-    # for all others: whoever does not come out of it in time is left there.
+    app = make_app(library, policy, pages=page)
+    run_server(app, opened, library.limits, ready=ready, stopping=library.stopping.set)
+    # A daemon thread in compiled code aborts the process at exit, and Python waits for all other
+    # threads: threads still running after the timeout are abandoned.
     if preparing.ident is not None:
         preparing.join(STOP_SECONDS)
     if preparing.is_alive() or not COMPUTING.acquire(timeout=STOP_SECONDS):
         sys.stdout.flush()
         os._exit(0)
-    COMPUTING.release()  # Python would wait for ever for a thread that still wants it
+    COMPUTING.release()  # Python would wait forever for a thread that waits for it

@@ -1,1 +1,1 @@
-"""Errors, settings, registry, parsing, files and locks: nothing about graphs."""
+"""Errors, settings, registries, parsing, files and locks; independent of graphs."""

@@ -1,4 +1,4 @@
-"""Errors a user can cause: each says what was needed, what came and what to do, in one line."""
+"""Errors that users can cause, and the printing of untrusted values in messages."""
 
 from __future__ import annotations
 
@@ -6,54 +6,52 @@ import re
 import reprlib
 from typing import Final
 
-# What moves the cursor, colours, reverses or breaks a line of a terminal, and halves of characters.
-_UNPRINTABLE: Final = re.compile(
+# Characters that control a terminal or reverse text, line breaks, and lone surrogates.
+_CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 3, 20, 20
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
-SHOWN_CHARACTERS: Final = 200  # of a value that a message repeats
+SHOWN_CHARACTERS: Final = 200  # maximum length of a value in a message
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would obey rather than show, and what it can't encode."""
+    """Escape every character that is not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def escape_controls(text: str) -> str:
-    """Escape control characters alone; other spaces and joiners, say, stay what they are."""
-    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Escape control characters only; unusual spaces and joiners stay."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def shown(value: object, characters: int = SHOWN_CHARACTERS) -> str:
-    """Return a foreign value as a message repeats it: escaped, and cut where it is long."""
+    """Format an untrusted value for a message: escaped, and cut if it is long."""
     if isinstance(value, (list, tuple, dict, set)):
         if len(value) > characters:
             value = f"a {type(value).__name__} of {len(value)} values"
         else:
-            value = _SHORT.repr(value)  # what is nested in it may be gigabytes
-    if isinstance(value, int) and abs(value) >> 600:  # longer numbers may not even be printed
+            value = _SHORT.repr(value)  # nested values may be gigabytes
+    elif isinstance(value, int) and abs(value) >> 600:  # Python may refuse to print it
         value = "a number of hundreds of digits"
-    text = (
-        value
-        if isinstance(value, str)
-        else repr(value[: characters + 1] if isinstance(value, bytes) else value)
-    )
-    cut = printable(text[:characters])  # escapes may make it longer again
+    elif isinstance(value, bytes):
+        value = value[: characters + 1]
+    text = value if isinstance(value, str) else repr(value)
+    cut = printable(text[:characters])  # escapes make it longer
     return f"{cut[:characters]}…" if max(len(text), len(cut)) > characters else cut
 
 
 class GSATError(Exception):
-    """Base class of every error a user can cause.
+    """Base class of every error that a user can cause.
 
-    The command line prints the message in one line, without a traceback. What would make a terminal
-    do something else than show the message is escaped in it.
+    The command line prints the message as one line, without a traceback. Characters that a terminal
+    would interpret are escaped.
 
     Attributes:
-        exit_code: The code with which the command line exits.
+        exit_code: Exit code of the command line.
     """
 
     exit_code = 2
@@ -75,15 +73,15 @@ class RecipeError(GSATError):
 
 
 class RunError(GSATError):
-    """A run directory can't be used in the way that was asked for."""
+    """A run directory can't be used as requested."""
 
 
 class BusyError(RunError):
-    """Another process holds a lock; with a run directory, it is training there right now."""
+    """Another process holds a lock; a locked run directory is being trained."""
 
 
 class RunExistsError(RunError):
-    """A folder for a new run already holds one."""
+    """The folder of a new run already contains a run."""
 
 
 class DiskError(RunError):
@@ -99,7 +97,7 @@ class CheckpointError(RunError):
 
 
 class OtherProcessError(GSATError):
-    """Another process of the same training failed, and reports the error."""
+    """Another process of the same training failed and reports the error."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(message)
@@ -107,13 +105,13 @@ class OtherProcessError(GSATError):
 
 
 class Interrupted(GSATError):
-    """Work was stopped on request (Ctrl-C, a deadline); everything up to here is saved."""
+    """Work was stopped on request (Ctrl-C, a deadline) after saving all progress."""
 
     exit_code = 130
 
 
 class StopAllError(GSATError):
-    """Raised by a job of a worker pool when no other job can succeed either: a full disk, say."""
+    """A job of a worker pool found that no other job can succeed, such as on a full disk."""
 
 
 class MissingExtraError(GSATError):

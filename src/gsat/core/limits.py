@@ -1,7 +1,7 @@
-"""How much memory a file may take before its content has been found sound.
+"""Memory limit for reading one untrusted file.
 
-A file of a few bytes can ask for gigabytes: by a number of nodes, by compression, by nesting. A
-reader therefore works out what it is about to allocate and compares it with :func:`memory_limit`.
+A file of a few bytes can demand gigabytes, through a number of nodes, compression or nesting.
+Readers therefore compute what they are about to allocate and call :func:`check_size` first.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from gsat.core.errors import GSATError
 
 VARIABLE: Final = "GSAT_MEMORY_LIMIT"
 DEFAULT: Final = 512 << 20
-SMALL_FILE: Final = 16 << 20  # bytes of a description: JSON, TOML, the log of a run
+SMALL_FILE: Final = 16 << 20  # bytes; limit for JSON files, TOML files and logs
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def memory_limit() -> int:
-    """Bytes that one file may use: ``GSAT_MEMORY_LIMIT``, such as ``4G``; 512 MiB by default."""
+    """Bytes allowed for one file: ``GSAT_MEMORY_LIMIT``, such as ``4G``; 512 MiB by default."""
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return DEFAULT
-    found = re.fullmatch(r"(\d{1,9})\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"(\d{1,9})\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if not match:
         raise GSATError(f"{VARIABLE} must be a size such as 2G or 800M, not '{text[:40]}'")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def check_size(needed: int, what: str, error: type[GSATError], limit: int | None = None) -> None:
-    """Raise if something needs more memory than one file may ask for."""
+    """Raise if reading a file would need more memory than allowed."""
     allowed = memory_limit() if limit is None else limit
     if needed > allowed:
         raise error(
@@ -40,13 +40,13 @@ def check_size(needed: int, what: str, error: type[GSATError], limit: int | None
 
 
 def json_bytes(text: bytes) -> int:
-    """About the memory that a JSON document takes when it is parsed, from its punctuation."""
+    """Estimate the memory that a JSON document takes when parsed, from its punctuation."""
     containers = text.count(b"[") + text.count(b"{")
     return 2 * len(text) + 72 * containers + 34 * text.count(b",") + 60 * text.count(b":")
 
 
 def in_words(size: int) -> str:
-    """A number of bytes as people read it."""
+    """Format a number of bytes with its unit."""
     for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= bytes_:
             return f"{size / bytes_:.3g} {unit}" if size < 1 << 50 else "very many GiB"

@@ -1,7 +1,7 @@
-"""Locks between processes, on files. The system releases a lock when its process ends or is killed.
+"""File locks between processes; the system releases a lock when its process ends or is killed.
 
-There are two kinds: :func:`locked` holds a lock file that has no other purpose, :func:`open_locked`
-opens a file for appending and locks the file itself.
+:func:`locked` holds a lock file that has no other purpose; :func:`open_locked` opens a file for
+appending and locks that file itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL: Final = 0.05  # seconds
 
 @contextmanager
 def locked(path: Path, wait: float | None = None, *, busy: str = "") -> Iterator[None]:
-    """Hold a lock file for the length of a ``with`` block."""
+    """Hold a lock file during a ``with`` block; ``wait``: seconds to wait, None for any time."""
     try:
         handle = system.open_to_lock(path)
     except OSError as error:
@@ -40,13 +40,13 @@ def locked(path: Path, wait: float | None = None, *, busy: str = "") -> Iterator
             time.sleep(_POLL)
         yield
     finally:
-        os.close(handle)  # which releases the lock
+        os.close(handle)  # releases the lock
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a lock file is held right now, by this process or another one."""
+    """Whether this process or another one holds a lock file."""
     try:
-        handle = system.open_to_read(path)  # a run can be read where nothing can be written
+        handle = system.open_to_read(path)  # the folder may be read-only
     except OSError:
         return False
     try:
@@ -59,8 +59,8 @@ def is_locked(path: Path) -> bool:
 def open_locked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for appending and hold a lock on it; it is created if missing.
 
-    If the file was moved or removed while this process waited for the lock, the file that now has
-    its name is opened instead.
+    If the file is replaced or removed while this process waits for the lock, the new file of that
+    name is opened instead.
     """
     while True:
         with os.fdopen(system.open_to_append(path), "ab") as handle:

@@ -1,13 +1,13 @@
-"""Registries: named parts that outsiders can add to without editing this package.
+"""Registries of methods, backbones and data sets, which plug-ins can extend.
 
-A part is registered by a decorator in the file that declares it. Files of this package are found
-by themselves; other packages announce theirs as entry points::
+A decorator registers a class in the file that defines it. The package finds its own files by
+itself; other packages declare entry points::
 
     [project.entry-points."gsat.methods"]
     my-method = "my_package.my_module:MyMethod"
 
-A class in a single file is registered by :func:`load_file`. Names in recipes and run directories
-never cause a file to be imported.
+:func:`load_file` registers a class from a single file. Names in recipes and run directories never
+cause a file to be imported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,9 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gsat.core.errors import DataError, GSATError, RecipeError, shown
-
-if TYPE_CHECKING:
-    from gsat.datasets.source import DatasetSource
-    from gsat.methods.base import Method
-    from gsat.models.backbone import Backbone
 
 T = TypeVar("T", bound=type)
 
@@ -35,19 +30,19 @@ _NO_DEFAULT: Any = object()
 
 
 class Registry(Generic[T]):
-    """Classes by name: built-in ones, registered ones, and plug-ins of other packages.
+    """Classes by name: built-in classes, registered classes, and plug-ins of other packages.
 
-    It reads like a dictionary from names to classes. :meth:`names` imports nothing, so that a wrong
-    name is refused at once: the names of built-in parts are read from the decorators in the
+    A registry behaves like a dictionary from names to classes. :meth:`names` imports nothing, so
+    that a wrong name fails fast: the names of built-in classes are read from the decorators in the
     package's source files.
 
     Args:
-        kind: What is registered, for messages, such as ``method``.
-        package: The package whose modules declare the built-in parts.
-        decorator: The name of the decorator they are declared with.
-        group: The entry-point group of plug-ins.
-        error: The type of the error for an unknown name. (default: :class:`GSATError`)
-        base: The full name of the class that all parts derive from. (default: any class)
+        kind: What the classes are, for messages, such as ``method``.
+        package: Package whose modules define the built-in classes.
+        decorator: Name of the decorator that registers them.
+        group: Entry-point group of plug-ins.
+        error: Type of the error for an unknown name. (default: :class:`GSATError`)
+        base: Full name of the common base class. (default: any class)
     """
 
     def __init__(
@@ -70,13 +65,14 @@ class Registry(Generic[T]):
         """Make a decorator that registers a class.
 
         Args:
-            name: The name as users type it. It becomes the class attribute ``name``.
+            name: The name that users type. It becomes the class attribute ``name``.
 
         Returns:
-            The decorator. It returns the class itself.
+            A decorator that returns the class unchanged.
 
         Raises:
-            GSATError: If another class has that name.
+            GSATError: If another class has that name, or the name has other characters than
+                letters, digits, ``.``, ``_`` and ``-``.
         """
 
         def decorate(part: T) -> T:
@@ -84,13 +80,10 @@ class Registry(Generic[T]):
                 raise self.error(
                     f"the name of a {self.kind} is made of letters, digits and '-', not {name!r}"
                 )
-            known = self._registered.get(name)
-            taken = known is not None and (known.__module__, known.__qualname__) != (
-                part.__module__,
-                part.__qualname__,
-            )
-            built_in = self.built_in().get(name)
-            if taken or (built_in is not None and built_in != part.__module__):
+            other = self._registered.get(name, part)
+            home = self.built_in().get(name, part.__module__)
+            identity = (part.__module__, part.__qualname__)
+            if (other.__module__, other.__qualname__) != identity or home != part.__module__:
                 raise self.error(
                     f"there is a {self.kind} '{name}' already: choose another name for "
                     f"{part.__qualname__}"
@@ -102,7 +95,7 @@ class Registry(Generic[T]):
         return decorate
 
     def names(self) -> tuple[str, ...]:
-        """List all names without importing what they stand for."""
+        """List all names, without importing the classes."""
         plugged = {point.name for point in self._entry_points()}
         return tuple(sorted({*self.built_in(), *self._registered, *plugged}))
 
@@ -111,13 +104,10 @@ class Registry(Generic[T]):
 
         Args:
             name: One of :meth:`names`.
-            default: What to return for an unknown name. (default: an error)
-
-        Returns:
-            The class.
+            default: Returned for an unknown name. (default: raise an error)
 
         Raises:
-            GSATError: If there is no such name, or a plug-in can't be imported.
+            GSATError: If the name is unknown, or a plug-in can't be imported.
         """
         if name in self._registered:
             return self._registered[name]
@@ -132,26 +122,18 @@ class Registry(Generic[T]):
         raise self.error(self.unknown(name))
 
     def check(self, name: str) -> None:
-        """Raise unless a name is known; nothing is imported.
-
-        Args:
-            name: What should be one of :meth:`names`.
-
-        Raises:
-            GSATError: If there is no such name.
-        """
+        """Raise a ``GSATError`` unless a name is known; imports nothing."""
         if name not in self:
             raise self.error(self.unknown(name))
 
     def resolve(self, text: str) -> str:
-        """The name of a part that a user typed: a known name, or ``path/file.py:Class``.
+        """Return the name of a class that a user typed: a known name, or ``path/file.py:Class``.
 
         Args:
-            text: What the user typed. It must come from the user: a file that is named in it is
-                imported by :func:`load_file`.
+            text: Text from a trusted user: :func:`load_file` imports a file that is named in it.
 
         Returns:
-            The name, known from now on.
+            The name, registered from now on.
 
         Raises:
             GSATError: If there is no such name, file or class, or the class is of another kind.
@@ -165,21 +147,14 @@ class Registry(Generic[T]):
         return name
 
     def unknown(self, name: str) -> str:
-        """The message for an unknown name, with the closest known one.
-
-        Args:
-            name: The unknown name.
-
-        Returns:
-            One line that lists all known names.
-        """
+        """The error message for an unknown name: suggests the closest name and lists all."""
         names = self.names()
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         return f"there is no {self.kind} '{shown(name, 80)}': {hint}available: {', '.join(names)}"
 
     def built_in(self) -> dict[str, str]:
-        """The module of each built-in part, by name; read from the source, nothing is imported."""
+        """Module of each built-in class, by name, read from the source without imports."""
         if self._modules is None:
             spec = importlib.util.find_spec(self.package)
             assert spec is not None
@@ -193,11 +168,7 @@ class Registry(Generic[T]):
         return self._modules
 
     def accepts(self, part: type) -> bool:
-        """Whether a class derives from the base of what this registry holds.
-
-        Args:
-            part: Any class.
-        """
+        """Whether a class derives from the base class of this registry."""
         return any(f"{c.__module__}.{c.__qualname__}" == self.base for c in part.__mro__)
 
     def __contains__(self, name: object) -> bool:
@@ -219,15 +190,15 @@ class Registry(Generic[T]):
         del self._registered[name]
 
     def items(self) -> list[tuple[str, T]]:
-        """All names with their classes, imported."""
+        """All names with their imported classes."""
         return [(name, self.get(name)) for name in self.names()]
 
     def values(self) -> list[T]:
-        """All classes, imported."""
+        """All classes."""
         return [self.get(name) for name in self.names()]
 
     def _entry_points(self) -> list[EntryPoint]:
-        # Reading the metadata of all packages takes a while: once, unless the path has changed.
+        # Reading the metadata of all packages is slow, so cache it until sys.path changes.
         if self._points is None or self._points[0] != sys.path:
             self._points = (list(sys.path), list(entry_points(group=self.group)))
         return self._points[1]
@@ -248,7 +219,7 @@ class Registry(Generic[T]):
         return self.register(point.name)(part)
 
 
-METHODS: Registry[type[Method]] = Registry(
+METHODS: Registry[type[Any]] = Registry(
     "method",
     "gsat.methods",
     "register_method",
@@ -256,7 +227,7 @@ METHODS: Registry[type[Method]] = Registry(
     RecipeError,
     "gsat.methods.base.Method",
 )
-BACKBONES: Registry[type[Backbone]] = Registry(
+BACKBONES: Registry[type[Any]] = Registry(
     "backbone",
     "gsat.models",
     "register_backbone",
@@ -264,7 +235,7 @@ BACKBONES: Registry[type[Backbone]] = Registry(
     RecipeError,
     "gsat.models.backbone.Backbone",
 )
-DATASETS: Registry[type[DatasetSource]] = Registry(
+DATASETS: Registry[type[Any]] = Registry(
     "data set",
     "gsat.datasets.sources",
     "register_dataset",
@@ -277,40 +248,40 @@ register_method = METHODS.register
 register_backbone = BACKBONES.register
 register_dataset = DATASETS.register
 
-# What load_file has been given, by the name it registered; a method and a backbone may share one.
+# Arguments of load_file by registered name; a method and a backbone may have the same name.
 _FILES: dict[str, list[str]] = {}
 
 
 def load_file(text: str) -> str:
-    """Import a class from a file and register it as the method, backbone or data set it is.
+    """Import a class from ``path/file.py:Class`` and register it as method, backbone or data set.
 
-    The file's code runs. A file is imported once: later calls find the classes it declared.
+    This executes the file's code, once per process.
     """
     file, _, wanted = text.rpartition(":")
     if not file.endswith(".py") or not wanted:
         raise GSATError(f"a class in a file is written path/file.py:Class, not {shown(text)}")
     try:
         path = Path(file).expanduser().absolute()
-        found = path.is_file()
-    except (OSError, RuntimeError):  # a name that is too long; the home of an unknown user
-        found = False
-    if not found:
+        exists = path.is_file()
+    except (OSError, RuntimeError):  # the name is too long, or ~user is unknown
+        exists = False
+    if not exists:
         raise GSATError(f"there is no file {shown(file)}")
     part = getattr(_import(path), wanted, None)
     if not isinstance(part, type):
         raise GSATError(f"{path} declares no class '{wanted}'")
     for registry in (METHODS, BACKBONES, DATASETS):
         if registry.accepts(part):
-            # By its decorator, if it has one, it is registered already.
-            names = [name for name, known in registry._registered.items() if known is part]
+            # A decorator in the file has registered the class already.
+            names = [name for name, other in registry._registered.items() if other is part]
             name = names[0] if names else vars(part).get("name", wanted)
             registry.register(name)(part)
             loaded = _FILES.setdefault(name, [])
             if f"{path}:{wanted}" not in loaded:
                 loaded.append(f"{path}:{wanted}")
             return name
-    known = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
-    raise GSATError(f"{wanted} in {path} derives from none of {known}")
+    bases = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
+    raise GSATError(f"{wanted} in {path} derives from none of {bases}")
 
 
 def loaded_files(*names: str) -> list[str]:
@@ -318,20 +289,16 @@ def loaded_files(*names: str) -> list[str]:
     return list(dict.fromkeys(file for name in names for file in _FILES.get(name, ())))
 
 
-def _module_name(path: Path) -> str:
-    plain = re.sub(r"\W", "_", str(path.resolve().with_suffix("")))
-    return f"gsat_file_{plain.strip('_')}"
-
-
 def _import(path: Path) -> Any:
-    name = _module_name(path)
+    plain = re.sub(r"\W", "_", str(path.resolve().with_suffix("")))
+    name = f"gsat_file_{plain.strip('_')}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # types that refer to each other are looked up here
+    sys.modules[name] = module  # annotations that refer to each other are resolved here
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the file may fail in any way

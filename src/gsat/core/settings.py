@@ -1,12 +1,10 @@
-"""Base class of all settings.
-
-Constructors, recipes, ``--set``, help and docs are generated from one typed declaration.
-"""
+"""Base class of all settings: constructors, recipes, ``--set``, help and docs come from it."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,13 +21,13 @@ from gsat.core.parsing import ParseError, parse_toml
 
 
 class Settings(BaseModel):
-    """Base of every table of settings.
+    """Base class of settings.
 
-    A field is declared once, with its type, default, range and description::
+    Each field declares its type, default, range and description once::
 
         r_final: float = Field(0.7, gt=0, lt=1, description="Final value of r.")
 
-    Values are checked strictly: ``"3"`` is not 3 and 0.5 is not a number of epochs.
+    Types are strict: ``"3"`` is not 3 and 0.5 is not a number of epochs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -40,23 +38,14 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 @dataclass(frozen=True)
 class SettingInfo:
-    """One setting, as help texts and docs show it.
-
-    Attributes:
-        name: Its key.
-        type: Its type in words, such as ``number`` or ``'edge' or 'node'``.
-        default: Its default as TOML writes it, ``required``, or ``none`` where it is absent.
-        range: Its limits in words, such as ``from 0 to below 1``; empty where there are none.
-        description: What it means.
-        owner: The method, backbone or data set it belongs to; empty where it holds for all.
-    """
+    """One setting as help texts and docs show it."""
 
     name: str
-    type: str
-    default: str
-    range: str
+    type: str  # in words, such as "number" or "'edge' or 'node'"
+    default: str  # in TOML, or "required" or "none"
+    range: str  # in words, such as "from 0 to below 1"; may be empty
     description: str
-    owner: str = ""
+    owner: str = ""  # method, backbone or data set; empty for common settings
 
 
 def describe(settings: type[BaseModel]) -> list[SettingInfo]:
@@ -81,7 +70,7 @@ def validated(
     owner: str = "this recipe",
     error: type[GSATError] = GSATError,
 ) -> AnySettings:
-    """Make settings from plain values, with a one-line error where they are wrong."""
+    """Make settings from plain values, with a one-line error for wrong ones."""
     try:
         return settings(**{name: _plain(value) for name, value in values.items()})
     except ValidationError as problem:
@@ -89,7 +78,7 @@ def validated(
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Read a setting that is written ``key=value``."""
+    """Parse a setting of the form ``key=value``."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key:
         raise RecipeError(f"a setting is written key=value, not {shown(text)!r}")
@@ -97,7 +86,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Read a value as TOML; a bare word is a text, and so is anything that is not one value."""
+    """Parse a value as TOML; anything that is not exactly one value is a text."""
     try:
         parsed = parse_toml(f"v = {text}")
     except ParseError:
@@ -108,7 +97,7 @@ def parse_value(text: str) -> Any:
 def signature(
     function: Any, settings: type[BaseModel], leave_out: Iterable[str] = ()
 ) -> inspect.Signature:
-    """A signature in which ``**settings`` is replaced by the fields of a settings type."""
+    """Replace ``**settings`` in a function's signature by the fields of a settings type."""
     own = inspect.signature(function)
     named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     hidden = {*own.parameters, *leave_out}
@@ -127,8 +116,30 @@ def signature(
     return own.replace(parameters=[*named, *fields])
 
 
+def show_settings(cls: type, settings: type[BaseModel], leave_out: Iterable[str] = ()) -> None:
+    """Put the fields of a settings type in the place of ``**settings``: in signature and docstring.
+
+    The signature of a class whose constructor takes no ``**settings`` is that constructor's.
+    """
+    constructor: Any = cls.__init__  # type: ignore[misc]
+    own = inspect.signature(constructor).parameters
+    shown = inspect.signature(constructor)
+    if "settings" in own:
+        shown = signature(constructor, settings, leave_out)
+        if cls.__doc__:
+            lines = argument_lines(settings, leave_out=(*leave_out, *own))
+            cls.__doc__ = re.sub(
+                r"^ +\*\*settings:.*\n(?:     +.*\n)*",
+                lambda _: f"{lines}\n",
+                inspect.cleandoc(cls.__doc__),
+                flags=re.MULTILINE,
+            )
+    parameters = [p for name, p in shown.parameters.items() if name != "self"]
+    cls.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+
 def argument_lines(settings: type[BaseModel], leave_out: Iterable[str] = ()) -> str:
-    """The fields of a settings type as lines of a docstring's ``Args:`` section."""
+    """List the fields of a settings type as a docstring's ``Args:`` section."""
     hidden = set(leave_out)
     return "\n".join(
         f"    {info.name}: {info.description.rstrip('.')}. (default: ``{info.default}``)"
@@ -140,29 +151,29 @@ def argument_lines(settings: type[BaseModel], leave_out: Iterable[str] = ()) -> 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    # A scalar of NumPy; that package is not imported for it.
+    # Convert NumPy scalars without importing NumPy.
     return value.item() if hasattr(value, "item") and not getattr(value, "shape", 1) else value
 
 
 def _one_line(
-    problem: ValidationError, table: str, owner: str, known: Mapping[str, FieldInfo]
+    problem: ValidationError, table: str, owner: str, fields: Mapping[str, FieldInfo]
 ) -> str:
     first = problem.errors()[0]
     prefix = f"{table}." if table else ""
     where = shown(prefix + ".".join(map(str, first["loc"])), 80)
     if first["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(str(first["loc"][0]), list(known), n=1)
+        close = difflib.get_close_matches(str(first["loc"][0]), list(fields), n=1)
         hint = f": did you mean '{prefix}{close[0]}'?" if close else ""
         return f"there is no setting '{where}' in {owner}{hint}"
     count = problem.error_count() - 1
     more = f" (and {count} more)" if count else ""
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    if first["type"] == "value_error":  # one of our own, which says it all
+    if first["type"] == "value_error":  # raised by our validators; already complete
         return f"setting '{where}': {message}{more}"
-    came = first["input"]
-    came = repr(came[:SHOWN_CHARACTERS]) if isinstance(came, str) else came
-    return f"setting '{where}': {message}, not {shown(came)}{more}"
+    value = first["input"]
+    value = repr(value[:SHOWN_CHARACTERS]) if isinstance(value, str) else value
+    return f"setting '{where}': {message}, not {shown(value)}{more}"
 
 
 _WORDS: dict[Any, str] = {

@@ -1,8 +1,8 @@
-"""Safetensors files as NumPy arrays: written in blocks, checked by their header, memory-mapped.
+"""Safetensors files as NumPy arrays: atomic writes, validated headers, memory-mapped reads.
 
-The safetensors package writes to a temporary file of its own, which a killed process leaves behind,
-and its reader opens whatever has the name. The format is simple: eight bytes with the length of a
-JSON header, the header, the bytes of the arrays.
+The safetensors package writes to its own temporary file, which a killed process leaves behind, and
+its reader opens links and devices. The format is simple: eight bytes with the length of a JSON
+header, the header, and the bytes of the arrays.
 """
 
 from __future__ import annotations
@@ -30,36 +30,24 @@ _TYPES: Final = {
     "I8": "|i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
 _NAMES: Final = {np.dtype(text): name for name, text in _TYPES.items()}
-# Of types that torch has and NumPy has not: bytes per number.
+# Bytes per number of the types that torch has and NumPy does not.
 _OTHER_SIZES: Final = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8}
 _BLOCK: Final = 1 << 24
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One array in the header of a file.
+    """One array in the header of a file."""
 
-    Attributes:
-        type: Its type as the format names it, such as ``F32``.
-        shape: Its shape.
-        start: Its first byte in the file.
-        size: How many bytes it has.
-    """
-
-    type: str
+    type: str  # as in the format, such as "F32"
     shape: tuple[int, ...]
-    start: int
-    size: int
+    start: int  # first byte in the file
+    size: int  # in bytes
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says it holds; sizes and places have been checked.
-
-    Attributes:
-        metadata: Texts by name.
-        tensors: The arrays by name.
-    """
+    """A validated header: every array lies within the file."""
 
     metadata: dict[str, str]
     tensors: dict[str, TensorInfo]
@@ -68,8 +56,8 @@ class Header:
 def write_tensors(
     path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write arrays to a safetensors file, atomically; they are not copied."""
-    # As safetensors orders them, so that every array is aligned.
+    """Write arrays to a safetensors file atomically, without copying them."""
+    # The order of the safetensors package, in which every array is aligned.
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
@@ -93,20 +81,20 @@ def _blocks(header: bytes, arrays: list[NDArray[Any]]) -> Iterator[bytes | memor
 
 
 def read_header(handle: IO[bytes], size: int) -> Header:
-    """Read the header of a safetensors file, and check every size and place in it."""
+    """Read the header of a safetensors file and validate every size and offset."""
     length = int.from_bytes(handle.read(8), "little")
     if size < 8 or length > min(size - 8, SMALL_FILE):
         raise ParseError("it is not a safetensors file: its header is too long")
     text = handle.read(length)
     check_size(json_bytes(text), "its header", GSATError)
-    found = parse_json(text)
-    if not isinstance(found, dict):
+    entries = parse_json(text)
+    if not isinstance(entries, dict):
         raise ParseError("its header is not a table")
-    metadata = found.pop("__metadata__", {})
+    metadata = entries.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise ParseError("the metadata in its header are not texts")
-    tensors = {name: _info(name, entry, 8 + length) for name, entry in found.items()}
-    # Arrays must fill the file without gaps and overlaps, as the format demands.
+    tensors = {name: _info(name, entry, 8 + length) for name, entry in entries.items()}
+    # The format requires arrays to fill the file without gaps and overlaps.
     end = 8 + length
     for info in sorted(tensors.values(), key=lambda info: (info.start, info.size)):
         if info.start != end:
@@ -123,24 +111,24 @@ def _info(name: str, entry: Any, first: int) -> TensorInfo:
             itemsize = _OTHER_SIZES.get(kind) or (
                 np.dtype(_TYPES[kind]).itemsize if kind in _TYPES else 0
             )
-            sound = all(type(n) is int and 0 <= n < 2**48 for n in shape) and len(shape) <= 8
-            sound = sound and itemsize > 0 and 0 <= start <= end
-            if sound and math.prod(shape) * itemsize == end - start:
+            valid = all(type(n) is int and 0 <= n < 2**48 for n in shape) and len(shape) <= 8
+            valid = valid and itemsize > 0 and 0 <= start <= end
+            if valid and math.prod(shape) * itemsize == end - start:
                 return TensorInfo(kind, tuple(shape), first + start, end - start)
-    raise ParseError(f"its header says nothing sound about the array '{name[:40]}'")
+    raise ParseError(f"its header is invalid for the array '{name[:40]}'")
 
 
 def map_tensors(
     path: Path, *, error: type[GSATError], links: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Memory-map the arrays of a safetensors file; nothing but its header is read."""
+    """Memory-map the arrays of a safetensors file; only its header is read."""
     with open_file(path, error=error, links=links) as handle:
         status = os.fstat(handle.fileno())
         try:
             header = read_header(handle, status.st_size)
             if wrong := [i.type for i in header.tensors.values() if i.type not in _TYPES]:
                 raise ParseError(f"it holds arrays of {wrong[0]}")
-            # Hardly a byte of it is on the disk: to read it all would only take time.
+            # Almost none of it is on the disk; reading the holes would only waste time.
             if status.st_size > memory_limit() and _on_disk(status) * 100 < status.st_size:
                 raise ParseError("it is a sparse file")
             mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)

@@ -12,14 +12,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from gsat.core import system
-from gsat.core.errors import DiskError
+from gsat.core.errors import DiskError, GSATError
 from gsat.core.locks import open_locked
 
 # Names of temporary files: ours, and those that safetensors wrote for earlier versions.
@@ -66,6 +66,26 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, values: Any) -> None:
     """Create or replace a JSON file atomically."""
     write_text(path, json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def check_suffix(path: str | Path, suffixes: Sequence[str]) -> str:
+    """Check that the name of a file to write ends in one of several suffixes, and return it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in suffixes:
+        raise GSATError(
+            f"can't write {path}: its name must end in {', '.join(suffixes)}, not "
+            f"{repr(suffix) if suffix else 'nothing'}"
+        )
+    return suffix
+
+
+def write_output(path: str | Path, content: bytes) -> Path:
+    """Create or replace a file that a user named; missing folders are made."""
+    path = Path(path)
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content)
+    return path
 
 
 def move_into_place(source: Path, target: Path) -> None:

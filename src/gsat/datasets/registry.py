@@ -125,7 +125,7 @@ def describe_options(name: str) -> list[SettingInfo]:
 
     Example:
         >>> [option.name for option in describe_options("ba2motifs")]
-        ['source', 'graphs']
+        ['graphs', 'source']
     """
     return describe(options_type(name))
 

@@ -7,9 +7,16 @@ Matplotlib is imported when something is drawn.
 """
 
 from gsat.draw.curves import Line, Panel, draw_curves
-from gsat.draw.examples import ExampleRow, draw_examples
-from gsat.draw.export import write_explanation, write_scores_npz
-from gsat.draw.graph import draw, draw_explanation, draw_grid, explanation_svg
+from gsat.draw.explanations import (
+    ExampleRow,
+    draw,
+    draw_examples,
+    draw_explanation,
+    draw_grid,
+    explanation_svg,
+)
+from gsat.draw.export import write_explanation
+from gsat.explain.scores_file import write_scores_npz
 
 __all__ = [
     "ExampleRow",

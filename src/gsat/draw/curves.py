@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import GSATError
-from gsat.draw.files import check_suffix, new_figure, render, write
-from gsat.draw.palette import INK
+from gsat.core.writing import check_suffix, write_output
+from gsat.draw.figure import PICTURES, new_figure, render
+from gsat.draw.shapes import INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +91,7 @@ def draw_curves(
         GSATError: If there is no panel, or a line has values of different lengths.
     """
     if path is not None:
-        check_suffix(path)
+        check_suffix(path, PICTURES)
     if not panels:
         raise GSATError("there is no panel to draw: curves need at least one")
     if columns < 1:
@@ -116,7 +117,7 @@ def draw_curves(
         marked = all(_marked(line) for p in panels for line in p.lines)
         _legend(figure, line_styles, marked, beside)
     if path is not None:
-        write(path, render(figure, check_suffix(path)))
+        write_output(path, render(figure, check_suffix(path, PICTURES)))
     return figure
 
 

@@ -1,114 +1,49 @@
 """Explained molecules as structural formulae, drawn by RDKit.
 
-Bonds and atoms carry the colour of their score behind the formula; elements keep theirs. All
+Bonds and atoms carry the colour of their score behind the formula; elements keep their colours. All
 pictures of a page can share one :class:`ColourScale`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, MissingExtraError
+from gsat.draw.legend import Entry
+from gsat.draw.options import DrawingOptions
+from gsat.draw.scales import FADED, ColourScale
+from gsat.draw.scene import edge_tag
+from gsat.draw.shapes import Circles, Floats, Inset, Layer, Part, Strokes, Tag
 from gsat.molecules import molecule_of
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
-Colour = tuple[float, float, float]
-# From white to the full colour: letters of elements stay readable on all of them.
-_STOPS: Final = ((255, 255, 255), (255, 234, 190), (253, 191, 99), (236, 121, 27))
-_STEP: Final = 0.05  # a scale is at least this wide
 _BOND: Final = 26.0  # pixels
 # RDKit's colours of light elements, darker: they stand on colours of scores, too.
 _PALETTE: Final = {9: (0.0, 0.45, 0.45), 16: (0.58, 0.45, 0.0), 17: (0.0, 0.5, 0.0)}
+_PIXEL: Final = 0.01  # inches
+_WIDEST, _SMALLEST = 900, 60  # pixels
+_HALO: Final = 17.0  # points: wider than the colour of a bond
+_RING: Final = 12.0  # pixels: wider than the colour of an atom
+_HIT: Final = 9.0  # points: where a pointer finds a bond
 _STYLE: Final = re.compile(r" style='([^']*)'")
 _CLASS: Final = re.compile(r" class='[^']*'")
 
 
 @dataclass(frozen=True)
-class ColourScale:
-    """Scores to colours: white up to ``low``, the full colour from ``high``.
-
-    Attributes:
-        low: Scores up to this one have no colour.
-        high: Scores from this one on have the full colour.
-        fade: How much of the colours is left, from 0 to 1. (default: ``1.0``)
-    """
-
-    low: float
-    high: float
-    fade: float = 1.0
-
-    @classmethod
-    def of(cls, explanations: Iterable[Explanation]) -> ColourScale:
-        """Choose the scale of one or several explanations.
-
-        It reaches from the middle between the lowest and the highest score (or from r, the prior,
-        if that is higher) to the highest score. Scores are those of atoms where the model attends
-        to nodes, else those of bonds.
-        """
-        found = [e for e in explanations if len(e.edge_mask)]
-        if not found:
-            return cls(0.0, 1.0)
-        scores = [e.edge_mask if e.get("node_mask") is None else e.node_mask for e in found]
-        lowest = min(float(values.min()) for values in scores)
-        highest = max(float(values.max()) for values in scores)
-        prior = max((float(e.r) for e in found if e.get("r") is not None), default=0.0)
-        low = max((lowest + highest) / 2, min(prior, highest))
-        high = max(highest, low + _STEP)
-        if highest <= 1 < high:  # no score is above 1: the scale widens downwards
-            return cls(1 - _STEP, 1.0)
-        return cls(low, high)
-
-    def share(self, score: float) -> float:
-        """Return where a score is on the scale, from 0 (no colour) to 1."""
-        # NaN, the score of a bond that has none, is not above anything.
-        return min((score - self.low) / (self.high - self.low), 1.0) if score > self.low else 0.0
-
-    def colour(self, score: float) -> Colour:
-        """Return the colour of a score: red, green and blue from 0 to 1."""
-        red, green, blue = (1 - self.fade * (1 - part) for part in mixed(self.share(score)))
-        return red, green, blue
-
-
-def mixed(share: float) -> Colour:
-    """Return the colour at a share of the scale, from 0 to 1."""
-    place = share * (len(_STOPS) - 1)
-    step = min(int(place), len(_STOPS) - 2)
-    red, green, blue = (
-        (below + (place - step) * (above - below)) / 255
-        for below, above in zip(_STOPS[step], _STOPS[step + 1], strict=True)
-    )
-    return red, green, blue
-
-
-def hexadecimal(colour: Colour) -> str:
-    """Write a colour as HTML does: ``#ffbf63``."""
-    return "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-
-
-@dataclass(frozen=True)
 class Formula:
-    """A molecule to draw, without the hydrogens that chemists leave out.
+    """A molecule to draw, without the hydrogens that chemists leave out."""
 
-    Attributes:
-        molecule: The RDKit ``Mol`` that is drawn.
-        atoms: The score of each of its atoms.
-        bonds: The score of each of its bonds; NaN where there is none.
-        numbers: The number of each of its atoms in the graph.
-    """
-
-    molecule: Any
-    atoms: NDArray[np.float64]
-    bonds: NDArray[np.float64]
-    numbers: list[int]
+    molecule: Any  # RDKit's ``Mol``
+    atoms: Floats  # scores
+    bonds: Floats  # scores; NaN where there is none
+    numbers: list[int]  # of the atoms in the graph
 
 
 def formula(
@@ -149,9 +84,7 @@ def formula(
     return _without_hydrogens(molecule, atoms, bonds)
 
 
-def _without_hydrogens(
-    molecule: Any, atoms: NDArray[np.float64], bonds: NDArray[np.float64]
-) -> Formula:
+def _without_hydrogens(molecule: Any, atoms: Floats, bonds: Floats) -> Formula:
     """Leave out plain hydrogens; the atom that one is bound to takes its score over."""
     if all(atom.GetAtomicNum() != 1 for atom in molecule.GetAtoms()):
         return Formula(molecule, atoms, bonds, list(range(len(atoms))))
@@ -221,7 +154,7 @@ def natural_size(drawn: Formula) -> tuple[int, int]:
 
 def atom_places(
     drawn: Formula, size: tuple[int, int], *, aromatic: bool = False, numbers: bool = False
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return where the atoms of a formula are drawn."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
@@ -287,4 +220,128 @@ def _attributes(text: str) -> str:
             continue
         if (name, value) not in (("fill", "#000000"), ("text-anchor", "start")):
             out += f' {name}="{value}"'
+    return out
+
+
+@dataclass(frozen=True)
+class MoleculePicture:
+    """A structural formula, with the truth behind it."""
+
+    formula: Formula
+    scale: ColourScale
+    tags: list[Tag]  # of the bonds in RDKit's order, empty where the graph has no edge
+    true: list[bool]  # bonds of the ground truth
+    true_atoms: list[int]  # atoms with bonds of the ground truth to hydrogens that are not drawn
+    label: str  # of the scale; empty if nothing is coloured
+    options: DrawingOptions
+    uncertain: str = ""  # uncertainty of the scores in words
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches that suit the molecule."""
+        wide, high = natural_size(self.formula)
+        shrink = min(1.0, _WIDEST / wide, _WIDEST / high)
+        return (
+            _PIXEL * max(round(wide * shrink), _SMALLEST),
+            _PIXEL * max(round(high * shrink), _SMALLEST),
+        )
+
+    def part(self, box: tuple[float, float, float, float], **text: Any) -> Part:
+        """Fit the formula into a part of a sheet; ``text`` as for graphs."""
+        wide, high = round(box[2] / _PIXEL), round(box[3] / _PIXEL)
+        style = {"aromatic": self.options.aromatic, "numbers": self.options.numbers}
+        at = atom_places(self.formula, (wide, high), **style)
+        lines = [
+            at[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
+            for bond in self.formula.molecule.GetBonds()
+        ]
+        layers: list[Layer] = []
+        if true := [line for line, marked in zip(lines, self.true, strict=True) if marked]:
+            layers.append(Strokes("truth", true, "halo", widths=_HALO))
+        if self.true_atoms:
+            layers.append(Circles("true atoms", at[self.true_atoms], _RING, "halo"))
+
+        def svg(size: tuple[int, int]) -> str:
+            return formula_svg(self.formula, self.scale, size, compact=True, classes=True, **style)
+
+        def png(size: tuple[int, int], zoom: float) -> bytes:
+            return formula_png(self.formula, self.scale, size, zoom=zoom, **style)
+
+        layers.append(Inset("formula", svg, png))
+        if drawn := [i for i, tag in enumerate(self.tags) if tag.title]:
+            # Invisible lines, by which a page finds the bonds.
+            paths, tags = [lines[i] for i in drawn], [self.tags[i] for i in drawn]
+            layers.append(Strokes("edges", paths, "ink", 0.0, _HIT, tags=tags))
+        return Part("molecule", box, (0.0, 0.0, wide, high), layers, **text)
+
+    def entries(self, scores_of: str = "") -> list[Entry]:
+        """Return the legend; ``scores_of`` names the method where there are several."""
+        out, scale = [], self.scale
+        if self.label:
+            what = f"{scores_of}: {self.label}" if scores_of else self.label
+            out.append(Entry("formula", f"{what} {scale.low:.2f}", f"{scale.high:.2f}", scale.fade))
+        if any(self.true) or self.true_atoms:
+            out.append(Entry("truth", after="ground truth"))
+        return out
+
+
+def molecule_picture(
+    explanation: Explanation, options: DrawingOptions, scale: ColourScale | None = None
+) -> MoleculePicture | None:
+    """Prepare the picture of a molecule."""
+    drawn = formula(explanation, options.top)
+    if drawn is None:
+        return None
+    scale = ColourScale.of([explanation]) if scale is None else scale
+    if options.doubt_of(explanation):
+        scale = replace(scale, fade=FADED)
+    spread = options.spread_of(explanation)
+    edges = _edges(explanation, spread, options.truth)
+    tags, true = [], []
+    for bond in drawn.molecule.GetBonds():
+        u, v = (drawn.numbers[i] for i in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+        tag, known = edges.get((min(u, v), max(u, v)), (Tag(), False))
+        tags.append(tag)
+        true.append(known)
+    place = {number: atom for atom, number in enumerate(drawn.numbers)}
+    half_drawn = [
+        {place[end] for end in pair if end in place} for pair, (_, known) in edges.items() if known
+    ]
+    true_atoms = sorted({atom for ends in half_drawn if len(ends) == 1 for atom in ends})
+    uncertain = ""
+    if spread is not None and len(spread):
+        middle, highest = float(np.median(spread)), float(spread.max())
+        uncertain = f"scores are uncertain by {middle:.2f} (median), at most {highest:.2f}"
+    label = _label(explanation, options.top)
+    return MoleculePicture(drawn, scale, tags, true, true_atoms, label, options, uncertain)
+
+
+def _label(explanation: Explanation, top: int | str | None) -> str:
+    """Say what the colours mean; empty if nothing is coloured."""
+    if not explanation.found:
+        return ""
+    if top is not None:
+        return f"score of the top {str(top).strip()} bonds"
+    return "bond score" if explanation.get("node_mask") is None else "atom score"
+
+
+def _edges(
+    explanation: Explanation, spread: Floats | None, truth: bool
+) -> dict[tuple[int, int], tuple[Tag, bool]]:
+    """Return what is known of each bond, by the numbers of its atoms."""
+    node_id, edge_id = explanation.get("node_id"), explanation.get("edge_id")
+    ends = explanation.edge_index if node_id is None else node_id[explanation.edge_index]
+    numbers = range(len(explanation.edge_mask)) if edge_id is None else edge_id.tolist()
+    known = explanation.get("edge_truth") if truth else None
+    out: dict[tuple[int, int], tuple[Tag, bool]] = {}
+    best: dict[tuple[int, int], float] = {}
+    scores = explanation.edge_mask.tolist()
+    for place, ((u, v), number) in enumerate(zip(ends.T.tolist(), numbers, strict=True)):
+        pair = (min(u, v), max(u, v))
+        true = (known is not None and float(known[place]) > 0) or (pair in out and out[pair][1])
+        first = out[pair][0].data["edge"] if pair in out else str(number)
+        best[pair] = score = max(scores[place], best.get(pair, 0.0))
+        certain = None if spread is None else spread[place]
+        tag = edge_tag(f"{u} – {v}", (first, u, v), score, certain, true)
+        out[pair] = (tag, true)
     return out

@@ -19,7 +19,7 @@ SHARPEN: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class DrawingOptions:
-    """The options of :func:`gsat.draw.draw_explanation`, which says what they mean."""
+    """The options of :func:`gsat.draw.draw_explanation`, which documents them."""
 
     title: str | None = None
     top: int | str | None = None
@@ -51,13 +51,12 @@ class DrawingOptions:
         return doubt if isinstance(doubt, str) else ""
 
     def spread_of(self, explanation: Explanation) -> NDArray[np.float64] | None:
-        """Return how far the scores of the edges are uncertain, ``[E]``; None where unknown."""
+        """Return the standard deviation of each edge's score, ``[E]``; None where unknown."""
         spread = explanation.get("edge_spread") if self.spread is None else self.spread
         if spread is None:
             return None
-        found = np.asarray(
-            spread.numpy(force=True) if hasattr(spread, "numpy") else spread, dtype=np.float64
-        ).reshape(-1)
+        values = spread.numpy(force=True) if hasattr(spread, "numpy") else spread
+        found = np.asarray(values, dtype=np.float64).reshape(-1)
         edges = len(explanation.edge_mask)
         if len(found) != edges:
             raise GSATError(f"spread has {len(found)} values for {edges} edges; give one per edge")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
-from gsat.draw.budget import parse_budget
+from gsat.draw.graph import WIDEST, GraphPicture
 from gsat.draw.legend import Entry
-from gsat.draw.molecule import ColourScale
-from gsat.draw.molecule_picture import MoleculePicture, molecule_picture
+from gsat.draw.molecule import molecule_picture
 from gsat.draw.options import DrawingOptions
-from gsat.draw.paint import WIDEST, GraphPicture
-from gsat.draw.scene import EQUAL, Scene, scene, score_range
+from gsat.draw.scales import EQUAL, ColourScale, score_range
+from gsat.draw.scene import Scene, scene
 from gsat.draw.sentence import Sentence, sentence
-from gsat.draw.sheet import Floats, Part
+from gsat.draw.shapes import Floats, Part
 from gsat.draw.superpixels import ImagePicture, image_picture
 
 if TYPE_CHECKING:
@@ -33,14 +32,8 @@ class Picture(Protocol):
     def size(self) -> tuple[float, float]:
         """Width and height in inches that suit it."""
 
-    def part(
-        self,
-        box: tuple[float, float, float, float],
-        title: Sequence[str] = (),
-        note: Sequence[str] = (),
-        font: float = 9.5,
-    ) -> Part:
-        """Fit it into a part of a sheet; arguments as the fields of :class:`Part`."""
+    def part(self, box: tuple[float, float, float, float], **text: Any) -> Part:
+        """Fit it into a part of a sheet; ``text`` are the part's title, note and font."""
 
     def entries(self, scores_of: str = "") -> list[Entry]:
         """Return its legend; ``scores_of`` names the method where there are several."""
@@ -63,12 +56,11 @@ def picture_of(
     if text is not None:
         return text
     picture = scene(explanation, options, at=at)
-    image = image_picture(picture, options.sharpen, options.top, options.edges, options.scale)
-    return image or GraphPicture(picture, options.sharpen, options.top)
+    return image_picture(picture) or GraphPicture(picture)
 
 
 def scene_of(picture: Picture) -> Scene | None:
-    """Return what a picture of circles, cells or words shows; None for a formula."""
+    """Return the scene of a picture; None for a formula."""
     return picture.scene if isinstance(picture, GraphPicture | ImagePicture | Sentence) else None
 
 
@@ -96,7 +88,7 @@ def cropped(
         best = int((score >= (low + high) / 2).sum()) if high - low > EQUAL else len(score)
         count = max(1, min(best, _CROPPED))
     else:
-        count = parse_budget(options.top, len(score))
+        count = explanation.top(options.top).num_units
     whole = explanation.clone()
     if (spread := options.spread_of(explanation)) is not None:
         whole.edge_spread = torch.from_numpy(spread)
@@ -108,8 +100,3 @@ def cropped(
         return explanation, options, ""
     around = f"{hops} hop{'s' if hops > 1 else ''} around the explanation"
     return rest, options, f"{rest.num_nodes} of {explanation.num_nodes} nodes, {around}"
-
-
-def note_of(picture: Picture) -> str:
-    """Return what a picture can't show by itself; empty for most."""
-    return picture.uncertain if isinstance(picture, MoleculePicture) else ""

@@ -1,98 +1,198 @@
-"""What a picture of an explanation shows: positions, lines, marks and labels, not yet drawn."""
+"""The parts that pictures of graphs, sentences and images share: positions, lines and marks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsat.draw.layout import layout, to_scale
+from gsat.draw.legend import Entry, spread_entries
 from gsat.draw.options import DrawingOptions
+from gsat.draw.scales import (
+    DASHES,
+    FADED,
+    SPREADS,
+    line_opacity,
+    line_widths,
+    score_range,
+    stretched,
+)
+from gsat.draw.shapes import Floats, Strokes, Tag
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
-NUMBERED = 40  # graphs up to this size show node numbers when their nodes have no names
+NUMBERED = 40  # nodes of a graph, up to which these show their numbers
 MARGIN = 0.2  # around a graph, in edge lengths
-EQUAL = 1e-6  # scores closer than this are one
 _STEPS = 24  # points on a curve
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One graph of N nodes and U lines (an edge, or both directions of an undirected one).
+    """A graph of N nodes and U lines: edges, or both directions of undirected edges."""
 
-    Attributes:
-        at: Positions of the nodes, ``[N, 2]``; an edge is about 1 long.
-        radius: Radius of the nodes.
-        ends: End nodes of the lines, ``[U, 2]``.
-        edge: The number of each line's first edge in the explained graph, ``[U]``.
-        lines: U polylines ``[k, 2]`` between node centres; a self-loop is a circle. Two directed
-            edges there and back are the halves of one line, each at its target.
-        score: Scores, ``[U]``.
-        strength: Scores on the scale from ``low`` to ``high``, ``[U]``, from 0 to 1; None if no
-            edge stands out.
-        true: Lines of the ground truth, ``[U]``.
-        true_nodes: Nodes of the ground truth, ``[N]``.
-        chosen: Lines within the budget, ``[U]``; None without a budget.
-        chosen_nodes: Ends of these lines, ``[N]``.
-        marked: The node whose prediction is explained; None for a whole graph.
-        labels: N texts, empty where there is none.
-        names: N texts, by which a page names the nodes.
-        numbers: Numbers of the nodes in the explained graph, ``[N]``.
-        low: The lowest score of the scale.
-        high: The highest score of the scale.
-        directed: Whether lines have arrowheads.
-        shade: Brightness of superpixels in [0, 1], ``[N]``; None for other graphs.
-        spread: How uncertain the scores are, ``[U]``; None where unknown.
-        node_score: Scores of the nodes, where the model attends to them, ``[N]``; None elsewhere.
-        doubted: Whether the explanation is unreliable.
-        hops: How many hops around ``marked`` there are; 0 for a whole graph.
-    """
-
-    at: Floats
-    radius: float
-    ends: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    lines: list[Floats]
-    score: Floats
-    strength: Floats | None
-    true: Bools
-    true_nodes: Bools
-    chosen: Bools | None
-    chosen_nodes: Bools
-    marked: int | None
-    labels: list[str]
-    names: list[str]
-    numbers: NDArray[np.int64]
-    low: float
+    options: DrawingOptions
+    at: Floats  # positions of the nodes [N, 2]; an edge is about 1 long
+    radius: float  # of the nodes
+    ends: Numbers  # end nodes of the lines [U, 2]
+    edge: Numbers  # first edge of each line in the explained graph [U]
+    lines: list[Floats]  # polylines [k, 2] between the centres of nodes
+    score: Floats  # [U]
+    strength: Floats | None  # scores stretched to [0, 1] [U]; None if no edge stands out
+    true: Bools  # lines of the ground truth [U]
+    true_nodes: Bools  # [N]
+    chosen: Bools | None  # lines within the budget [U]; None without one
+    chosen_nodes: Bools  # their ends [N]
+    marked: int | None  # the node whose prediction is explained
+    labels: list[str]  # texts on the nodes, some empty
+    names: list[str]  # of the nodes in tooltips and tables
+    numbers: Numbers  # of the nodes in the explained graph [N]
+    low: float  # lowest and highest score of the scale
     high: float
     directed: bool
-    shade: Floats | None = None
-    spread: Floats | None = None
-    node_score: Floats | None = None
+    shade: Floats | None = None  # brightness of superpixels [N]
+    spread: Floats | None = None  # standard deviations of the scores [U]
+    node_score: Floats | None = None  # where the model attends to nodes [N]
     doubted: bool = False
-    hops: int = 0
+    hops: int = 0  # around the marked node
 
     @property
     def box(self) -> tuple[Floats, Floats]:
-        """The lower left corner and the size of everything drawn, with a margin."""
+        """Lower left corner and size of the picture, with a margin."""
         points = np.vstack([self.at, *self.lines]) if len(self.at) else np.zeros((1, 2))
         margin = self.radius + MARGIN
         low = points.min(axis=0) - margin
         return low, points.max(axis=0) + margin - low
 
-    def on_scale(self, scores: Floats) -> Floats:
-        """Return where scores are on the scale, from 0 to 1; themselves where it has one value."""
-        if self.high - self.low < EQUAL:
-            return scores.clip(0, 1)
-        return ((scores - self.low) / (self.high - self.low)).clip(0, 1)
+    @property
+    def fade(self) -> float:
+        """Opacity factor of the scores."""
+        return FADED if self.doubted else 1.0
+
+    def node_strength(self) -> Floats:
+        """Return the scores of the nodes, stretched to [0, 1] within the graph, ``[N]``."""
+        assert self.node_score is not None
+        low, high = (self.node_score.min(), self.node_score.max()) if len(self.at) else (0, 0)
+        return stretched(self.node_score, low, high)
+
+    def line_styles(self, thick: float, faint: float = 0.16) -> tuple[list[str], Floats, Floats]:
+        """Return colours, opacities ``[U]`` and widths ``[U]`` of the lines."""
+        count = len(self.ends)
+        if self.strength is None:
+            opacity, width = np.full(count, 0.5), np.full(count, 0.4 * thick)
+        else:
+            strong = self.strength**self.options.sharpen
+            opacity, width = line_opacity(strong, faint), line_widths(strong, thick)
+        colour = np.full(count, "ink", dtype=object)
+        if self.chosen is not None:
+            # Chosen lines keep the order of their strengths, above all others.
+            opacity = np.where(self.chosen, 0.55 + 0.45 * opacity, 0.55 * opacity)
+            width = np.where(self.chosen, np.maximum(width, 0.6 * thick), 0.6 * width)
+            colour[self.chosen] = "ink" if self.doubted else "chosen"
+        return colour.tolist(), self.fade * opacity, width
+
+    def strokes(
+        self,
+        order: Numbers,
+        styles: tuple[list[str], Floats, Floats],
+        lines: Sequence[Floats] | None = None,
+        round_ends: bool = True,
+    ) -> Strokes:
+        """Draw lines in an order, with tags, and with dashes where scores are uncertain."""
+        colours, opacity, width = styles
+        paths, tags = self.lines if lines is None else lines, self.edge_tags()
+        dashes: list[tuple[float, ...]] = []
+        if self.spread is not None:
+            levels = np.searchsorted(SPREADS, self.spread[order], side="right")
+            dashes = [DASHES[level] for level in levels]
+        return Strokes(
+            "edges",
+            [paths[i] for i in order],
+            [colours[i] for i in order],
+            opacity[order],
+            width[order],
+            dashes,
+            round_ends,
+            [tags[i] for i in order],
+        )
+
+    def edge_tags(self) -> list[Tag]:
+        """Return the tags of the lines."""
+        out = []
+        for line, (u, v) in enumerate(self.ends.tolist()):
+            joint = "→" if self.directed else "–"
+            out.append(
+                edge_tag(
+                    f"{self.names[u]} {joint} {self.names[v]}",
+                    (self.edge[line], self.numbers[u], self.numbers[v]),
+                    float(self.score[line]),
+                    None if self.spread is None else self.spread[line],
+                    bool(self.true[line]),
+                )
+            )
+        return out
+
+    def node_tags(self, scores: Floats | None = None) -> list[Tag]:
+        """Return the tags of the nodes."""
+        out = []
+        for node, name in enumerate(self.names):
+            data = {"node": str(self.numbers[node])}
+            title = name if " " in name else f"node {name}"
+            if scores is not None:
+                title, data["score"] = f"{title}: {scores[node]:.3f}", f"{scores[node]:.4f}"
+            out.append(Tag(title, data))
+        return out
+
+    def line_entries(self, scores_of: str = "") -> list[Entry]:
+        """Return the part of the legend that is about lines."""
+        if self.strength is None or not len(self.ends):
+            return []
+        if self.chosen is not None and not self.doubted:
+            what = str(self.options.top).strip()
+            of = f"{what} of edges" if what.endswith("%") else f"{what} edges"
+            out = [Entry("chosen", after=f"top {of}: score {_span(self.score[self.chosen])}")]
+            if not self.chosen.all():
+                out.append(Entry("other", after=f"other edges: {_span(self.score[~self.chosen])}"))
+            return out
+        what = f"{scores_of}: edge score" if scores_of else "edge score"
+        return [
+            Entry(
+                "scale",
+                f"{what} {self.low:.2f}",
+                f"{self.high:.2f}",
+                full=self.fade,
+                sharpen=self.options.sharpen,
+            )
+        ]
+
+    def spread_entries(self) -> list[Entry]:
+        """Return the part of the legend that is about dashes."""
+        return [] if self.spread is None or self.strength is None else spread_entries()
+
+
+def edge_tag(
+    title: str, numbers: tuple[object, ...], score: float, spread: float | None, true: bool
+) -> Tag:
+    """Return the tag of an edge; ``numbers`` are those of the edge and of its ends."""
+    title = f"{title}: {score:.3f}"
+    data = dict(zip(("edge", "source", "target"), map(str, numbers), strict=True))
+    data["score"] = f"{score:.4f}"
+    if spread is not None:
+        title, data["spread"] = f"{title} ± {spread:.3f}", f"{spread:.4f}"
+    if true:
+        title, data["truth"] = f"{title} (ground truth)", "1"
+    return Tag(title, data)
+
+
+def _span(scores: Floats) -> str:
+    return f"{scores.min():.2f} to {scores.max():.2f}"
 
 
 def scene(
@@ -145,14 +245,15 @@ def scene(
     labels = _labels(explanation, nodes, node_types) if shade is None else [""] * nodes
     radius = _radius(at, named=node_types is not None)
     low, high = options.scale or score_range([explanation])
-    out = Scene(
+    return Scene(
+        options=options,
         at=at,
         radius=radius,
         ends=ends,
         edge=edge,
         lines=_lines(at, ends, radius),
         score=score,
-        strength=None,
+        strength=stretched(score, low, high) if explanation.found else None,
         true=true,
         true_nodes=true_nodes,
         chosen=chosen,
@@ -170,15 +271,6 @@ def scene(
         doubted=bool(options.doubt_of(explanation)),
         hops=hops,
     )
-    return replace(out, strength=out.on_scale(score)) if explanation.found else out
-
-
-def score_range(explanations: Iterable[Explanation]) -> tuple[float, float]:
-    """Return the lowest and the highest score of an edge in all explanations; 0 and 0 if none."""
-    scores = [e.units()[1] for e in explanations if len(e.edge_mask)]
-    if not scores:
-        return 0.0, 0.0
-    return min(float(s.min()) for s in scores), max(float(s.max()) for s in scores)
 
 
 def _own_places(explanation: Explanation) -> Floats | None:
@@ -222,7 +314,7 @@ def _radius(at: Floats, named: bool) -> float:
     return float(np.clip(0.42 * np.percentile(near.min(axis=1), 5), 0.08, wish))
 
 
-def _lines(at: Floats, ends: NDArray[np.int64], radius: float) -> list[Floats]:
+def _lines(at: Floats, ends: Numbers, radius: float) -> list[Floats]:
     """Route the edges: straight, bent apart where several join two nodes, loops as circles.
 
     There and back, two edges share one straight line, in which each has the half at its target.
@@ -255,7 +347,7 @@ def _arc(a: Floats, b: Floats, bend: float) -> Floats:
     return (1 - t) * a + t * b + 2 * t * (1 - t) * bend * normal
 
 
-def _away(at: Floats, ends: NDArray[np.int64], node: int) -> float:
+def _away(at: Floats, ends: Numbers, node: int) -> float:
     """Return the middle of the widest angle without neighbours, where there is room for a loop."""
     neighbours = np.unique(ends[(ends == node).any(axis=1)])
     neighbours = neighbours[neighbours != node]

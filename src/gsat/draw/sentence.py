@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gsat.draw.legend import Entry, spread_entries
-from gsat.draw.marks import FADED, edge_strokes, line_styles, node_tags
+from gsat.draw.legend import Entry
 from gsat.draw.options import DrawingOptions
-from gsat.draw.paint import line_entries, node_strength
-from gsat.draw.scene import Floats, Scene, scene
-from gsat.draw.sheet import Boxes, Layer, Part, Strokes, Texts, text_width
-from gsat.graphs.texts import explanation_words
+from gsat.draw.scene import Numbers, Scene, scene
+from gsat.draw.shapes import Boxes, Floats, Layer, Part, Strokes, Texts, text_width
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -35,92 +31,56 @@ _SHADE: Final = 0.6  # opacity of the highest score: letters stay readable on it
 
 @dataclass(frozen=True)
 class Sentence:
-    """N words in rows.
-
-    Attributes:
-        words: N texts.
-        scene: Its nodes are the middles of the words and its lines the arcs, ``[k, 2]`` each, cut
-            by a row of NaN where an edge continues in another row.
-        size: Width and height of the whole.
-        boxes: Width and height of each word's box, ``[N, 2]``.
-        weight: Importance of each word in [0, 1], ``[N]``; None if no word stands out.
-        font: Size of the words in points.
-        options: How it is drawn.
-    """
+    """N words in rows."""
 
     words: list[str]
-    scene: Scene
+    scene: Scene  # nodes are the centres of the words; lines are arcs, cut by NaN between rows
     size: tuple[float, float]
-    boxes: Floats
-    weight: Floats | None
+    boxes: Floats  # width and height of each word's box [N, 2]
+    weight: Floats | None  # importance of the words in [0, 1] [N]; None if none stands out
     font: float
-    options: DrawingOptions
 
-    def part(
-        self,
-        box: tuple[float, float, float, float],
-        title: Sequence[str] = (),
-        note: Sequence[str] = (),
-        font: float = 9.5,
-    ) -> Part:
-        """Place the sentence at the top of a part of a sheet; arguments as for :class:`Part`."""
+    def part(self, box: tuple[float, float, float, float], **text: Any) -> Part:
+        """Place the sentence at the top of a part of a sheet; ``text`` as for graphs."""
         left, low = (box[2] - self.size[0]) / 2, box[3] - self.size[1]
-        return Part("sentence", box, (-left, -low, box[2], box[3]), self._layers(), title, note,
-                    font)  # fmt: skip
+        return Part("sentence", box, (-left, -low, box[2], box[3]), self._layers(), **text)
 
     def _layers(self) -> list[Layer]:
-        picture, count = self.scene, len(self.words)
-        out: list[Layer] = []
-        if len(picture.ends):
-            colours, opacity, width = line_styles(picture, 2.2, self.options.sharpen)
+        scene, out = self.scene, list[Layer]()
+        if len(scene.ends):
+            colours, opacity, width = scene.line_styles(2.2)
             opacity, width = np.maximum(opacity, 0.12), np.maximum(width, 0.5)
-            order = np.argsort(opacity, kind="stable")
-            out.append(edge_strokes(picture, order, (colours, opacity, width)))
-        if picture.true_nodes.any():
-            own = np.flatnonzero(picture.true_nodes)
-            half = self.boxes[own] / 2 * (0.9, 1.0)
+            out.append(scene.strokes(np.argsort(opacity, kind="stable"), (colours, opacity, width)))
+        if scene.true_nodes.any():
+            half = self.boxes[scene.true_nodes] / 2 * (0.9, 1.0)
             lines = [
                 np.array([[x - wide, y - high], [x + wide, y - high]])
-                for (x, y), (wide, high) in zip(picture.at[own], half, strict=True)
+                for (x, y), (wide, high) in zip(scene.at[scene.true_nodes], half, strict=True)
             ]
-            ink, thick = ["truth"] * len(own), np.full(len(own), 1.6)
-            out.append(Strokes("truth", lines, ink, np.ones(len(own)), thick))
-        weight = np.zeros(count) if self.weight is None else self.weight**self.options.sharpen
-        rim = "ink" if picture.doubted else "chosen"
-        out.append(
-            Boxes(
-                "word",
-                picture.at,
-                self.boxes,
-                0.03,
-                ["heat"] * count,
-                _SHADE * weight * (FADED if picture.doubted else 1.0),
-                [rim if chosen else "none" for chosen in picture.chosen_nodes],
-                np.full(count, 1.1),
-                node_tags(picture, picture.node_score),
-            )
-        )
-        base = picture.at - np.array([0, 0.3 * self.font / 72])
-        size, fitted = np.full(count, self.font), self.boxes[:, 0] - 2 * _GAP
-        out.append(Texts("words", base, self.words, size, ["ink"] * count, fitted=fitted))
+            out.append(Strokes("truth", lines, "truth", widths=1.6))
+        weight = 0.0 if self.weight is None else self.weight**scene.options.sharpen
+        rim = "ink" if scene.doubted else "chosen"
+        rims = [rim if chosen else "none" for chosen in scene.chosen_nodes]
+        tags, shade = scene.node_tags(scene.node_score), _SHADE * weight * scene.fade
+        out.append(Boxes("word", scene.at, self.boxes, 0.03, "heat", shade, rims, 1.1, tags))
+        base = scene.at - np.array([0, 0.3 * self.font / 72])
+        fitted = self.boxes[:, 0] - 2 * _GAP
+        out.append(Texts("words", base, self.words, self.font, fitted=fitted))
         return out
 
     def entries(self, scores_of: str = "") -> list[Entry]:
         """Return the legend; ``scores_of`` names the method where there are several."""
-        picture = self.scene
-        out = line_entries(picture, self.options.sharpen, self.options.top, scores_of)
-        if self.weight is not None and len(picture.ends):
-            full = (("full", _SHADE * (FADED if picture.doubted else 1.0)),)
-            if picture.node_score is None:
-                out.append(Entry("heat", after="word, by its highest edge", options=full))
+        scene, out = self.scene, self.scene.line_entries(scores_of)
+        if self.weight is not None and len(scene.ends):
+            full = _SHADE * scene.fade
+            if scene.node_score is None:
+                out.append(Entry("heat", after="word, by its highest edge", full=full))
             else:
-                low, high = float(picture.node_score.min()), float(picture.node_score.max())
+                low, high = float(scene.node_score.min()), float(scene.node_score.max())
                 out.append(Entry("heat", f"word score {low:.2f}", f"{high:.2f}", full))
-        if picture.true_nodes.any():
+        if scene.true_nodes.any():
             out.append(Entry("outline", after="ground truth"))
-        if picture.spread is not None and picture.strength is not None:
-            out += spread_entries()
-        return out
+        return out + scene.spread_entries()
 
 
 def sentence(
@@ -131,20 +91,20 @@ def sentence(
     A word is as important as its own score or, where the model scores edges, as its highest edge,
     on the scale of the picture.
     """
-    words = explanation_words(explanation)
+    words = explanation.node_words()
     if not words or not explanation.undirected or explanation.marked is not None:
         return None
     picture = scene(explanation, options, at=np.zeros((len(words), 2)))
     boxes = _boxes(words, font)
     row, middle, wide = _wrap(boxes[:, 0], width - 2 * _MARGIN)
-    pieces = _pieces(picture.ends, row)
-    arcs, rise = _arcs(pieces, middle, boxes[:, 0], wide, int(row.max()) + 1)
+    spans = _spans(picture.ends, row)
+    arcs, rise = _arcs(spans, middle, boxes[:, 0], wide, int(row.max()) + 1)
     high = boxes[0, 1]
     heights = rise + high + 0.12
     base = heights.sum() - np.cumsum(heights) + 0.06  # the lower edge of each row's boxes
     at = np.column_stack([middle + _MARGIN, base[row] + high / 2])
     lines = [np.empty((0, 2))] * len(picture.ends)
-    for (line, on, _, _), arc in zip(pieces, arcs, strict=True):
+    for (line, on, _, _), arc in zip(spans, arcs, strict=True):
         moved = arc + np.array([_MARGIN, base[on] + high + 0.02])
         lines[line] = np.vstack([lines[line], np.full((1, 2), np.nan), moved])
     lines = [line[1:] for line in lines]
@@ -155,7 +115,6 @@ def sentence(
         boxes=boxes,
         weight=_weight(picture),
         font=font,
-        options=options,
     )
 
 
@@ -165,7 +124,7 @@ def _boxes(words: Sequence[str], font: float) -> Floats:
     return np.array([(max(text_width(w, font), 0.04) + 2 * _GAP, high) for w in words])
 
 
-def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]:
+def _wrap(wide: Floats, width: float) -> tuple[Numbers, Floats, float]:
     """Break words into rows."""
     row = np.zeros(len(wide), dtype=np.int64)
     middle = np.zeros(len(wide))
@@ -179,12 +138,12 @@ def _wrap(wide: Floats, width: float) -> tuple[NDArray[np.int64], Floats, float]
     return row, middle, longest
 
 
-Piece = tuple[int, int, int | None, int | None]  # line, row, word at the left and at the right
+Arc = tuple[int, int, int | None, int | None]  # line, row, word at the left and at the right
 
 
-def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
-    """Split edges into pieces: one within a row, or two where the ends are in different rows."""
-    out: list[Piece] = []
+def _spans(ends: Numbers, row: Numbers) -> list[Arc]:
+    """Split edges into arcs: one within a row, or two where the ends are in different rows."""
+    out: list[Arc] = []
     for line, pair in enumerate(np.sort(ends, axis=1).tolist()):
         u, v = pair
         if row[u] == row[v]:
@@ -195,9 +154,9 @@ def _pieces(ends: NDArray[np.int64], row: NDArray[np.int64]) -> list[Piece]:
 
 
 def _arcs(
-    pieces: list[Piece], middle: Floats, wide: Floats, width: float, rows: int
+    spans: list[Arc], middle: Floats, wide: Floats, width: float, rows: int
 ) -> tuple[list[Floats], Floats]:
-    """Draw the pieces as arcs; short arcs lie under those that span them."""
+    """Draw arcs; short ones lie under those that span them."""
     # To the left and to the right an arc starts beside the middle, so that two do not touch.
     aside = np.minimum(0.05, wide / 6)
     span = [
@@ -205,24 +164,24 @@ def _arcs(
             -_MARGIN / 2 if u is None else middle[u] + aside[u] * (u != v),
             width + _MARGIN / 2 if v is None else middle[v] - aside[v] * (u != v),
         )
-        for _, _, u, v in pieces
+        for _, _, u, v in spans
     ]
-    level = np.zeros(len(pieces))
-    order = sorted(range(len(pieces)), key=lambda i: (span[i][1] - span[i][0], i))
+    level = np.zeros(len(spans))
+    order = sorted(range(len(spans)), key=lambda i: (span[i][1] - span[i][0], i))
     for rank, i in enumerate(order):
         under = [
             level[j]
             for j in order[:rank]
-            if pieces[j][1] == pieces[i][1]
+            if spans[j][1] == spans[i][1]
             and min(span[i][1], span[j][1]) > max(span[i][0], span[j][0])
         ]
         level[i] = 1 + max(under, default=0.0)
     rise = np.zeros(rows)
-    for piece, high in zip(pieces, level, strict=True):
-        rise[piece[1]] = max(rise[piece[1]], high)
+    for arc, high in zip(spans, level, strict=True):
+        rise[arc[1]] = max(rise[arc[1]], high)
     step = np.minimum(_STEP, _HIGHEST / np.maximum(rise, 1))
     arcs = []
-    for (_, on, u, v), (left, right), high in zip(pieces, span, level, strict=True):
+    for (_, on, u, v), (left, right), high in zip(spans, span, level, strict=True):
         if u == v:  # a loop: a small ring over its word
             left, right = left - 0.06, right + 0.06
         arcs.append(_arc(left, right, high * step[on], u is None, v is None))
@@ -248,7 +207,7 @@ def _weight(picture: Scene) -> Floats | None:
     if picture.strength is None:
         return None
     if picture.node_score is not None:
-        return node_strength(picture)
+        return picture.node_strength()
     weight = np.zeros(len(picture.at))
     np.maximum.at(weight, picture.ends.reshape(-1), np.repeat(picture.strength, 2))
     return weight

@@ -1,55 +1,39 @@
 """An image of superpixels: cells in the grey of the image, with their scores as heat over them.
 
-A data set keeps the middle of a superpixel and its brightness, not its pixels. A cell is what is
-nearer to its middle than to any other, which is close to how superpixels are found.
+A data set keeps the centre of a superpixel and its brightness, not its pixels. A cell is the region
+that is nearer to its centre than to any other, which is close to how superpixels are found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from gsat.draw.legend import Entry, spread_entries
-from gsat.draw.marks import FADED, edge_strokes, line_styles, node_tags
-from gsat.draw.paint import line_entries
-from gsat.draw.scene import Floats, Scene
-from gsat.draw.sheet import Areas, Layer, Part, Strokes
+from gsat.draw.legend import Entry
+from gsat.draw.scene import Scene
+from gsat.draw.shapes import Areas, Floats, Layer, Part, Strokes
 
 _SIDE: Final = 3.4  # inches
 _INK: Final = 0.75  # opacity of the brightest superpixel
 _HEAT: Final = 0.85  # opacity of the highest score
-_THICK: Final = 2.6  # points, of edges over an image
+_THICK: Final = 2.6  # width of edges over an image in points
 
 
 @dataclass(frozen=True)
 class ImagePicture:
-    """An image.
-
-    Attributes:
-        scene: What to draw.
-        cells: The cell of each node, ``[k, 2]`` each.
-        score: Scores of the cells, ``[N]``; None if no edge stands out.
-        sharpen: The power to which scores are raised.
-        top: The budget, if there is one.
-        edges: Whether all edges are drawn.
-        scale: The lowest and the highest score of the heat; None for those of the image.
-    """
+    """An image."""
 
     scene: Scene
-    cells: list[Floats]
-    score: Floats | None
-    sharpen: float
-    top: int | str | None = None
-    edges: bool = False
-    scale: tuple[float, float] | None = None
+    cells: list[Floats]  # outline of each node's cell, [k, 2] each
+    score: Floats | None  # of the cells [N]; None if no edge stands out
 
     @property
     def _range(self) -> tuple[float, float]:
+        """The lowest and the highest score of the heat."""
         assert self.score is not None
-        return self.scale or (float(self.score.min()), float(self.score.max()))
+        return self.scene.options.scale or (float(self.score.min()), float(self.score.max()))
 
     @property
     def size(self) -> tuple[float, float]:
@@ -63,59 +47,43 @@ class ImagePicture:
         points = np.vstack(self.cells)
         return points.min(axis=0), points.max(axis=0)
 
-    def part(
-        self,
-        box: tuple[float, float, float, float],
-        title: Sequence[str] = (),
-        note: Sequence[str] = (),
-        font: float = 9.5,
-    ) -> Part:
-        """Fit the image into a part of a sheet; arguments as the fields of :class:`Part`."""
+    def part(self, box: tuple[float, float, float, float], **text: Any) -> Part:
+        """Fit the image into a part of a sheet; ``text`` as for graphs."""
         low, high = self._corners
         unit = 0.97 * min(box[2] / (high - low)[0], box[3] / (high - low)[1])
         reach = np.array(box[2:]) / unit
         corner = (low + high - reach) / 2
         limits = (float(corner[0]), float(corner[1]), float(reach[0]), float(reach[1]))
-        return Part("image", box, limits, self._layers(), title, note, font)
+        return Part("image", box, limits, self._layers(), **text)
 
     def _layers(self) -> list[Layer]:
-        picture, count = self.scene, len(self.cells)
-        assert picture.shade is not None
-        bare = np.zeros(count) if self.score is None else self._heat()
+        scene, cells = self.scene, self.cells
+        assert scene.shade is not None
+        (x, y), (right, top) = (corner.tolist() for corner in self._corners)
+        frame = np.array([[x, y], [right, y], [right, top], [x, top], [x, y]])
         out: list[Layer] = [
-            Areas("image", self.cells, ["ink"] * count, _INK * picture.shade),
-            Areas("heat", self.cells, ["heat"] * count, bare, node_tags(picture, self.score)),
-            Strokes(
-                "frame",
-                [self._frame()],
-                *(["faint"], np.ones(1), np.full(1, 0.8)),
-                round=False,
-            ),
+            Areas("image", cells, "ink", _INK * scene.shade),
+            Areas("heat", cells, "heat", self._heat(), scene.node_tags(self.score)),
+            Strokes("frame", [frame], "faint", widths=0.8, round=False),
         ]
-        if picture.true_nodes.any():
-            lines = self._outline()
-            wide = np.full(len(lines), 1.6)
-            out.append(Strokes("truth", lines, ["truth"] * len(lines), np.ones(len(lines)), wide))
-        shown = np.full(len(picture.ends), self.edges)
-        if picture.chosen is not None:
-            shown |= picture.chosen
+        if scene.true_nodes.any():
+            out.append(Strokes("truth", self._outline(), "truth", widths=1.6))
+        shown = np.full(len(scene.ends), scene.options.edges)
+        if scene.chosen is not None:
+            shown |= scene.chosen
         if shown.any():
-            styles = line_styles(picture, _THICK, self.sharpen, faint=0.08)
+            styles = scene.line_styles(_THICK, faint=0.08)
             order = np.argsort(styles[1], kind="stable")
-            out.append(edge_strokes(picture, order[shown[order]], styles))
+            out.append(scene.strokes(order[shown[order]], styles))
         return out
 
-    def _heat(self) -> Floats:
-        assert self.score is not None
+    def _heat(self) -> Floats | float:
+        if self.score is None:
+            return 0.0
         low, high = self._range
         share = (self.score - low) / (high - low) if high > low else self.score
-        share = share.clip(0, 1)
-        faded = FADED if self.scene.doubted else 1.0
-        return np.asarray(faded * _HEAT * share**self.sharpen, np.float64)
-
-    def _frame(self) -> Floats:
-        (x, y), (right, top) = (corner.tolist() for corner in self._corners)
-        return np.array([[x, y], [right, y], [right, top], [x, top], [x, y]])
+        heat = share.clip(0, 1) ** self.scene.options.sharpen
+        return np.asarray(self.scene.fade * _HEAT * heat, np.float64)
 
     def _outline(self) -> list[Floats]:
         """Return the borders between cells of the truth and others, ``[2, 2]`` each."""
@@ -131,45 +99,37 @@ class ImagePicture:
     def entries(self, scores_of: str = "") -> list[Entry]:
         """Return the legend; ``scores_of`` names the method where there are several."""
         out: list[Entry] = []
-        picture = self.scene
+        scene, edges = self.scene, self.scene.options.edges
         if self.score is not None:
-            what = "superpixel score" if picture.node_score is not None else "mean edge score"
+            what = "superpixel score" if scene.node_score is not None else "mean edge score"
             what = f"{scores_of}: {what}" if scores_of else what
             low, high = self._range
-            full = _HEAT * (FADED if picture.doubted else 1.0)
-            out.append(Entry("heat", f"{what} {low:.2f}", f"{high:.2f}", (("full", full),)))
-        if self.edges or picture.chosen is not None:
-            chosen = line_entries(picture, self.sharpen, self.top, scores_of)
-            out += chosen if self.edges else chosen[:1]
-            if picture.spread is not None:
-                out += spread_entries()
-        out.append(Entry("image", after="the image", options=(("full", _INK / 0.75),)))
-        if picture.true_nodes.any():
+            out.append(Entry("heat", f"{what} {low:.2f}", f"{high:.2f}", _HEAT * scene.fade))
+        if edges or scene.chosen is not None:
+            chosen = scene.line_entries(scores_of)
+            out += chosen if edges else chosen[:1]
+            out += scene.spread_entries()
+        out.append(Entry("image", after="the image", full=_INK / 0.75))
+        if scene.true_nodes.any():
             out.append(Entry("outline", after="ground truth"))
         return out
 
 
-def image_picture(
-    picture: Scene,
-    sharpen: float,
-    top: int | str | None = None,
-    edges: bool = False,
-    scale: tuple[float, float] | None = None,
-) -> ImagePicture | None:
-    """Prepare the picture of superpixels; None if the graph is no image."""
-    if picture.shade is None or len(np.unique(picture.at, axis=0)) < len(picture.at):
+def image_picture(scene: Scene) -> ImagePicture | None:
+    """Prepare the picture of superpixels; None if the graph is not an image."""
+    if scene.shade is None or len(scene.at) < 4:
         return None
-    if len(picture.at) < 4:
+    if len(np.unique(scene.at, axis=0)) < len(scene.at):
         return None
     score = None
-    if picture.node_score is not None and picture.strength is not None:
-        score = picture.node_score
-    elif picture.strength is not None:
-        total, degree = np.zeros(len(picture.at)), np.zeros(len(picture.at))
-        np.add.at(total, picture.ends.reshape(-1), np.repeat(picture.score, 2))
-        np.add.at(degree, picture.ends.reshape(-1), 1.0)
-        score = np.where(degree > 0, total / np.maximum(degree, 1), picture.low)
-    return ImagePicture(picture, _cells(picture.at), score, sharpen, top, edges, scale)
+    if scene.node_score is not None and scene.strength is not None:
+        score = scene.node_score
+    elif scene.strength is not None:
+        total, degree = np.zeros(len(scene.at)), np.zeros(len(scene.at))
+        np.add.at(total, scene.ends.reshape(-1), np.repeat(scene.score, 2))
+        np.add.at(degree, scene.ends.reshape(-1), 1.0)
+        score = np.where(degree > 0, total / np.maximum(degree, 1), scene.low)
+    return ImagePicture(scene, _cells(scene.at), score)
 
 
 def _cells(at: Floats) -> list[Floats]:

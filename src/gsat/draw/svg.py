@@ -1,33 +1,34 @@
 """Sheets as SVG: words stay words, shapes have titles and ``data-`` attributes.
 
-Colours are presentation attributes, so a style sheet of a page can replace them by class; a file on
-its own follows the reader's choice of light or dark. Nothing has an id: several pictures can stand
-in one page.
+Colours are presentation attributes, so the style sheet of a page can replace them by class; a file
+on its own follows the reader's choice of light or dark. There are no ids: several pictures can
+stand in one page.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 
-from gsat.draw.molecule import formula_svg
-from gsat.draw.palette import PALETTE, light
-from gsat.draw.sheet import (
+from gsat.draw.shapes import (
     LINE,
+    PALETTE,
     Areas,
     Boxes,
     Circles,
     Floats,
+    Inset,
     Layer,
-    Molecule,
     Part,
     Sheet,
     Strokes,
     Tag,
     Texts,
+    each,
+    light,
 )
 
 INCH: Final = 100.0  # pixels
@@ -50,8 +51,8 @@ def sheet_svg(sheet: Sheet, *, alone: bool = True) -> str:
     out.append(f'<rect width="{wide}" height="{high}" {_style("paper")}/>')
     for part in sheet.parts:
         out += _part(part, sheet.size[1])
-    for layer, angle in sheet.texts:
-        out += _texts(layer, _Place(sheet.size[1]), angle)
+    for layer in sheet.texts:
+        out += _texts(layer, _Place(sheet.size[1]))
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
@@ -87,11 +88,8 @@ def _part(part: Part, height: float) -> list[str]:
             f"{_style(colour)}>{_text(line)}</text>"
         )
     for layer in part.layers:
-        if isinstance(layer, Molecule):
-            size = (round(INCH * wide), round(INCH * high))
-            inner = formula_svg(
-                layer.formula, layer.scale, size, compact=True, classes=True, **layer.options
-            )
+        if isinstance(layer, Inset):
+            inner = layer.svg((round(INCH * wide), round(INCH * high)))
             x, y = _number(INCH * left), _number(INCH * (height - bottom - high))
             out.append(inner.replace("<svg ", f'<svg x="{x}" y="{y}" ', 1).strip())
             continue
@@ -99,88 +97,77 @@ def _part(part: Part, height: float) -> list[str]:
     return [*out, "</g>"]
 
 
-def _layer(layer: Layer, place: _Place) -> list[str]:
+def _layer(layer: Layer, place: _Place) -> Iterator[str]:
     if isinstance(layer, Strokes):
-        return _strokes(layer, place)
-    if isinstance(layer, Areas):
-        return [
-            _shape(f'path d="{_path(place(outline))}Z" {_style(colour, opacity)}', tag)
-            for outline, colour, opacity, tag in zip(
-                layer.outlines,
-                layer.colours,
-                layer.opacity.tolist(),
-                _tags(layer.tags, len(layer.outlines)),
-                strict=True,
-            )
-        ]
-    if isinstance(layer, Texts):
-        return _texts(layer, place)
-    assert not isinstance(layer, Molecule)
-    return _closed(layer, place)
+        yield from _strokes(layer, place)
+    elif isinstance(layer, Areas):
+        count = len(layer.outlines)
+        rows = zip(layer.outlines, *_each(layer, count), strict=True)
+        for outline, colour, opacity, tag in rows:
+            yield _shape(f'path d="{_path(place(outline))}Z" {_style(colour, opacity)}', tag)
+    elif isinstance(layer, Texts):
+        yield from _texts(layer, place)
+    elif not isinstance(layer, Inset):
+        yield from _closed(layer, place)
 
 
-def _strokes(layer: Strokes, place: _Place) -> list[str]:
+def _each(layer: Strokes | Areas | Circles | Boxes, count: int) -> tuple[list[Any], ...]:
+    """List the colours, opacities and tags of the shapes."""
+    return each(layer.colours, count), each(layer.opacity, count), [*layer.tags] or [Tag()] * count
+
+
+def _strokes(layer: Strokes, place: _Place) -> Iterator[str]:
     end = ' stroke-linecap="round" stroke-linejoin="round"' if layer.round else ""
-    dashes = layer.dashes or [()] * len(layer.paths)
-    out = []
-    for path, colour, opacity, width, dash, tag in zip(
-        layer.paths,
-        layer.colours,
-        layer.opacity.tolist(),
-        layer.widths.tolist(),
-        dashes,
-        _tags(layer.tags, len(layer.paths)),
-        strict=True,
-    ):
+    count = len(layer.paths)
+    widths, dashes = each(layer.widths, count), layer.dashes or [()] * count
+    rows = zip(layer.paths, widths, dashes, *_each(layer, count), strict=True)
+    for path, width, dash, colour, opacity, tag in rows:
         gaps = " ".join(_number(width * _POINT * length) for length in dash)
-        cut = f' stroke-dasharray="{gaps}"' if dash else ""
-        out.append(
-            _shape(
-                f'path d="{_path(place(path))}" {_style(stroke=colour, opacity=opacity)} '
-                f'stroke-width="{_number(width * _POINT)}"{cut}{"" if dash else end}',
-                tag,
-            )
-        )
-    return out
+        cut = f' stroke-dasharray="{gaps}"' if dash else end
+        style = _style(stroke=colour, opacity=opacity)
+        head = f'path d="{_path(place(path))}" {style} stroke-width="{_number(width * _POINT)}"'
+        yield _shape(f"{head}{cut}", tag)
 
 
-def _closed(layer: Circles | Boxes, place: _Place) -> list[str]:
-    out = []
-    at = place(layer.at)
-    tags = _tags(layer.tags, len(at))
-    for i, (x, y) in enumerate(at.tolist()):
-        rim = layer.rims[i]
-        style = _style(layer.colours[i], float(layer.opacity[i]), rim)
+def _closed(layer: Circles | Boxes, place: _Place) -> Iterator[str]:
+    count = len(layer.at)
+    rims = each(layer.rims, count), each(layer.rim_widths, count)
+    sizes = each(layer.radius if isinstance(layer, Circles) else layer.size, count)
+    rows = zip(place(layer.at).tolist(), sizes, *rims, *_each(layer, count), strict=True)
+    for (x, y), size, rim, rim_width, colour, opacity, tag in rows:
+        style = _style(colour, opacity, rim)
         if rim != "none":
-            style += f' stroke-width="{_number(layer.rim_widths[i] * _POINT)}"'
+            style += f' stroke-width="{_number(rim_width * _POINT)}"'
         if isinstance(layer, Circles):
-            radius = _number(place.length(layer.radius[i]))
+            radius = _number(place.length(size))
             head = f'circle cx="{_number(x)}" cy="{_number(y)}" r="{radius}"'
         else:
-            wide, high = (place.length(length) for length in layer.size[i])
+            wide, high = map(place.length, size)
             head = (
                 f'rect x="{_number(x - wide / 2)}" y="{_number(y - high / 2)}" '
                 f'width="{_number(wide)}" height="{_number(high)}" '
                 f'rx="{_number(place.length(layer.corner))}"'
             )
-        out.append(_shape(f"{head} {style}", tags[i]))
-    return out
+        yield _shape(f"{head} {style}", tag)
 
 
-def _texts(layer: Texts, place: _Place, angle: float = 0.0) -> list[str]:
-    out = []
-    for i, ((x, y), word) in enumerate(zip(place(layer.at).tolist(), layer.words, strict=True)):
+def _texts(layer: Texts, place: _Place) -> Iterator[str]:
+    count = len(layer.words)
+    sizes, colours = each(layer.size, count), each(layer.colours, count)
+    rows = zip(place(layer.at).tolist(), layer.words, sizes, colours, strict=True)
+    for i, ((x, y), word, size, colour) in enumerate(rows):
         if not word:
             continue
-        turned = f' transform="rotate({-angle:g} {_number(x)} {_number(y)})"' if angle else ""
+        more = f' transform="rotate({-layer.angle:g} {_number(x)} {_number(y)})"' * bool(
+            layer.angle
+        )
         if layer.fitted is not None:
             wide = _number(place.length(layer.fitted[i]))
-            turned += f' textLength="{wide}" lengthAdjust="spacingAndGlyphs"'
-        out.append(
-            f'<text x="{_number(x)}" y="{_number(y)}" font-size="{_number(layer.size[i] * _POINT)}"'
-            f' text-anchor="{layer.anchor}" {_style(layer.colours[i])}{turned}>{_text(word)}</text>'
+            more += f' textLength="{wide}" lengthAdjust="spacingAndGlyphs"'
+        yield (
+            f'<text x="{_number(x)}" y="{_number(y)}" font-size="{_number(size * _POINT)}"'
+            f' text-anchor="{layer.anchor}" {_style(colour)}{more}>{_text(word)}</text>'
         )
-    return out
 
 
 def _shape(head: str, tag: Tag) -> str:
@@ -188,10 +175,6 @@ def _shape(head: str, tag: Tag) -> str:
     if not tag.title:
         return f"<{head}{data}/>"
     return f"<{head}{data}><title>{_text(tag.title)}</title></{head.split(' ', 1)[0]}>"
-
-
-def _tags(tags: Sequence[Tag], count: int) -> Sequence[Tag]:
-    return tags or [Tag()] * count
 
 
 def _path(points: Floats) -> str:

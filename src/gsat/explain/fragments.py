@@ -29,24 +29,18 @@ _MAX_NODES: Final = 1 << 13  # of one batch of molecules without a fragment: it 
 
 @dataclass(frozen=True)
 class ScoredFragment(Fragment):
-    """A fragment of an explained molecule.
+    """A fragment of an explained molecule."""
 
-    Attributes:
-        score: Mean score of its atoms, where the model attends to nodes; else of its bonds (of the
-            bonds to its neighbours if it has none inside), and 0 for an atom without bonds.
-        total: Sum of these scores; both directions of a bond count once.
-        used: Whether it is in the explanation; see :func:`score_fragments`.
-        effects: The change of each output of the model when the fragment is there: of the
-            probability of each class or label, ``C`` of them, or of the predicted number. None if
-            it is the whole molecule, or not measured.
-        log_odds: The same change in natural log-odds, which does not vanish where the model is
-            sure. None where ``effects`` are None, and in a regression.
-    """
-
+    # Mean score of its atoms, where the model attends to nodes; else of its bonds, or of the bonds
+    # to its neighbours if it has none inside. 0 for an atom without bonds.
     score: float
-    total: float
-    used: bool
+    total: float  # sum of these scores; both directions of a bond count once
+    used: bool  # whether it is in the explanation
+    # Change of the probability of each class or label (or of the predicted number) by the fragment;
+    # None if it is the whole molecule, or not measured.
     effects: tuple[float, ...] | None = None
+    # The same in natural log-odds, which change also at probabilities near 0 and 1; None in a
+    # regression.
     log_odds: tuple[float, ...] | None = None
 
     @property

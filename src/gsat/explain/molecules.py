@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from gsat.core.errors import DataError, GSATError
 from gsat.explain.fragments import ScoredFragment, measure_effects, score_fragments
-from gsat.explain.trust import molecule_notes
 from gsat.graphs import GraphStore
 from gsat.launch.progress import Progress
 from gsat.models import InterpretableModel
@@ -22,31 +22,23 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
 
+# Tanimoto similarity of Morgan fingerprints: two unrelated drugs seldom reach this.
+FAR: Final = 0.3
+
+
 @dataclass(frozen=True)
 class ExplainedMolecule:
-    """One molecule with all that is said about it.
-
-    Attributes:
-        explanation: The prediction and the scores of its bonds.
-        molecule: The RDKit ``Mol`` whose atoms are the nodes of the graph.
-        fragments: Its fragments, the highest score first.
-        target: The class, label or number that effects are shown for.
-        number: Its position among the molecules that were explained.
-        name: Its identifier; empty if it has none.
-        line: Its line in the table it comes from; None if it comes from none.
-        nearest: The most similar training molecules; None if these are not known.
-        notes: Warnings about this explanation.
-    """
+    """A molecule with its prediction, scores, fragments and warnings."""
 
     explanation: Explanation
-    molecule: Any
-    fragments: tuple[ScoredFragment, ...]
-    target: int
-    number: int = 0
+    molecule: Any  # RDKit's ``Mol``, whose atoms are the nodes of the graph
+    fragments: tuple[ScoredFragment, ...]  # the highest score first
+    target: int  # the class, label or number that effects are shown for
+    number: int = 0  # position among the explained molecules
     name: str = ""
-    line: int | None = None
-    nearest: tuple[Neighbour, ...] | None = None
-    notes: tuple[str, ...] = ()
+    line: int | None = None  # in its table
+    nearest: tuple[Neighbour, ...] | None = None  # the most similar training molecules
+    notes: tuple[str, ...] = ()  # warnings
 
     @property
     def pieces(self) -> tuple[ScoredFragment, ...]:
@@ -88,6 +80,43 @@ class ExplainedMolecule:
         return {**values, "target": self.target, "nearest": near, "notes": list(self.notes)}
 
 
+@dataclass(frozen=True)
+class ReportInfo:
+    """Head of a report on molecules."""
+
+    title: str
+    outputs: Sequence[str]  # names of the classes, labels or numbers that have effects
+    about: Sequence[str] = ()  # lines on the model and the data
+    notes: Sequence[str] = ()  # warnings about all molecules
+    regression: bool = False
+    rejected: Sequence[Sequence[Any]] = ()  # line, name, text and reason of each unusable row
+
+    def effect_of(self, target: int) -> str:
+        """Name the quantity that effects on an output change."""
+        return self.outputs[target] if self.regression else f"p({self.outputs[target]})"
+
+
+@dataclass(frozen=True)
+class MoleculeReport:
+    """Explained molecules of one model, which write themselves to files."""
+
+    molecules: Sequence[ExplainedMolecule]
+    info: ReportInfo
+    task: Task
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def __getitem__(self, position: int) -> ExplainedMolecule:
+        return self.molecules[position]
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write a page (``.html``), a table (``.csv``), JSON, or a picture of one molecule."""
+        from gsat.draw.export import write_molecules
+
+        return write_molecules(self, path, **options)
+
+
 def explain_molecules(
     model: InterpretableModel,
     graphs: GraphStore,
@@ -99,7 +128,7 @@ def explain_molecules(
 ) -> list[ExplainedMolecule]:
     """Add fragments, their effects and the nearest training molecules to explanations."""
     if not graphs.has(SMILES):
-        raise DataError("these graphs are no molecules: they carry no SMILES")
+        raise DataError("these graphs are not molecules: they carry no SMILES")
     progress = Progress("molecules")
     progress.start(len(explanations))
     try:
@@ -135,8 +164,23 @@ def explain_molecules(
     return out
 
 
+def molecule_notes(explanation: Explanation, nearest: Sequence[Neighbour] | None) -> list[str]:
+    """List the evidence against the explanation of one molecule."""
+    notes = []
+    if nearest is not None:
+        similarity = nearest[0].similarity if nearest else 0.0
+        if similarity < FAR:
+            notes.append(
+                f"far from all training molecules: the most similar one has a Tanimoto similarity "
+                f"of {similarity:.2f}, below {FAR:g}"
+            )
+    if not explanation.found:
+        notes.append(explanation.message)
+    return notes
+
+
 def shown_target(task: Task, explanation: Explanation) -> int:
-    """Choose what effects are shown for, where nobody has."""
+    """Return the default target of effects."""
     if task.kind == "multiclass":
         return int(explanation.prediction)
     return 1 if task.kind == "binary" else 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.explain.molecules import ExplainedMolecule
+from gsat.explain.molecules import ExplainedMolecule, ReportInfo
 from gsat.tasks import Task
 
 EXAMPLES: Final = 3
@@ -20,61 +21,49 @@ FEWEST: Final = 3  # molecules whose explanations hold a pattern
 
 @dataclass(frozen=True)
 class Pattern:
-    """A fragment that recurs, and how it goes with one group of molecules.
-
-    Attributes:
-        name: The name of the fragment, such as ``"nitro"``.
-        kind: ``"group"``, ``"ring"`` or ``"chain"``.
-        smiles: The SMILES of the fragment in most of the molecules.
-        occurs: In how many molecules it occurs.
-        used: In how many of these it is in the explanation.
-        used_in_group: How many of these are in the group.
-        odds_ratio: Odds of being in the group with the pattern in the explanation, divided by the
-            odds without. 0.5 is added to each count if one of the four is 0; NaN if all molecules
-            are in the group, or none.
-        p_value: Fisher's exact test, one-sided: the pattern is in the explanations of the group
-            more often than chance would have it.
-        q_value: The same, adjusted by Benjamini and Hochberg for all patterns of all groups.
-        effect: Mean effect on the output of the group, over all its occurrences in explanations;
-            None if none was measured.
-        deviation: Standard deviation of these effects.
-        log_odds: Mean effect on the log-odds of the output; None in a regression, too.
-        examples: Positions of molecules with it: those of the group with the largest effect first,
-            in log-odds where there are some.
-    """
+    """A fragment that recurs, and its association with one group of molecules."""
 
     name: str
-    kind: str
-    smiles: str
-    occurs: int
-    used: int
-    used_in_group: int
+    kind: str  # "group", "ring" or "chain"
+    smiles: str  # the most frequent one
+    occurs: int  # number of molecules with it
+    used: int  # of these, number with it in the explanation
+    used_in_group: int  # of these, number in the group
+    # Odds of being in the group with the pattern in the explanation, divided by the odds without;
+    # 0.5 is added to each count if one of the four is 0. NaN if the group is empty or everything.
     odds_ratio: float
-    p_value: float
-    q_value: float
-    effect: float | None
-    deviation: float | None
-    log_odds: float | None
-    examples: tuple[int, ...]
+    p_value: float  # Fisher's exact test, one-sided
+    q_value: float  # adjusted by Benjamini and Hochberg for all patterns of all groups
+    effect: float | None  # mean effect on the output of the group, over all explanations with it
+    deviation: float | None  # of these effects
+    log_odds: float | None  # mean effect on the log-odds of the output
+    examples: tuple[int, ...]  # positions of molecules: the group's with the largest effect first
 
 
 @dataclass(frozen=True)
 class PatternGroup:
-    """The patterns of molecules with one answer.
-
-    Attributes:
-        name: The answer, such as ``"mutagen"``.
-        target: The number of the output whose effects are shown.
-        size: How many molecules are predicted so.
-        total: How many molecules there are.
-        patterns: The patterns, the smallest p-value first.
-    """
+    """The patterns of the molecules with one prediction, such as ``"mutagen"``."""
 
     name: str
-    target: int
-    size: int
-    total: int
-    patterns: tuple[Pattern, ...]
+    target: int  # the output whose effects are shown
+    size: int  # number of molecules with the prediction
+    total: int  # number of all molecules
+    patterns: tuple[Pattern, ...]  # the smallest p-value first
+
+
+@dataclass(frozen=True)
+class PatternReport:
+    """Patterns with the molecules they were found in, which write themselves to files."""
+
+    groups: Sequence[PatternGroup]
+    molecules: Sequence[ExplainedMolecule]
+    info: ReportInfo
+
+    def save(self, path: str | Path) -> Path:
+        """Write a page (``.html``) or a table (``.csv``)."""
+        from gsat.draw.export import write_patterns
+
+        return write_patterns(self, path)
 
 
 @dataclass

@@ -15,8 +15,7 @@ from gsat.graphs import GraphStore
 from gsat.graphs.conversions import as_store, to_data_list
 from gsat.methods import METHODS
 from gsat.methods.base import TrainingSettings
-from gsat.methods.erm import PlainModel
-from gsat.methods.post_hoc import PostHocMethod, PostHocModel
+from gsat.methods.post_hoc import PostHocMethod
 from gsat.models import Backbone, InterpretableModel
 from gsat.models.wrapping.wrap import Wrapped
 from gsat.tasks import Task
@@ -92,9 +91,9 @@ def _explainer(name: str) -> type[PostHocMethod]:
 
 def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:
     """The backbone of what was given; a PyG network is wrapped."""
-    if isinstance(network, PlainModel | PostHocModel):
-        return network.backbone
     if isinstance(network, InterpretableModel):
+        if network.bare_backbone is not None:
+            return network.bare_backbone
         raise GSATError(f"a {type(network).__name__} explains itself: call its own explain()")
     if isinstance(network, Backbone):
         return network

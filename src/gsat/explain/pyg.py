@@ -21,7 +21,7 @@ from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelTaskLevel
 
 from gsat.core.errors import GSATError
-from gsat.graphs.neighbourhood import k_hop_edges
+from gsat.graphs.subgraph import k_hop_edges
 from gsat.models.wrapping.pyg_model import PyGModel
 
 __all__ = ["GSATExplainer", "PyGModel"]
@@ -87,7 +87,7 @@ class GSATExplainer(ExplainerAlgorithm):
         mask = model.edge_mask(x, edge_index, **kwargs)
         if index is not None and model.model.task.level == "node":
             nodes = torch.as_tensor(index).reshape(-1)
-            hops = model.model.backbone.hops
+            hops = model.model.hops
             mask = mask * k_hop_edges(edge_index, nodes, hops, len(x)).any(dim=0)
         return Explanation(edge_mask=mask)
 

@@ -1,7 +1,7 @@
-"""What each array of a saved store must be, and the check that a file keeps to it.
+"""Types, shapes and indices of the arrays in a saved store, and their validation.
 
-A file may come from a stranger. Kernels do not check the numbers by which they index, so nothing
-that this module has not seen may reach them.
+Files may be malicious, and kernels do not check indices: every array of a file must pass
+:func:`check_arrays` before it is used.
 """
 
 from __future__ import annotations
@@ -16,23 +16,16 @@ from gsat.core.parsing import FileModel, ParseError, check_model
 from gsat.graphs.sharded_array import Array
 
 _VALUES: Final = ("float32", "int64", "bool")
-_CHUNK: Final = 1 << 20  # edges that are checked at a time
-_WIDEST_EMPTY: Final = 1 << 16  # columns of an array without rows: nothing in the file proves them
+_CHUNK: Final = 1 << 20  # edges checked at a time
+_WIDEST_EMPTY: Final = 1 << 16  # columns of an array without rows, which take no bytes
 
 
 class ArrayRule(NamedTuple):
-    """What an array must be.
+    """Requirements for an array."""
 
-    Attributes:
-        per: What has a row each: ``"node"``, ``"edge"``, ``"graph"``, or ``"pointer"`` for one row
-            more than there are graphs.
-        types: The dtypes it may have.
-        ranks: The numbers of axes it may have.
-    """
-
-    per: str
-    types: tuple[str, ...]
-    ranks: tuple[int, ...]
+    per: str  # one row per "node", "edge" or "graph"; "pointer": one row more than graphs
+    types: tuple[str, ...]  # allowed dtypes
+    ranks: tuple[int, ...]  # allowed numbers of axes
 
 
 RULES: Final[Mapping[str, ArrayRule]] = {
@@ -56,13 +49,13 @@ RULES: Final[Mapping[str, ArrayRule]] = {
     "graph.split": ArrayRule("graph", ("int64",), (1,)),
     "graph.annotated": ArrayRule("graph", ("bool", "int64", "float32"), (1,)),
 }
-TEXT: Final = ArrayRule("graph", ("uint8",), (2,))  # graph.NAME of bytes
-FURTHER: Final = ArrayRule("graph", (*_VALUES, "float64", "int32"), (1, 2, 3))  # graph.NAME
-ALWAYS: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
+TEXT: Final = ArrayRule("graph", ("uint8",), (2,))  # texts in graph.NAME
+FURTHER: Final = ArrayRule("graph", (*_VALUES, "float64", "int32"), (1, 2, 3))  # other graph.NAME
+REQUIRED: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
 
 
 class StoreMeta(FileModel):
-    """The plain values of a store that others rely on; there may be more."""
+    """Plain values of a store that other modules read; a store may have more."""
 
     classes: list[str | int | float] | None = None
     labels: list[str] | None = None
@@ -75,8 +68,8 @@ class StoreMeta(FileModel):
 
 
 def check_arrays(arrays: Mapping[str, Array]) -> None:
-    """Raise unless every array of a file is as the table says, and no index leads out of it."""
-    if missing := [name for name in ALWAYS if name not in arrays]:
+    """Raise unless every array follows its rule and every index lies within its graph."""
+    if missing := [name for name in REQUIRED if name not in arrays]:
         raise ParseError(f"{', '.join(missing)} missing")
     for name in ("node_ptr", "edge_ptr"):
         _check_pointer(name, arrays[name])
@@ -92,7 +85,7 @@ def check_arrays(arrays: Mapping[str, Array]) -> None:
 
 
 def check_meta(meta: Any) -> dict[str, Any]:
-    """Return the plain values of a store, unless one is of a wrong type."""
+    """Return the plain values of a store if their types are right."""
     if not isinstance(meta, dict):
         raise ParseError("its meta is not a table")
     check_model(StoreMeta, meta)
@@ -100,8 +93,8 @@ def check_meta(meta: Any) -> dict[str, Any]:
 
 
 def _check_pointer(name: str, ptr: Array) -> None:
-    sound = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
-    if not sound or (ptr[1:] < ptr[:-1]).any():
+    valid = ptr.dtype == np.int64 and ptr.ndim == 1 and len(ptr) and ptr[0] == 0
+    if not valid or (ptr[1:] < ptr[:-1]).any():
         raise ParseError(f"{name} does not start at 0, or decreases")
 
 
@@ -142,7 +135,7 @@ def _check_indices(arrays: Mapping[str, Array]) -> None:
 
 
 def _chunks(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of graphs with about as many edges as are checked at a time."""
+    """Ranges of graphs with about ``_CHUNK`` edges."""
     first = 0
     while first < len(ptr) - 1:
         last = int(np.searchsorted(ptr, ptr[first] + _CHUNK, side="right")) - 1

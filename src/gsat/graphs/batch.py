@@ -1,4 +1,4 @@
-"""`GraphBatch`: some graphs of a store as one block-diagonal graph, gathered without a loop."""
+"""`GraphBatch`: several graphs of a store as one block-diagonal graph."""
 
 from __future__ import annotations
 
@@ -32,22 +32,21 @@ class GraphBatch:
         src: Source of each edge, ``[E]`` long.
         dst: Destination of each edge, ``[E]`` long.
         by_src: The edges sorted by source, ``[E]`` long.
-        pair: The edge whose attention is averaged with each edge's, ``[E]`` long: the reverse edge
-            on an undirected graph, the edge itself on a directed one.
+        pair: The edge with which each edge's attention is averaged, ``[E]`` long: the reverse edge
+            in an undirected graph, the edge itself in a directed one.
         node_ptr: First node of each graph, ``[B + 1]``.
         edge_ptr: First edge of each graph, ``[B + 1]``.
         dst_ptr: First edge into each node, ``[N + 1]``.
         src_ptr: First place in ``by_src`` of each node, ``[N + 1]``.
         node_graph: Graph of each node within the batch, ``[N]``.
         edge_graph: Graph of each edge within the batch, ``[E]``.
-        node_id: Identifier of each node, ``[N]`` long, the same in any batch: keys of random draws.
-        edge_id: Identifier of each edge, ``[E]`` long, likewise.
+        node_id: Key of each node for random draws, ``[N]`` long, the same in every batch.
+        edge_id: Key of each edge for random draws, ``[E]`` long, the same in every batch.
         by_caller: The edges as the user listed them, graph after graph, ``[E]`` long.
         graph_row: Row of each graph in the store, ``[B]`` long.
         undirected: Whether each graph is undirected, ``[B]`` bool.
         edge_attr: Edge attributes, ``[E, D]``, optional.
-        edge_weight: A factor of each edge's message that comes with the data, ``[E]``, optional;
-            see :meth:`weighted`.
+        edge_weight: A constant factor of each edge's message, ``[E]``, optional.
         targets: The nodes to predict in a node-level task, ``[M]`` long; ``None`` for all.
         y: Labels of graphs, ``[B]`` or ``[B, T]``, or of nodes, ``[M]`` or ``[M, T]``, optional.
         node_truth: True explanation by node, ``[N]``, optional.
@@ -98,35 +97,24 @@ class GraphBatch:
         return torch.stack([self.src, self.dst])
 
     def weighted(self, attention: Tensor | None) -> Tensor | None:
-        """Multiply attention with the edge weights of the data.
+        """Multiply attention by the edge weights of the data.
 
         Args:
-            attention: Attention of each edge, ``[E]``, or ``None`` for all ones.
+            attention: Attention of each edge, ``[E]``, or ``None`` for ones.
 
         Returns:
-            The factors of the messages, ``[E]``; ``None`` if all are one.
+            The factors of the messages, ``[E]``, or ``None`` for ones.
         """
         if attention is None or self.edge_weight is None:
             return self.edge_weight if attention is None else attention
         return attention * self.edge_weight
 
     def at_targets(self, values: Tensor) -> Tensor:
-        """Select the rows of the nodes to predict.
-
-        Args:
-            values: One row per node, ``[N, …]``.
-
-        Returns:
-            One row per node of ``targets``, ``[M, …]``.
-        """
+        """Select the rows of the nodes to predict: ``[N, …]`` to ``[M, …]``."""
         return values if self.targets is None else values[self.targets]
 
     def to(self, device: torch.device | str) -> GraphBatch:
-        """Move the batch to a device.
-
-        Args:
-            device: A torch device, or its name.
-        """
+        """Move the batch to a device."""
         if self.x.device == torch.device(device):
             return self
         moved = {

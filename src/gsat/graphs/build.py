@@ -1,8 +1,8 @@
-"""Sort and check a user's edges, and convert other arrays to the types a store holds.
+"""Validation and sorting of users' arrays for a store.
 
-On an undirected graph the by-source order *is* the map from an edge to its reverse: sorting by
-(source, destination) lists the reversed edges in the order in which (destination, source) lists
-the edges. Duplicates match by rank, a self-loop matches itself. One array serves both purposes.
+In an undirected graph, the order of the edges by source also maps each edge to its reverse: sorting
+by (source, destination) lists the reversed edges in the order in which (destination, source) lists
+the edges. Duplicates match by rank, and a self-loop matches itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def sort_edges(
     rows = np.lexsort((src, dst, edge_graph))
     src, dst = src[rows], dst[rows]
     by_src = np.lexsort((dst, src, edge_graph))
-    # Undirected: the reversed edges, listed by source, are the edges listed by destination.
+    # In undirected graphs, the reversed edges by source equal the edges by destination.
     mirrored = (src[by_src] == dst) & (dst[by_src] == src)
     undirected = np.bincount(edge_graph[~mirrored], minlength=graphs) == 0
 
@@ -104,11 +104,11 @@ def build_arrays(
 
 
 def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """Convert an array to float32, int64 or bool; texts of graphs to bytes."""
+    """Convert an array to float32, int64 or bool, and texts of graphs to bytes."""
     if per == "graph" and name != "y" and isinstance(values, list):
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) == len(values) == count:
-            # Not by way of NumPy, which makes room for the longest text in every place.
+            # np.asarray would reserve the length of the longest text for each.
             return encode_texts(texts)
     array = np.asarray(values)
     if array.ndim == 0:
@@ -119,8 +119,7 @@ def as_rows(values: ArrayLike, count: int, name: str, per: str) -> Array:
         return encode_texts(array.tolist())
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name} must hold numbers, not {array.dtype}; encode texts as numbers")
-    # Labels and features are float32 or int64: one floating and one integer kind to reason about.
-    # Half-precision features stay as they are: word vectors take half the disk.
+    # Features may be float16, which halves the size of word vectors on disk.
     if name == "x" and array.dtype == np.float16:
         return array.copy()
     if array.dtype.kind == "f":
@@ -142,7 +141,7 @@ def to_float32(array: Array, name: str) -> NDArray[np.float32]:
 
 
 def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
-    """As :func:`as_rows`, with two axes; a list of numbers is one column."""
+    """Like :func:`as_rows`, with two axes; a list of numbers becomes one column."""
     array = as_rows(values, count, name, per)
     if array.ndim > 2:
         raise DataError(f"{name} must have shape [rows, columns], not {list(array.shape)}")
@@ -151,46 +150,44 @@ def as_matrix(values: ArrayLike, count: int, name: str, per: str) -> Array:
 
 def graph_rows(positions: ArrayLike, index: NDArray[np.int64]) -> NDArray[np.int64]:
     """Select graphs of a view."""
-    wanted, total = np.atleast_1d(np.asarray(positions)), len(index)
-    if wanted.dtype == bool:
-        if wanted.shape != index.shape:
-            raise DataError(f"the mask has {wanted.size} entries for {total} graphs")
-        return index[wanted]
-    if wanted.size and wanted.dtype.kind not in "iu":
-        raise DataError(f"graphs are selected by integers or a mask, not by {wanted.dtype}")
-    wanted = wanted.astype(np.int64)
-    if wanted.size and (wanted.min() < -total or wanted.max() >= total):
-        wrong = int(wanted.max() if wanted.max() >= total else wanted.min())
-        known = f"the graphs are 0 to {total - 1}" if total else "there are none"
-        raise DataError(f"there is no graph {wrong}: {known}")
-    return index[wanted]
+    rows, total = np.atleast_1d(np.asarray(positions)), len(index)
+    if rows.dtype == bool:
+        if rows.shape != index.shape:
+            raise DataError(f"the mask has {rows.size} entries for {total} graphs")
+        return index[rows]
+    if rows.size and rows.dtype.kind not in "iu":
+        raise DataError(f"graphs are selected by integers or a mask, not by {rows.dtype}")
+    rows = rows.astype(np.int64)
+    wrong = rows[(rows < -total) | (rows >= total)]
+    if len(wrong):
+        valid = f"the graphs are 0 to {total - 1}" if total else "there are none"
+        raise DataError(f"there is no graph {int(wrong[0])}: {valid}")
+    return index[rows]
 
 
 def node_mask(nodes: ArrayLike, count: int) -> NDArray[np.bool_]:
     """Turn rows of nodes into a mask."""
-    chosen, wanted = np.zeros(count, dtype=bool), np.asarray(nodes)
-    if wanted.dtype != bool:
-        wanted = wanted.astype(np.int64)
-        wrong = wanted[(wanted < 0) | (wanted >= count)]
+    mask, rows = np.zeros(count, dtype=bool), np.asarray(nodes)
+    if rows.dtype != bool:
+        rows = rows.astype(np.int64)
+        wrong = rows[(rows < 0) | (rows >= count)]
         if len(wrong):
-            raise DataError(
-                f"there is no node {int(wrong[0])}: nodes are numbered 0 to {count - 1}"
-            )
-    elif wanted.shape != chosen.shape:
-        raise DataError(f"the mask has {wanted.size} entries for {count} nodes")
-    chosen[wanted] = True
-    return chosen
+            raise DataError(f"there is no node {int(wrong[0])}: the nodes are 0 to {count - 1}")
+    elif rows.shape != mask.shape:
+        raise DataError(f"the mask has {rows.size} entries for {count} nodes")
+    mask[rows] = True
+    return mask
 
 
 def ranges(starts: Array, counts: Array) -> NDArray[np.int64]:
-    """Concatenate ranges: ``arange(s, s + c)`` for each start and count, without a loop."""
+    """Concatenate ``arange(start, start + count)`` for each start and count, without a loop."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)
 
 
 def offsets(counts: Array) -> NDArray[np.int64]:
-    """Turn counts, ``[G]``, into a pointer, ``[G + 1]``, that starts at 0."""
+    """Cumulative sums of counts ``[G]`` with a leading 0, ``[G + 1]``."""
     out = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=out[1:])
     return out

@@ -1,4 +1,4 @@
-"""Conversions from PyG ``Data`` and networkx graphs to a store, and from PyG to networkx."""
+"""Conversions from PyG and networkx to a store, and from PyG to networkx."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from gsat.graphs.sharded_array import Array
 
 _NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
+# Attributes of networkx nodes and edges, with their names in PyG.
+_NODE_KEYS = {"x": "x", "y": "node_y", "truth": "node_truth"}
+_EDGE_KEYS = {"attr": "edge_attr", "weight": "edge_weight", "truth": "edge_truth"}
 
 
 def to_data_list(graphs: Any) -> list[Data]:
@@ -25,14 +28,14 @@ def to_data_list(graphs: Any) -> list[Data]:
     from torch_geometric.data import Batch, Data, HeteroData
 
     one = isinstance(graphs, Data | HeteroData)
-    # torch's Subset can be indexed and no more.
+    # A torch Subset can only be indexed.
     several = hasattr(graphs, "__iter__") or hasattr(graphs, "__getitem__")
     if not one and (isinstance(graphs, Mapping | str | type) or not several):
         raise DataError(
             f"graphs must be a PyG Data, a list of them or a GraphStore (data.test of a Dataset), "
             f"not a {type(graphs).__name__}"
         )
-    found: list[Data] = []
+    listed: list[Data] = []
     for graph in [graphs] if one else graphs:
         if isinstance(graph, HeteroData):
             raise DataError(
@@ -40,12 +43,12 @@ def to_data_list(graphs: Any) -> list[Data]:
                 "convert them with to_homogeneous()"
             )
         if not isinstance(graph, Data):
-            raise DataError(f"graph {len(found)} is a {type(graph).__name__}, not a PyG Data")
+            raise DataError(f"graph {len(listed)} is a {type(graph).__name__}, not a PyG Data")
         if isinstance(graph, Batch):
-            found += _unbatch(graph)
+            listed += _unbatch(graph)
         else:
-            found.append(graph)
-    return found
+            listed.append(graph)
+    return listed
 
 
 def _unbatch(batch: Batch) -> list[Data]:
@@ -65,19 +68,16 @@ def _unbatch(batch: Batch) -> list[Data]:
 def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = None) -> GraphStore:
     """Convert PyG graphs to a store.
 
-    Their ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or
-    ``node_y`` (labels of nodes), ``node_truth`` and ``edge_truth`` are read; all graphs or none
-    must have each.
+    Reads ``x``, ``edge_index``, ``edge_attr``, ``edge_weight``, ``y`` (labels of graphs) or
+    ``node_y`` (labels of nodes), ``node_truth`` and ``edge_truth``. Each must be set on all graphs
+    or on none.
 
     Args:
         graphs: A ``Data``, a ``Batch``, or an iterable of them.
-        meta: Plain values that belong to the data. (default: none)
-
-    Returns:
-        The store.
+        meta: Plain values to store with the data, such as ``classes``. (default: none)
 
     Raises:
-        DataError: If a graph lacks what others have, or an array has the wrong shape or type.
+        DataError: If an array is missing on some graphs, or has the wrong shape or type.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -110,21 +110,18 @@ def from_networkx(
 ) -> GraphStore:
     """Convert networkx graphs to a store.
 
-    Node attributes ``x``, ``y`` and ``truth``, edge attributes ``attr``, ``weight`` and ``truth``
-    and the graph attribute ``y`` are read; all or none must have each. Nodes are numbered in the
-    order of ``graph.nodes``. An undirected graph gives both directions of each edge (a self-loop
-    once), a directed one each edge as it is; a multigraph keeps its duplicates.
+    Reads the node attributes ``x``, ``y`` and ``truth``, the edge attributes ``attr``, ``weight``
+    and ``truth``, and the graph attribute ``y``; each must be set on all or on none. Nodes are
+    numbered in the order of ``graph.nodes``. Edges of undirected graphs are stored in both
+    directions (self-loops once); multigraphs keep their duplicates.
 
     Args:
         graphs: Graphs of any networkx class.
         y: Labels of the graphs, ``[G]`` or ``[G, T]``. (default: the graph attribute ``y``)
-        meta: Plain values that belong to the data. (default: none)
-
-    Returns:
-        The store.
+        meta: Plain values to store with the data, such as ``classes``. (default: none)
 
     Raises:
-        DataError: If an attribute is on some nodes, edges or graphs and not on all.
+        DataError: If an attribute is set on some nodes, edges or graphs but not on all.
 
     Example:
         >>> import networkx as nx
@@ -138,31 +135,25 @@ def from_networkx(
     listed = []
     for number, graph in enumerate(graphs):
         place = {node: i for i, node in enumerate(graph.nodes)}
-        pairs, attributes = [], []
+        pairs, edges = [], []
         for u, v, values in _edges_in_order(graph):
             pairs.append((place[u], place[v]))
-            attributes.append(values)
+            edges.append(values)
             if not graph.is_directed() and u != v:
                 pairs.append((place[v], place[u]))
-                attributes.append(values)
+                edges.append(values)
         index = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
         data = Data(edge_index=index, num_nodes=len(place))
         nodes = [graph.nodes[node] for node in graph.nodes]
-        for name, records, key in (
-            ("x", nodes, "x"),
-            ("node_y", nodes, "y"),
-            ("node_truth", nodes, "truth"),
-            ("edge_attr", attributes, "attr"),
-            ("edge_weight", attributes, "weight"),
-            ("edge_truth", attributes, "truth"),
-        ):
-            if any(key in record for record in records):
-                try:
-                    data[name] = torch.from_numpy(np.asarray([r[key] for r in records]))
-                except KeyError:
+        for records, keys in ((nodes, _NODE_KEYS), (edges, _EDGE_KEYS)):
+            for key, name in keys.items():
+                having = sum(key in record for record in records)
+                if 0 < having < len(records):
                     raise DataError(
                         f"graph {number}: '{key}' is set on some nodes or edges but not on all"
-                    ) from None
+                    )
+                if having:
+                    data[name] = torch.from_numpy(np.asarray([r[key] for r in records]))
         if y is not None:
             data.y = torch.as_tensor(np.asarray([y[number]]))
         elif "y" in graph.graph:
@@ -175,31 +166,28 @@ def to_networkx(data: Data) -> nx.MultiDiGraph:
     """Convert a PyG graph to networkx, with one edge per column of ``edge_index``.
 
     Args:
-        data: The graph, for example ``store[i]``.
+        data: A graph such as ``store[i]``.
 
     Returns:
-        A multigraph whose edge keys are positions in ``edge_index``, with the attributes that
-        :func:`from_networkx` reads.
+        A multigraph with the attributes that :func:`from_networkx` reads. The edge keys are the
+        positions in ``edge_index``.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> to_networkx(Data(edge_index=torch.tensor([[0, 0], [1, 1]]), num_nodes=2)).edges
+        OutMultiEdgeView([(0, 1, 0), (0, 1, 1)])
     """
     import networkx as nx
 
     out = nx.MultiDiGraph()
+    node_values, edge_values = (
+        {key: data[name].tolist() for key, name in keys.items() if _given(data, name)}
+        for keys in (_NODE_KEYS, _EDGE_KEYS)
+    )
     for node in range(int(data.num_nodes or 0)):
-        out.add_node(node)
-        if _given(data, "x"):
-            out.nodes[node]["x"] = data.x[node].tolist()
-        if _given(data, "node_y"):
-            out.nodes[node]["y"] = data.node_y[node].tolist()
-        if _given(data, "node_truth"):
-            out.nodes[node]["truth"] = data.node_truth[node].item()
+        out.add_node(node, **{key: values[node] for key, values in node_values.items()})
     for position, (u, v) in enumerate(data.edge_index.T.tolist()):
-        values = {}
-        if _given(data, "edge_attr"):
-            values["attr"] = data.edge_attr[position].tolist()
-        if _given(data, "edge_weight"):
-            values["weight"] = data.edge_weight[position].item()
-        if _given(data, "edge_truth"):
-            values["truth"] = data.edge_truth[position].item()
+        values = {key: values[position] for key, values in edge_values.items()}
         out.add_edge(u, v, key=position, **values)
     if _given(data, "y"):
         out.graph["y"] = data.y.squeeze(0).tolist()
@@ -207,7 +195,7 @@ def to_networkx(data: Data) -> nx.MultiDiGraph:
 
 
 def _edges_in_order(graph: nx.Graph) -> Iterable[tuple[Any, Any, dict[str, Any]]]:
-    # to_networkx numbers the edges by their keys; other graphs are read in networkx's order.
+    # The keys that to_networkx sets give the order of the edges; other graphs have no such keys.
     if not graph.is_multigraph():
         return graph.edges(data=True)
     keyed = list(graph.edges(keys=True, data=True))
@@ -224,8 +212,10 @@ def _check_edge_index(index: Any, number: int) -> None:
     tensor = isinstance(index, torch.Tensor)
     whole = tensor and (index.numel() == 0 or not (index.is_floating_point() or index.is_complex()))
     if not whole or index.ndim != 2 or len(index) != 2:
-        came = f"{index.dtype} {list(index.shape)}" if tensor else type(index).__name__
-        raise DataError(f"graph {number}: edge_index must be an integer tensor [2, E], not {came}")
+        actual = f"{index.dtype} {list(index.shape)}" if tensor else type(index).__name__
+        raise DataError(
+            f"graph {number}: edge_index must be an integer tensor [2, E], not {actual}"
+        )
 
 
 def _array(value: Any, name: str, number: int) -> Array:
@@ -242,7 +232,7 @@ def _column(graphs: list[Data], name: str) -> Array:
         per = _per(name)
         rows = {"node": graph.num_nodes, "edge": graph.edge_index.size(1), "graph": 1}[per]
         if rows == 0:
-            continue  # nothing to give, whatever its width and type
+            continue  # an empty array may have any width and type
         if not _given(graph, name):
             raise DataError(
                 f"graph {number} has no '{name}' although other graphs have; set all or none"
@@ -256,7 +246,7 @@ def _column(graphs: list[Data], name: str) -> Array:
                 f"but the graph has {rows} {per}s"
             )
         parts.append(value)
-    if not parts:  # no graph has a node or an edge: the first array given has the width
+    if not parts:  # no graph has nodes or edges: the first array defines the width
         first = next(torch.as_tensor(g[name]) for g in graphs if _given(g, name))
         return first.numpy(force=True)
     try:
@@ -272,12 +262,12 @@ def _per(name: str) -> str:
 
 
 def as_store(graphs: Any) -> GraphStore:
-    """Make a store of a PyG ``Data`` or of several; a store is returned as it is."""
+    """Convert PyG graphs to a store without labels and truth; a store is returned unchanged."""
     if isinstance(graphs, GraphStore):
         return graphs
     from torch_geometric.data import Data
 
-    # Labels and truths, which some of the graphs may have and others not, are no input.
+    # Some graphs may have labels and others not; models do not need them.
     keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
     given = to_data_list(graphs)
     return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])

@@ -1,4 +1,4 @@
-"""Graphs of a store as PyG ``Data``."""
+"""Conversion of a store's graphs to PyG ``Data``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,23 @@ if TYPE_CHECKING:
 def to_pyg(store: GraphStore, position: int) -> Data:
     """Convert one graph of a store to a PyG ``Data``, with its edges in the user's order.
 
-    Args:
-        store: The store.
-        position: The graph's position in the store's view.
+    Further per-graph arrays become attributes of the same name.
 
-    Returns:
-        The graph, with its further per-graph arrays under their names.
+    Args:
+        store: A store or a view.
+        position: Position of the graph in the view.
+
+    Example:
+        >>> from gsat.graphs import GraphStore
+        >>> store = GraphStore.from_arrays(node_ptr=[0, 2], edge_ptr=[0, 1], edge_index=[[1], [0]])
+        >>> to_pyg(store, 0)
+        Data(edge_index=[2, 1], num_nodes=2)
     """
     return next(each_pyg(store.select([position])))
 
 
 def each_pyg(store: GraphStore, kind: type[Data] | None = None) -> Iterator[Data]:
-    """Convert the graphs of a view one after the other; all are gathered at once."""
+    """Iterate over the graphs of a view, which are gathered in one batch."""
     from torch_geometric.data import Data
 
     make = Data if kind is None else kind
@@ -63,7 +68,7 @@ def each_pyg(store: GraphStore, kind: type[Data] | None = None) -> Iterator[Data
                 texts[short] = decode_texts(rows)
             else:
                 per_graph[short] = torch.from_numpy(rows)
-    # Copies, so that one graph that is kept does not keep all others in memory.
+    # Copy the slices, so that keeping one graph does not keep all others in memory.
     for place in range(batch.num_graphs):
         own_nodes = slice(nodes[place], nodes[place + 1])
         own_edges = slice(edges[place], edges[place + 1])

@@ -1,7 +1,4 @@
-"""Statistics of each graph of a store, and a digest of each, in one pass.
-
-Memory stays bounded however large the store is, and there is no Python loop over graphs.
-"""
+"""Statistics and a digest of each graph of a store, in one pass with bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from gsat.graphs.store import GraphStore
 Array = NDArray[Any]
 Counts = NDArray[np.int64]
 
-CHUNK: Final = 1 << 20  # numbers read at a time: some 8 MiB per copy
+CHUNK: Final = 1 << 20  # numbers read at a time
 FINITE: Final = ("x", "edge_attr", "edge_weight")
 TRUTHS: Final = ("node_truth", "edge_truth")
 
@@ -30,13 +27,13 @@ class GraphStatistics:
     """Statistics of the ``G`` graphs of a store, one entry per graph.
 
     Attributes:
-        invalid: How many rows of an array are invalid, ``[G]``, by the array's name: features,
-            attributes and weights that are not finite, truth other than 0 and 1; ``edges`` that
-            leave their graph; edges that are not in the ``order`` that kernels rely on.
-        isolated: Nodes without an edge, ``[G]``.
-        true_edges: The sum of ``edge_truth``, ``[G]``; ``None`` if there is no truth.
-        digest: A 64-bit digest of the features and edges in stored order, without labels and
-            truth, ``[G]``; ``None`` if it was not asked for.
+        invalid: Number of invalid rows of each array, ``[G]``: features, attributes and weights
+            that are not finite, truth other than 0 and 1. Under ``edges``, the edges that leave
+            their graph; under ``order``, the edges that are not sorted as kernels require.
+        isolated: Number of nodes without edges, ``[G]``.
+        true_edges: Sum of ``edge_truth``, ``[G]``; ``None`` without truth.
+        digest: 64-bit digest of features and edges in stored order, without labels and truth,
+            ``[G]``; ``None`` unless requested.
     """
 
     invalid: dict[str, Counts]
@@ -64,7 +61,7 @@ def scan_graphs(store: GraphStore, *, digests: bool = True) -> GraphStatistics:
         outside = ~_all(within)
         invalid["edges"][part] = leaving = _sums(outside, edge_ptr)
         unsorted = _sums(_unsorted(arrays, rows, edges, ends, edge_ptr), edge_ptr)
-        invalid["order"][part] = np.where(leaving > 0, 0, unsorted)  # no order with such edges
+        invalid["order"][part] = np.where(leaving > 0, 0, unsorted)  # their order is undefined
         untouched = np.ones(len(nodes), dtype=bool)
         untouched[(ends + np.repeat(node_ptr[:-1], edge_count)[:, None])[~outside]] = False
         isolated[part] = _sums(untouched, node_ptr)
@@ -87,7 +84,7 @@ def scan_graphs(store: GraphStore, *, digests: bool = True) -> GraphStatistics:
 
 
 def _parts(store: GraphStore) -> Iterator[slice]:
-    """The positions of the view in slices of about ``CHUNK`` numbers; no graph is split."""
+    """Slices of the view with about ``CHUNK`` numbers each, without splitting graphs."""
     numbers = store.node_counts * max(1, store.num_features)
     numbers += store.edge_counts * (2 + store.num_edge_features)
     cuts = np.flatnonzero(np.diff(np.cumsum(numbers) // CHUNK)) + 1
@@ -101,10 +98,10 @@ def _unsorted(
     ends: Array,
     edge_ptr: Counts,
 ) -> NDArray[np.bool_]:
-    """Which edges, ``[E]``, are not as ``build.sort_edges`` leaves them.
+    """Mask of the edges, ``[E]``, that differ from the result of ``build.sort_edges``.
 
-    That is, sorted by destination, with the by-source order (on undirected graphs the reverse
-    edge) and the user's order stored beside them.
+    That function sorts by destination and stores the order by source (in undirected graphs, the
+    reverse edges) and the user's order.
     """
     counts = np.diff(edge_ptr)
     first, count = np.repeat(edge_ptr[:-1], counts), np.repeat(counts, counts)
@@ -123,7 +120,7 @@ def _unsorted(
 
 
 def _valid(name: str, values: Array) -> NDArray[np.bool_]:
-    """Which rows are valid: finite numbers, or a truth of 0 or 1."""
+    """Mask of the valid rows: finite numbers, or a truth of 0 or 1."""
     if name in TRUTHS:
         fine = (values == 0) | (values == 1)
     else:
@@ -132,17 +129,17 @@ def _valid(name: str, values: Array) -> NDArray[np.bool_]:
 
 
 def _all(fine: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows are true in every column; rows without columns are."""
+    """Mask of the rows that are true in every column."""
     return np.logical_and.reduce(_matrix(fine), axis=1)
 
 
 def _matrix(values: Array) -> Array:
-    # Not reshape(len, -1): NumPy can't infer the columns of an array without rows.
+    # reshape(len, -1) can't infer the columns of an array without rows.
     return values.reshape(len(values), int(np.prod(values.shape[1:])))
 
 
 def _sums(values: Array, ptr: Counts) -> Array:
-    """Sums of segments; integers stay integers and wrap around."""
+    """Sums of segments; uint64 wraps around."""
     kind = np.int64 if values.dtype == bool else np.uint64 if values.dtype == np.uint64 else float
     total = np.zeros(len(values) + 1, dtype=kind)
     np.cumsum(values, out=total[1:])
@@ -153,7 +150,7 @@ def _sums(values: Array, ptr: Counts) -> Array:
 
 
 def _digest(columns: list[Array], ptr: Counts, salt: int) -> NDArray[np.uint64]:
-    """A digest of each segment of rows, ``[len(ptr) - 1]``, which depends on their order."""
+    """Order-dependent digest of each segment of rows, ``[len(ptr) - 1]``."""
     place = np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
     row = _mixed(place.astype(np.uint64) + np.uint64(salt << 40))
     for number, values in enumerate(columns):
@@ -165,7 +162,7 @@ def _digest(columns: list[Array], ptr: Counts, salt: int) -> NDArray[np.uint64]:
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of SplitMix64: every bit of the result depends on every bit of the value."""
+    """The finaliser of SplitMix64, which mixes all bits."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values ^= values >> np.uint64(30)
     values *= np.uint64(0xBF58476D1CE4E5B9)

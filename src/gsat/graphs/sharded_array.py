@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
-# Rows grouped by part: each part's number and rows; then the permutation back to their order.
+# Requested rows grouped by part, and the permutation back to the requested order.
 Places = tuple[list[tuple[int, NDArray[np.int64]]], NDArray[np.int64]]
 
 _CHUNK: Final = 1 << 24  # bytes
 
 
 class ShardedArray:
-    """Memory-mapped arrays, stacked along their first axis.
+    """Memory-mapped arrays stacked along their first axis.
 
-    ``array[rows]`` reads only these rows; ``np.asarray(array)``, which NumPy's functions call
-    themselves, reads all.
+    ``array[rows]`` reads only these rows; ``np.asarray(array)`` reads all.
     """
 
     def __init__(self, parts: Sequence[Array]) -> None:
@@ -41,7 +40,7 @@ class ShardedArray:
         return int(self.ends[-1])
 
     def __getitem__(self, rows: ArrayLike | slice) -> Array:
-        """Read rows by number, mask or slice, as NumPy does."""
+        """Read rows by number, mask or slice, like NumPy."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         wanted = np.asarray(rows)
@@ -57,25 +56,25 @@ class ShardedArray:
 
     def _find(self, rows: Array) -> Places:
         part = np.searchsorted(self.ends, rows, side="right")
-        # NumPy sorts 16-bit integers in linear time; there are never more files than that.
+        # NumPy sorts 16-bit integers in linear time; a store has at most 2**16 files.
         order = np.argsort(part.astype(np.uint16), kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         rows = rows[order]
         stops = np.cumsum(np.bincount(part, minlength=len(self.parts)))
-        found, start = [], 0
+        places, start = [], 0
         for number in np.flatnonzero(np.diff(stops, prepend=0)):
             first = self.ends[number - 1] if number else 0
-            found.append((int(number), rows[start : stops[number]] - first))
+            places.append((int(number), rows[start : stops[number]] - first))
             start = stops[number]
-        return found, back
+        return places, back
 
     def _take(self, places: Places) -> Array:
-        found, back = places
+        groups, back = places
         out = np.empty((len(back), *self.shape[1:]), dtype=self.dtype)
         start = 0
-        for number, rows in found:
-            # All rows exist; with "clip" NumPy writes to `out` without a buffer.
+        for number, rows in groups:
+            # All rows exist; mode "clip" makes NumPy write to `out` without a buffer.
             some = out[start : start + len(rows)]
             self.parts[number].take(rows, axis=0, out=some, mode="clip")
             start += len(rows)
@@ -89,23 +88,23 @@ Column = Array | ShardedArray
 def row_reader(rows: NDArray[np.int64]) -> Callable[[Column], Array]:
     """Make a function that reads the same rows of several arrays.
 
-    Which parts of a sharded array hold the rows is worked out once for all arrays alike.
+    Rows are assigned to parts once for all arrays that are divided in the same way.
     """
-    known: dict[bytes, Places] = {}
+    cache: dict[bytes, Places] = {}
 
     def read(values: Column) -> Array:
         if not isinstance(values, ShardedArray):
             return values[rows]
         key = values.ends.tobytes()
-        if key not in known:
-            known[key] = values._find(rows)
-        return values._take(known[key])
+        if key not in cache:
+            cache[key] = values._find(rows)
+        return values._take(cache[key])
 
     return read
 
 
 def chunks(values: Column) -> Iterator[Array]:
-    """Iterate over all rows in order, contiguous in memory, some megabytes at a time."""
+    """Iterate over all rows in contiguous blocks of at most 16 MiB."""
     for part in values.parts if isinstance(values, ShardedArray) else [values]:
         step = max(1, _CHUNK // max(1, part[:1].nbytes))
         for start in range(0, len(part), step):
@@ -113,7 +112,7 @@ def chunks(values: Column) -> Iterator[Array]:
 
 
 def content_digest(arrays: Mapping[str, Column]) -> str:
-    """Hash arrays: their names, dtypes, shapes and bytes."""
+    """Hash names, dtypes, shapes and bytes of arrays."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())

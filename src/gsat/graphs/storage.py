@@ -1,8 +1,8 @@
-"""Graphs on disk: one safetensors file or, for large stores, shards and an index.
+"""Stores on disk: one safetensors file or, for large stores, shards and an index.
 
-A shard is a file of the same format as a store in one file. The index names the shards and is
-written last; a shard's name contains a checksum of its arrays, so a new store never overwrites the
-files of the store it replaces. If a writer is killed, the folder holds the previous store, or none.
+Shards have the same format as a store in one file. The index is written last, and a shard's name
+contains a checksum of its arrays, so that a new store never overwrites files of the previous one.
+If a writer is killed, the folder still contains the previous store, if any.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ INDEX: Final = "index.json"
 INDEX_FORMAT: Final = "gsat-shards-1"
 SHARD_BYTES: Final = 256 << 20
 _SHARD_NAME: Final = re.compile(r"graphs-\d{5,}-[0-9a-f]{16}\.safetensors")
-# Versions of files whose arrays this process has checked.
+# Versions of files that this process has validated.
 _checked: set[tuple[int, ...]] = set()
 
 
 class Shard(FileModel):
-    """A file of a sharded store, as its index describes it."""
+    """Entry of the index for one file."""
 
     file: str = Field(max_length=80, pattern=f"^{_SHARD_NAME.pattern}$")
     graphs: int = Field(ge=0)
@@ -76,19 +76,10 @@ def save(store: GraphStore, folder: str | Path, shard_bytes: int = SHARD_BYTES) 
 
 
 def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
-    """Open a folder written by :func:`save` or :class:`ShardWriter`; see :meth:`GraphStore.load`.
+    """Open the arrays and ``meta`` of a saved store.
 
-    Arrays of nodes and edges are memory-mapped, not read. Per-graph arrays of shards are read: they
-    are small, and every batch needs them.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The arrays of a store, and its ``meta``.
-
-    Raises:
-        DataError: If there are no graphs in it, or a file is damaged.
+    Arrays of nodes and edges are memory-mapped. The per-graph arrays of shards are read: they are
+    small, and every batch needs them.
     """
     folder = Path(folder)
     if not (folder / INDEX).exists():
@@ -96,41 +87,41 @@ def load(folder: str | Path) -> tuple[Mapping[str, Column], dict[str, Any]]:
             raise DataError(f"{folder} holds no saved graphs: there is no {FILE} in it")
         return _read(folder / FILE)
     index = _read_index(folder)
-    pieces = [_read_shard(folder, shard) for shard in index.shards]
-    if len(pieces) == 1:
-        return pieces[0], index.meta
-    if any(_kinds(piece) != _kinds(pieces[0]) for piece in pieces):
+    shards = [_read_shard(folder, shard) for shard in index.shards]
+    if len(shards) == 1:
+        return shards[0], index.meta
+    if any(_kinds(shard) != _kinds(shards[0]) for shard in shards):
         raise DataError(f"{folder / INDEX} is damaged: its shards hold different arrays")
     arrays: dict[str, Column] = {}
-    for name in pieces[0]:
-        parts = [piece[name] for piece in pieces]
+    for name in shards[0]:
+        parts = [shard[name] for shard in shards]
         mapped = name in EDGE_ARRAYS or name in NODE_ARRAYS
         arrays[name] = ShardedArray(parts) if mapped else _concatenate(name, parts)
     return arrays, index.meta
 
 
 def file_versions(folder: str | Path) -> tuple[tuple[int, ...], ...]:
-    """What tells one version of the files of a store from any other."""
+    """Identify the current version of a store's files."""
     folder = Path(folder)
     names = sorted({FILE, INDEX, *_shards_in(folder)})
     return tuple(_version(folder / name) for name in names if (folder / name).exists())
 
 
 def _version(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class ShardWriter:
-    """Writes more graphs than fit into memory, some at a time.
+    """Context manager that writes a store larger than memory, chunk by chunk.
 
-    The store can be loaded once the block has ended. If the block raises, what was written is
-    removed, and a store that was in the folder before stays.
+    The store can be loaded after the block. If the block raises, the new files are removed and the
+    previous store in the folder stays.
 
     Args:
-        folder: Created if missing; a store in it is replaced when the new one is complete.
-        meta: Plain values that belong to the data. (default: none)
-        shard_bytes: Bytes per file; as much is gathered in memory. (default: 256 MiB)
+        folder: Created if missing; a previous store is replaced when the new one is complete.
+        meta: Plain values to store with the data, such as ``classes``. (default: none)
+        shard_bytes: Bytes per file, which are gathered in memory. (default: 256 MiB)
 
     Example:
         >>> import tempfile
@@ -138,7 +129,7 @@ class ShardWriter:
         >>> folder = tempfile.mkdtemp()
         >>> graphs = GraphStore.from_arrays(node_ptr=[0, 2], edge_ptr=[0, 1], edge_index=[[0], [1]])
         >>> with ShardWriter(folder, meta={"classes": ["no", "yes"]}) as writer:
-        ...     for _ in range(3):  # usually stores of some thousand graphs each
+        ...     for _ in range(3):  # usually chunks of several thousand graphs
         ...         writer.add(graphs)
         >>> GraphStore.load(folder)
         GraphStore(3 graphs, 6 nodes, 3 edges)
@@ -165,18 +156,17 @@ class ShardWriter:
         """Append graphs.
 
         Args:
-            graphs: A store or view; all that are added must have the same arrays.
+            graphs: A store or view with the same kinds of arrays as all previous ones.
 
         Raises:
-            DataError: If the arrays differ from those before, or the writer is closed.
+            DataError: If the arrays differ from previous ones, or the writer is closed.
         """
         if not self._open:
             raise DataError(f"the store in {self.folder} is complete; nothing can be added to it")
         self._check_kinds(_kinds(graphs.arrays))
         ends = np.cumsum(graph_bytes(graphs))
         first = 0
-        # Fill each shard graph by graph, so that the same graphs give the same files however they
-        # are divided among calls.
+        # Shards do not depend on how the graphs are divided among calls.
         while first < len(graphs):
             before = int(ends[first - 1]) if first else 0
             room = self.shard_bytes - self._pending_bytes
@@ -190,11 +180,7 @@ class ShardWriter:
             first = last
 
     def close(self) -> Path:
-        """Write the last shard and the index, after which the folder can be loaded.
-
-        Returns:
-            The folder.
-        """
+        """Write the last shard and the index, and return the folder."""
         if not self._open:
             return self.folder
         if not self._pending and not self._shards:
@@ -238,9 +224,9 @@ class ShardWriter:
             )
 
     def _flush(self) -> None:
-        pieces, self._pending, self._pending_bytes = self._pending, [], 0
-        # Popped one by one, so that memory is freed as arrays are concatenated.
-        arrays = {n: _concatenate(n, [piece.pop(n) for piece in pieces]) for n in [*pieces[0]]}
+        parts, self._pending, self._pending_bytes = self._pending, [], 0
+        # Popping frees the memory of each array as soon as it is concatenated.
+        arrays = {n: _concatenate(n, [part.pop(n) for part in parts]) for n in [*parts[0]]}
         name = f"graphs-{len(self._shards):05d}-{content_digest(arrays)}.safetensors"
         _write(self.folder, name, arrays, {})
         size = (self.folder / name).stat().st_size
@@ -249,7 +235,7 @@ class ShardWriter:
 
 
 def graph_bytes(store: GraphStore) -> NDArray[np.int64]:
-    """Bytes that each graph of a view takes on disk, ``[len(store)]``."""
+    """Size of each graph of a view on disk, ``[len(store)]``."""
     node = edge = graph = 0
     for name, values in store.arrays.items():
         size = values.dtype.itemsize * math.prod(values.shape[1:])
@@ -272,7 +258,7 @@ def _concatenate(name: str, parts: Sequence[Column]) -> Array:
 
 
 def _kinds(arrays: Mapping[str, Column]) -> dict[str, str]:
-    """Type and width of every array, as texts; arrays of texts may have any width."""
+    """Type and width of every array as text; arrays of texts may have any width."""
     widths = {name: list(values.shape[1:]) or "" for name, values in arrays.items()}
     kinds = {name: f"{arrays[name].dtype} {width}".strip() for name, width in widths.items()}
     return {name: "text" if _is_text(name, arrays[name]) else kind for name, kind in kinds.items()}
@@ -312,14 +298,14 @@ def _read_index(folder: Path) -> Index:
     content = read_file(path, error=DataError)
     check_size(json_bytes(content), str(path), DataError)
     try:
-        found = parse_json(content)
-        version = found.get("format") if isinstance(found, dict) else None
+        values = parse_json(content)
+        version = values.get("format") if isinstance(values, dict) else None
         if isinstance(version, str) and version != INDEX_FORMAT:
             raise DataError(
                 f"{path} is not an index of this version: its format is "
                 f"{shown(repr(version))}, not {INDEX_FORMAT!r}"
             )
-        index = check_model(Index, found)
+        index = check_model(Index, values)
         check_meta(index.meta)
         return index
     except ParseError as error:

@@ -1,8 +1,8 @@
-"""`GraphStore`: a data set as a handful of flat arrays.
+"""`GraphStore`: a data set in flat arrays.
 
-Edges are sorted by graph, then destination, then source, so that the edges into a node are one
-slice. The by-source order (for the backward pass) and each edge's position in the user's list are
-stored beside them, so that whatever leaves the store is in the user's order.
+Edges are sorted by graph, destination and source, so that the edges into a node are one slice. The
+store also holds the order by source, for the backward pass, and each edge's position in the user's
+list: results are returned in the user's order.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class GraphStore(Sequence["Data"]):
     ``[N, F]``, ``edge_attr`` ``[E, D]``, ``edge_weight`` ``[E]``, ``y`` ``[G]`` or ``[G, T]`` (or
     else ``node_y`` ``[N]`` or ``[N, T]``), ``node_truth`` and ``node_sign`` ``[N]``, ``edge_truth``
     ``[E]`` and ``targets`` ``[N]``, the nodes that :meth:`at_nodes` selected. Further per-graph
-    arrays are ``graph.NAME``, texts are bytes there. ``graph.split`` or ``node_split`` hold the
-    split of each graph or node: 0 train, 1 valid, 2 test, −1 none. Arrays of nodes and edges in
-    several files are :class:`~gsat.graphs.sharded_array.ShardedArray`: index them by rows.
+    arrays are named ``graph.NAME``; texts are stored as bytes. ``graph.split`` and ``node_split``
+    contain 0 for train, 1 for valid, 2 for test and −1 for none. Arrays of nodes and edges in
+    several files are a :class:`~gsat.graphs.sharded_array.ShardedArray`, which is indexed by rows.
 
     Attributes:
         arrays: The flat arrays by name.
-        meta: Plain values that belong to the data (names of classes, of node types, …).
-        index: The graphs of this view, as rows of the arrays, ``[len(self)]``.
+        meta: Plain values stored with the data, such as ``classes`` and ``node_types``.
+        index: Rows of this view's graphs in the arrays, ``[len(self)]``.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GraphStore(Sequence["Data"]):
         graph_fields: Mapping[str, ArrayLike] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GraphStore:
-        """Build a store from flat arrays; the edges are sorted, their order is remembered.
+        """Build a store from flat arrays; edges may be in any order.
 
         Args:
             node_ptr: First node of each graph, ``[G + 1]``.
@@ -90,20 +90,16 @@ class GraphStore(Sequence["Data"]):
             edge_index: Sources and destinations, ``[2, E]``, numbered within each graph.
             x: Node features, ``[N, F]`` or ``[N]``, float or integer. (default: none)
             edge_attr: Edge attributes, ``[E, D]`` or ``[E]``. (default: none)
-            edge_weight: A factor of each edge's message, beside attention, ``[E]``.
-                (default: none)
+            edge_weight: Factors that multiply the edges' messages, ``[E]``. (default: none)
             y: Labels of graphs, ``[G]`` or ``[G, T]``. (default: none)
-            node_y: Labels of nodes in place of ``y``, ``[N]`` or ``[N, T]``. (default: none)
+            node_y: Labels of nodes instead of ``y``, ``[N]`` or ``[N, T]``. (default: none)
             node_truth: 1 for nodes of the true explanation, ``[N]``. (default: none)
             edge_truth: 1 for edges of the true explanation, ``[E]``. (default: none)
             graph_fields: Further arrays by name, ``[G, …]`` or ``G`` texts. (default: none)
-            meta: Plain values that belong to the data. (default: none)
-
-        Returns:
-            The store, a view of all graphs.
+            meta: Plain values to store with the data, such as ``classes``. (default: none)
 
         Raises:
-            DataError: If arrays contradict each other, or an edge leaves its graph.
+            DataError: If shapes of arrays disagree, or an edge leaves its graph.
 
         Example:
             >>> store = GraphStore.from_arrays(  # a triangle and a single edge
@@ -148,22 +144,21 @@ class GraphStore(Sequence["Data"]):
         """Select graphs of this view.
 
         Args:
-            positions: Positions of graphs, counted from the end if negative, or a mask
-                ``[len(self)]``.
+            positions: Positions of graphs, negative ones from the end, or a mask ``[len(self)]``.
 
         Returns:
             A view that shares the arrays.
 
         Raises:
-            DataError: If there is no such graph, or the mask has another length.
+            DataError: If a position is out of range, or the mask has another length.
         """
         return GraphStore(self.arrays, self.meta, graph_rows(positions, self.index))
 
     def at_nodes(self, nodes: ArrayLike | None) -> GraphStore:
-        """Select the nodes to predict: the split of a node-level task.
+        """Select the nodes to predict, such as the training nodes of a node-level task.
 
-        The graphs stay complete, so that messages flow as before; graphs without a selected node
-        are left out.
+        The graphs stay complete, so that messages do not change; graphs without a selected node are
+        left out.
 
         Args:
             nodes: Rows of the node arrays, a mask ``[N]``, or ``None`` for all nodes.
@@ -172,16 +167,15 @@ class GraphStore(Sequence["Data"]):
             A view that shares the arrays.
 
         Raises:
-            DataError: If there is no such node, or the mask has another length.
+            DataError: If a row is out of range, or the mask has another length.
         """
         if nodes is None:
             arrays = {name: values for name, values in self.arrays.items() if name != "targets"}
             return GraphStore(arrays, self.meta, self.index)
         ptr = self.arrays["node_ptr"]
-        chosen = node_mask(nodes, int(ptr[-1]))
-        before = offsets(chosen)[ptr]
-        has_some = np.diff(before)[self.index] > 0
-        return GraphStore({**self.arrays, "targets": chosen}, self.meta, self.index[has_some])
+        mask = node_mask(nodes, int(ptr[-1]))
+        count = np.diff(offsets(mask)[ptr])[self.index]
+        return GraphStore({**self.arrays, "targets": mask}, self.meta, self.index[count > 0])
 
     def batch(self, positions: ArrayLike | None = None) -> GraphBatch:
         """Gather graphs of this view into one :class:`GraphBatch`.
@@ -196,8 +190,8 @@ class GraphStore(Sequence["Data"]):
 
         Args:
             size: Graphs per batch.
-            max_edges: Fewer graphs where they would have more edges than this together, so that
-                memory stays bounded; a single graph is never split. (default: no limit)
+            max_edges: Maximum number of edges per batch, which bounds memory. A larger graph gets
+                a batch of its own. (default: no limit)
         """
         ends = np.cumsum(self.edge_counts)
         start = 0
@@ -211,16 +205,13 @@ class GraphStore(Sequence["Data"]):
             start = stop
 
     def per_graph(self, name: str) -> Array:
-        """The rows of a per-graph array for this view.
+        """The rows of a per-graph array for this view, ``[len(self), …]``.
 
         Args:
             name: ``y``, ``undirected`` or the name of a further array.
 
-        Returns:
-            One row per graph, ``[len(self), …]``.
-
         Raises:
-            DataError: If the graphs have no such array.
+            DataError: If the store has no such array.
         """
         key = name if name in self.arrays else f"graph.{name}"
         if key not in self.arrays:
@@ -230,14 +221,8 @@ class GraphStore(Sequence["Data"]):
     def texts(self, name: str) -> list[str]:
         """The texts of a per-graph array, such as ``smiles``, for this view.
 
-        Args:
-            name: The name of the array.
-
-        Returns:
-            One text per graph.
-
         Raises:
-            DataError: If the graphs have no such array, or it holds numbers.
+            DataError: If the store has no such array, or it contains numbers.
         """
         rows = self.per_graph(name)
         if rows.dtype != np.uint8:
@@ -245,29 +230,20 @@ class GraphStore(Sequence["Data"]):
         return decode_texts(rows)
 
     def target_nodes(self) -> NDArray[np.int64]:
-        """Rows of the nodes to predict, graph after graph, ``[M]``.
-
-        All nodes of this view, or those that :meth:`at_nodes` selected.
-        """
+        """Rows of the nodes to predict: all, or those that :meth:`at_nodes` selected, ``[M]``."""
         nodes = ranges(self.arrays["node_ptr"][self.index], self.node_counts)
         return nodes[self.arrays["targets"][nodes]] if "targets" in self.arrays else nodes
 
     def target_places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The nodes to predict, by graph in this view and number within the graph, ``[M]`` each."""
-        nodes, counts = self.target_nodes(), self.node_counts
-        first = self.arrays["node_ptr"][self.index]
-        every = ranges(first, counts)
+        """The nodes to predict: graph in this view and position within the graph, ``[M]`` each."""
+        first, counts = self.arrays["node_ptr"][self.index], self.node_counts
         graph = np.repeat(np.arange(len(self)), counts)
         if "targets" in self.arrays:
-            graph = graph[self.arrays["targets"][every]]
-        return graph, nodes - first[graph]
+            graph = graph[self.arrays["targets"][ranges(first, counts)]]
+        return graph, self.target_nodes() - first[graph]
 
     def count(self, level: str) -> int:
-        """How many predictions this view calls for.
-
-        Args:
-            level: ``"graph"``, or ``"node"`` to count nodes.
-        """
+        """Number of predictions for this view, of level ``"graph"`` or ``"node"``."""
         return len(self.target_nodes()) if level == "node" else len(self)
 
     def labels(self, level: str) -> Array:
@@ -276,11 +252,8 @@ class GraphStore(Sequence["Data"]):
         Args:
             level: ``"graph"``, or ``"node"`` for the labels of :meth:`target_nodes`.
 
-        Returns:
-            One row per graph or node.
-
         Raises:
-            DataError: If there are no such labels.
+            DataError: If the store has no such labels.
         """
         name = "node_y" if level == "node" else "y"
         if name not in self.arrays:
@@ -288,11 +261,7 @@ class GraphStore(Sequence["Data"]):
         return self.arrays[name][self.target_nodes() if level == "node" else self.index]
 
     def has(self, name: str) -> bool:
-        """Whether there is an array of that name.
-
-        Args:
-            name: The name of an array, or what follows ``graph.`` in the name of a further one.
-        """
+        """Whether the store has an array ``NAME`` or ``graph.NAME``."""
         return name in self.arrays or f"graph.{name}" in self.arrays
 
     @property
@@ -328,14 +297,7 @@ class GraphStore(Sequence["Data"]):
         return self.arrays["edge_attr"].shape[1] if "edge_attr" in self.arrays else 0
 
     def caller_order(self, values: Array) -> Array:
-        """Reorder one value per edge from the stored order to the user's.
-
-        Args:
-            values: Edges of this view, graph after graph, in stored order, ``[E, …]``.
-
-        Returns:
-            The values in the order in which the user listed the edges of each graph, ``[E, …]``.
-        """
+        """Reorder one value per edge of this view from the stored order to the user's."""
         ptr, counts = self.arrays["edge_ptr"], self.edge_counts
         order = self.arrays["order"][ranges(ptr[self.index], counts)].astype(np.int64)
         order += np.repeat(np.cumsum(counts) - counts, counts)
@@ -344,34 +306,26 @@ class GraphStore(Sequence["Data"]):
         return out
 
     def save(self, folder: str | Path) -> Path:
-        """Write the graphs of this view to a folder, as safetensors.
-
-        Large stores are written in shards of a few hundred megabytes.
+        """Write the graphs of this view as safetensors files, and return the folder.
 
         Args:
-            folder: Created if missing; a store in it is replaced.
-
-        Returns:
-            The folder.
+            folder: Created if missing; a previous store in it is replaced.
         """
         return storage.save(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> GraphStore:
-        """Open a folder written by :meth:`save` or :class:`~gsat.graphs.storage.ShardWriter`.
+        """Open a folder that :meth:`save` or :class:`~gsat.graphs.ShardWriter` wrote.
 
-        The view holds all graphs; the arrays of nodes and edges are memory-mapped, not read.
-
-        Args:
-            folder: The folder.
+        Arrays of nodes and edges are memory-mapped, not read.
 
         Raises:
-            DataError: If there are no graphs in it, or a file is damaged.
+            DataError: If the folder contains no store, or a file is damaged.
         """
         return cls(*storage.load(folder))
 
     def compact(self) -> GraphStore:
-        """Copy the graphs of this view into a store of their own."""
+        """Copy the graphs of this view into a new store."""
         at_nodes = row_reader(ranges(self.arrays["node_ptr"][self.index], self.node_counts))
         at_edges = row_reader(ranges(self.arrays["edge_ptr"][self.index], self.edge_counts))
         arrays: dict[str, Array] = {}

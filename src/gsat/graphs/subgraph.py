@@ -1,4 +1,4 @@
-"""Subgraphs of the graphs of a batch: some edges and the nodes they touch, or some nodes."""
+"""Subgraphs of a batch, and the nodes and edges that can influence a node."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from gsat.graphs.batch import GraphBatch
 
 
 def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
-    """Keep some edges of a batch and the nodes they touch.
-
-    All graphs stay, though some may be empty. Edges and nodes keep their order and their
-    identifiers for random draws; the selection of nodes to predict (``targets``) is dropped.
-    """
+    """Keep the edges of a mask and their end nodes; see :func:`subgraph`."""
     touched = torch.zeros(batch.num_nodes, dtype=torch.bool, device=keep.device)
     touched[batch.src[keep]] = True
     touched[batch.dst[keep]] = True
@@ -23,22 +19,22 @@ def edge_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
 
 
 def node_subgraph(batch: GraphBatch, keep: Tensor) -> tuple[GraphBatch, Tensor]:
-    """Keep some nodes of a batch and the edges between them.
-
-    What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
-    """
+    """Keep the nodes of a mask and the edges between them; see :func:`subgraph`."""
     return subgraph(batch, keep, keep[batch.src] & keep[batch.dst])
 
 
-def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch, Tensor]:
-    """Keep some nodes of a batch and some of the edges between them.
+def subgraph(
+    batch: GraphBatch, keep_nodes: Tensor, keep_edges: Tensor
+) -> tuple[GraphBatch, Tensor]:
+    """Keep the nodes and edges of two masks; returns the subgraphs and the kept nodes.
 
-    What :func:`edge_subgraph` says of the graphs, of order and of identifiers holds here, too.
+    All graphs stay, possibly empty. Nodes and edges keep their order and their identifiers for
+    random draws; the selection of nodes to predict (``targets``) is dropped.
     """
-    edges, nodes = keep.nonzero()[:, 0], kept.nonzero()[:, 0]
-    node_at, edge_at = kept.cumsum(0) - 1, keep.cumsum(0) - 1
-    src, dst = node_at[batch.src[edges]], node_at[batch.dst[edges]]
-    pair = batch.pair[edges]
+    nodes, edges = keep_nodes.nonzero()[:, 0], keep_edges.nonzero()[:, 0]
+    new_node, new_edge = keep_nodes.cumsum(0) - 1, keep_edges.cumsum(0) - 1
+    src, dst = new_node[batch.src[edges]], new_node[batch.dst[edges]]
+    pair, itself = batch.pair[edges], torch.arange(len(edges), device=keep_edges.device)
     node_graph, edge_graph = batch.node_graph[nodes], batch.edge_graph[edges]
 
     def at(values: Tensor | None, rows: Tensor) -> Tensor | None:
@@ -49,8 +45,8 @@ def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch,
         x=batch.x[nodes],
         src=src,
         dst=dst,
-        by_src=edge_at[batch.by_src[keep[batch.by_src]]],
-        pair=torch.where(keep[pair], edge_at[pair], torch.arange(len(edges), device=keep.device)),
+        by_src=new_edge[batch.by_src[keep_edges[batch.by_src]]],
+        pair=torch.where(keep_edges[pair], new_edge[pair], itself),
         node_ptr=_pointer(node_graph, batch.num_graphs),
         edge_ptr=_pointer(edge_graph, batch.num_graphs),
         dst_ptr=_pointer(dst, len(nodes)),
@@ -59,7 +55,7 @@ def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch,
         edge_graph=edge_graph,
         node_id=batch.node_id[nodes],
         edge_id=batch.edge_id[edges],
-        by_caller=edge_at[batch.by_caller[keep[batch.by_caller]]],
+        by_caller=new_edge[batch.by_caller[keep_edges[batch.by_caller]]],
         edge_attr=at(batch.edge_attr, edges),
         edge_weight=at(batch.edge_weight, edges),
         targets=None,
@@ -67,6 +63,23 @@ def subgraph(batch: GraphBatch, kept: Tensor, keep: Tensor) -> tuple[GraphBatch,
         edge_truth=at(batch.edge_truth, edges),
     )
     return part, nodes
+
+
+def k_hop_nodes(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
+    """Nodes whose messages reach each given node within ``hops`` steps, a mask ``[N, nodes]``."""
+    src, dst = edge_index
+    nodes = nodes.to(edge_index.device)
+    reached = torch.zeros(num_nodes, len(nodes), device=edge_index.device)
+    reached[nodes, torch.arange(len(nodes), device=edge_index.device)] = 1.0
+    for _ in range(hops):
+        reached = reached.index_add(0, src, reached[dst]).clamp_(max=1.0)
+    return reached > 0
+
+
+def k_hop_edges(edge_index: Tensor, nodes: Tensor, hops: int, num_nodes: int) -> Tensor:
+    """Edges of each node's computation graph, a mask ``[nodes, E]``."""
+    reached = k_hop_nodes(edge_index, nodes, hops, num_nodes).T
+    return reached[:, edge_index[0]] & reached[:, edge_index[1]]
 
 
 def _pointer(group: Tensor, groups: int) -> Tensor:

@@ -1,7 +1,6 @@
-"""Texts of graphs (a SMILES, an identifier) and words of nodes, as arrays of UTF-8 bytes.
+"""Texts of graphs, such as SMILES, and words of nodes, as arrays of UTF-8 bytes.
 
-As per-graph arrays (``graph.NAME``) they follow their graphs into views, copies and files, without
-a Python object per graph or word.
+Stored as per-graph arrays (``graph.NAME``), they need no Python object per graph or word.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from gsat.core.errors import DataError, escape_controls
 from gsat.core.limits import check_size
 
 if TYPE_CHECKING:
-    from gsat.explanation import Explanation
     from gsat.graphs.store import GraphStore
 
-WORDS: Final = "words"  # the per-graph array with the words of the nodes
+WORDS: Final = "words"  # name of the per-graph array of the nodes' words
 
 
 def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
@@ -27,7 +25,7 @@ def encode_texts(texts: Sequence[str]) -> NDArray[np.uint8]:
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError:
-        raise DataError("a text of a graph contains half a character (a surrogate)") from None
+        raise DataError("a text of a graph contains a lone surrogate") from None
     longest = max(map(len, encoded), default=0)
     check_size(longest * len(encoded), f"a text of {longest} bytes, as one of many", DataError)
     padded = np.array(encoded, dtype=np.bytes_)
@@ -39,19 +37,19 @@ def decode_texts(rows: NDArray[np.uint8]) -> list[str]:
     packed = np.ascontiguousarray(rows)
     if not packed.shape[1]:
         return [""] * len(packed)
-    return [_decoded(text) for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
+    return [_decode(text) for text in packed.view(f"S{packed.shape[1]}").ravel().tolist()]
 
 
-def _decoded(text: bytes) -> str:
+def _decode(text: bytes) -> str:
     try:
-        # A zero byte separates words.
+        # Words are separated by zero bytes.
         return "\0".join(map(escape_controls, text.decode().split("\0")))
     except UnicodeDecodeError:
         raise DataError("a text of a graph is not UTF-8; save the graphs again") from None
 
 
 def pad_texts(parts: Sequence[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
-    """Pad several encoded arrays to the width of the widest."""
+    """Pad encoded arrays to a common width."""
     width = max(rows.shape[1] for rows in parts)
     return [np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in parts]
 
@@ -67,16 +65,5 @@ def encode_words(graphs: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
 def node_words(store: GraphStore, position: int) -> list[str]:
     """Read the words of one graph's nodes."""
     view = store.select([position])
-    words = [_decoded(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
+    words = [_decode(word) for word in view.per_graph(WORDS)[0].tobytes().split(b"\0")]
     return words[: int(view.node_counts[0])]
-
-
-def explanation_words(explanation: Explanation) -> list[str] | None:
-    """Read the words of the nodes of an explained graph, or of a subgraph of it."""
-    text = explanation.get(WORDS)
-    if not isinstance(text, str):
-        return None
-    words, number = text.split("\0"), explanation.get("node_id")
-    places = range(int(explanation.num_nodes or 0)) if number is None else number.tolist()
-    # Empty words at the end are lost in the text.
-    return [words[place] if place < len(words) else "" for place in places]

@@ -1,7 +1,4 @@
-"""Validation of data sets before training, with the numbers of the graphs concerned.
-
-An error means that training would fail or be meaningless; a note goes on the data card.
-"""
+"""Validation of data sets: errors prevent training, notes appear on the data card."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError
-from gsat.graphs.build import ranges
 from gsat.graphs.scan import GraphStatistics, scan_graphs
 from gsat.graphs.store import GraphStore
 from gsat.tasks import Task
@@ -22,12 +18,12 @@ from gsat.tasks import Task
 Severity = Literal["error", "note"]
 Splits = Mapping[str, NDArray[np.int64]]
 
-LOOKED_AT: Final = 1000  # graphs, to tell whether edges have a reverse
+_SAMPLE: Final = 1000  # graphs that are searched for reverse edges
 ONE_WAY: Final = (
-    "every edge is there in one direction alone, and messages flow in that direction; if it says "
-    "nothing, store both directions"
+    "every edge is stored in one direction only, and messages follow it; if the direction has no "
+    "meaning, store both"
 )
-SHOWN: Final = 5  # numbers of graphs that an issue lists
+SHOWN: Final = 5  # graphs that an issue lists
 _INVALID: Final = {
     "edges": "edges to nodes that are not in the graph",
     "order": "edges that are not sorted as in a store (save the graphs again)",
@@ -41,21 +37,13 @@ _INVALID: Final = {
 
 @dataclass(frozen=True)
 class DataIssue:
-    """An error in a data set, or something worth knowing about it.
-
-    Attributes:
-        severity: ``"error"`` or ``"note"``.
-        kind: A keyword, for programs.
-        message: One line.
-        graphs: Numbers of the first few graphs concerned, if single graphs are.
-        count: How many graphs are concerned; in a node-level split, how many nodes.
-    """
+    """An error in a data set, or a note about it."""
 
     severity: Severity
-    kind: str
-    message: str
-    graphs: tuple[int, ...] = ()
-    count: int = 0
+    kind: str  # a keyword for programs
+    message: str  # one line
+    graphs: tuple[int, ...] = ()  # numbers of the first affected graphs
+    count: int = 0  # number of affected graphs, or nodes in a node-level split
 
 
 def find_issues(
@@ -66,71 +54,68 @@ def find_issues(
     overlap: str = "",
     statistics: GraphStatistics | None = None,
 ) -> list[DataIssue]:
-    """Find everything that is wrong with a data set or worth knowing."""
-    seen = statistics or scan_graphs(store)
-    found = [
-        *_graphs(store, seen),
+    """Find the errors in a data set and collect notes about it."""
+    scan = statistics or scan_graphs(store)
+    issues = [
+        *_graphs(store, scan),
         *_positions(store, task, splits, overlap),
         *_labels(store, task, splits),
     ]
-    if not any(issue.kind == "positions" for issue in found):
-        found += [*_classes(store, task, splits), *_same(task, splits, seen)]
-    return sorted(found, key=lambda issue: issue.severity)
+    if not any(issue.kind == "positions" for issue in issues):
+        issues += [*_classes(store, task, splits), *_same(task, splits, scan)]
+    return sorted(issues, key=lambda issue: issue.severity)
 
 
 def validate_dataset(
     store: GraphStore, task: Task, splits: Splits, *, name: str, overlap: str = ""
 ) -> None:
-    """Raise if a data set can't be trained on."""
+    """Raise if a data set has errors that prevent training."""
     quick = scan_graphs(store, digests=False)
     _raise_errors(find_issues(store, task, splits, overlap=overlap, statistics=quick), name)
 
 
 def one_way(store: GraphStore) -> bool:
-    """Whether graphs have every edge in one direction alone."""
-    looked_at = store.select(np.flatnonzero(store.edge_counts)[:LOOKED_AT])
-    if not len(looked_at):
-        return False
-    counts, rows = looked_at.edge_counts, looked_at.index
-    edges = ranges(store.arrays["edge_ptr"][rows], counts)
-    src, dst = (store.arrays[name][edges].astype(np.int64) for name in ("src", "dst"))
-    graph, nodes = np.repeat(np.arange(len(rows)), counts), int(looked_at.node_counts.max())
-    other = src != dst  # a loop is its own reverse
-    there, back = ((graph * nodes + a) * nodes + b for a, b in ((src, dst), (dst, src)))
-    return bool(other.any()) and not np.isin(there[other], back[other]).any()
+    """Whether no edge has a reverse edge, except for self-loops."""
+    sample = store.select(np.flatnonzero(store.edge_counts)[:_SAMPLE])
+    batch = sample.batch()
+    edge, reverse = (
+        (a * batch.num_nodes + b).numpy()[(batch.src != batch.dst).numpy()]
+        for a, b in ((batch.src, batch.dst), (batch.dst, batch.src))
+    )
+    return len(edge) > 0 and not np.isin(edge, reverse).any()
 
 
 def validate_graphs(store: GraphStore, *, name: str) -> None:
-    """Raise if graphs can't be predicted; they need neither labels nor splits."""
+    """Raise if graphs have errors that prevent prediction, which needs no labels or splits."""
     _raise_errors(_values(scan_graphs(store, digests=False)), name)
 
 
-def _raise_errors(found: Iterable[DataIssue], name: str) -> None:
-    """Raise the errors among some issues, if any, as one line."""
-    wrong = [issue.message for issue in found if issue.severity == "error"]
-    if wrong:
-        raise DataError(f"{name} can't be used: {'; '.join(wrong)}")
+def _raise_errors(issues: Iterable[DataIssue], name: str) -> None:
+    """Raise all errors in one line."""
+    errors = [issue.message for issue in issues if issue.severity == "error"]
+    if errors:
+        raise DataError(f"{name} can't be used: {'; '.join(errors)}")
 
 
 # -- graphs ---------------------------------------------------------------------------------------
 
 
-def _graphs(store: GraphStore, seen: GraphStatistics) -> Iterator[DataIssue]:
+def _graphs(store: GraphStore, scan: GraphStatistics) -> Iterator[DataIssue]:
     if not len(store):
         yield DataIssue("error", "graphs", "there are no graphs")
-    yield from _values(seen)
+    yield from _values(scan)
     yield from _numbered("error", "empty", store.node_counts == 0, "no nodes")
     yield from _numbered(
         "note", "no-edges", (store.edge_counts == 0) & (store.node_counts > 0), "no edges"
     )
-    some = (seen.isolated > 0) & (store.edge_counts > 0)
-    what = f"nodes without an edge ({seen.isolated[some].sum()} in all)"
+    some = (scan.isolated > 0) & (store.edge_counts > 0)
+    what = f"nodes without an edge ({scan.isolated[some].sum()} in all)"
     yield from _numbered("note", "isolated", some, what)
 
 
-def _values(seen: GraphStatistics) -> Iterator[DataIssue]:
+def _values(scan: GraphStatistics) -> Iterator[DataIssue]:
     """Arrays with invalid rows."""
-    for name, invalid in seen.invalid.items():
+    for name, invalid in scan.invalid.items():
         yield from _numbered("error", name, invalid > 0, _INVALID[name])
 
 
@@ -157,7 +142,7 @@ def _listed(numbers: NDArray[np.int64], of: str) -> str:
 
 
 def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> Iterator[DataIssue]:
-    """Positions out of range, empty splits, and positions in two splits."""
+    """Positions out of range, empty splits, and positions in several splits."""
     total = int(store.arrays["node_ptr"][-1]) if task.level == "node" else len(store)
     for name, part in splits.items():
         outside = part[(part < 0) | (part >= total)]
@@ -180,13 +165,13 @@ def _positions(store: GraphStore, task: Task, splits: Splits, overlap: str) -> I
             yield DataIssue(severity, "shared", message, graphs, len(shared))
 
 
-def _same(task: Task, splits: Splits, seen: GraphStatistics) -> Iterator[DataIssue]:
-    """Graphs of a split that are equal to one of an earlier split, under another number."""
-    if task.level == "node" or seen.digest is None:
+def _same(task: Task, splits: Splits, scan: GraphStatistics) -> Iterator[DataIssue]:
+    """Graphs that equal a graph of another split."""
+    if task.level == "node" or scan.digest is None:
         return
     for one, other in combinations(splits, 2):
         rest = np.setdiff1d(splits[other], splits[one])
-        same = rest[np.isin(seen.digest[rest], seen.digest[splits[one]])]
+        same = rest[np.isin(scan.digest[rest], scan.digest[splits[one]])]
         if len(same):
             have = "has" if len(same) == 1 else "have"
             message = (
@@ -200,7 +185,7 @@ def _same(task: Task, splits: Splits, seen: GraphStatistics) -> Iterator[DataIss
 
 
 def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue]:
-    """Labels of the wrong shape, type or value, and missing ones, of the graphs in splits."""
+    """Wrong shapes, types and values of the labels in the splits, and missing labels."""
     name = "node_y" if task.level == "node" else "y"
     if name not in store.arrays:
         yield DataIssue("error", "labels", f"there are no labels '{name}', one per {task.level}")
@@ -213,13 +198,13 @@ def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue
         yield DataIssue("error", "labels", message)
         return
     total = len(y) if task.level == "node" else len(store)
-    asked = np.unique(np.concatenate([np.zeros(0, np.int64), *splits.values()]))
-    asked = asked[(asked >= 0) & (asked < total)]
-    y = labels_at(store, task, asked)
-    fine, allowed = _valid_labels(task, y)
-    bad = asked[~fine]
+    used = np.unique(np.concatenate([np.zeros(0, np.int64), *splits.values()]))
+    used = used[(used >= 0) & (used < total)]
+    y = labels_at(store, task, used)
+    valid, allowed = _valid_labels(task, y)
+    bad = used[~valid]
     if len(bad):
-        value, graphs = y[~fine][0].tolist(), bad
+        value, graphs = y[~valid][0].tolist(), bad
         if task.level == "node":
             graphs = np.unique(np.searchsorted(store.arrays["node_ptr"], bad, side="right") - 1)
         message = (
@@ -239,24 +224,24 @@ def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue
 
 
 def labels_at(store: GraphStore, task: Task, positions: NDArray[np.int64]) -> NDArray[Any]:
-    """Read labels."""
+    """Read the labels of graphs or nodes."""
     if task.level == "node":
         return np.asarray(store.arrays["node_y"][positions])
     return np.asarray(store.arrays["y"][store.index[positions]])
 
 
 def _valid_labels(task: Task, y: NDArray[Any]) -> tuple[NDArray[np.bool_], str]:
-    """Which labels are valid, and what they must be, in words."""
+    """Mask of the valid labels, and the requirement in words."""
     if task.kind == "multiclass":
-        fine = (y >= 0) & (y < task.classes) & (y == np.floor(y))
-        return fine, f"integers from 0 to {task.classes - 1}"
+        valid = (y >= 0) & (y < task.classes) & (y == np.floor(y))
+        return valid, f"integers from 0 to {task.classes - 1}"
     if task.kind == "regression":
         return ~np.isinf(y).any(axis=1), "finite numbers, or NaN if missing"
     return ((y == 0) | (y == 1) | np.isnan(y)).all(axis=1), "0, 1, or NaN if missing"
 
 
 def _classes(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue]:
-    """Splits with a single class: nothing to learn in train, undefined metrics elsewhere."""
+    """Splits with a single class: no training signal in train, undefined metrics elsewhere."""
     if not store.has("node_y" if task.level == "node" else "y"):
         return
     for name, part in splits.items():

@@ -1,1 +1,1 @@
-"""Many jobs at a time: one worker pool, on local processes or on Ray, and progress bars."""
+"""One worker pool for many jobs, on local processes or on Ray, and progress bars."""

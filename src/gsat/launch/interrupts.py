@@ -1,4 +1,4 @@
-"""Ctrl-C (SIGINT): held back for a moment, or taken as a request to stop."""
+"""Handling of Ctrl-C (SIGINT): defer it, or treat it as a request to stop."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _T = TypeVar("_T")
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Hold SIGINT back within a ``with`` block; one that comes meanwhile is delivered at its end.
+    """Defer SIGINT to the end of a ``with`` block.
 
     Processes that are started within the block begin with SIGINT blocked.
     """
-    came: list[int] = []
-    # To block the signal is not enough: another thread, such as that of a progress bar, takes it
-    # then, and Python calls the handler in the main thread all the same.
+    deferred: list[int] = []
+    # Blocking the signal is not enough: another thread, such as a progress bar's, may receive it,
+    # and Python would then call the handler in the main thread.
     handled = threading.current_thread() is threading.main_thread()
     handled = handled and signal.getsignal(signal.SIGINT) is not None
     if handled:
-        handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+        handler = signal.signal(signal.SIGINT, lambda number, frame: deferred.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -31,53 +31,50 @@ def hold_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if handled:
             signal.signal(signal.SIGINT, handler)
-        if came:
+        if deferred:
             signal.raise_signal(signal.SIGINT)
 
 
 class InterruptibleCalls:
-    """Calls that SIGINT interrupts, in a process that it leaves alone between them.
+    """Make calls in the main thread that SIGINT interrupts; between calls, it is deferred.
 
-    One that comes between two calls interrupts the next one. To be made in the main thread.
+    A signal between two calls interrupts the next call.
     """
 
     def __init__(self) -> None:
-        self._came = self._within = False
-        # Also where it is ignored, as under nohup or in the background of a script.
+        self._deferred = self._within = False
+        # Replaces SIG_IGN, too, which nohup and background jobs of a shell inherit.
         signal.signal(signal.SIGINT, self._handle)
 
     def run(self, call: Callable[[], _T], otherwise: _T) -> _T:
-        """Make a call."""
+        """Make a call; return ``otherwise`` if it is interrupted."""
         try:
             try:
                 self._within = True
-                if self._came:
+                if self._deferred:
                     raise KeyboardInterrupt
                 return call()
-            finally:  # interrupted here, it is so once, and for the last time
-                self._within = self._came = False
+            finally:  # a signal in this line interrupts, too, but only once
+                self._within = self._deferred = False
         except KeyboardInterrupt:
             return otherwise
 
     def _handle(self, number: int, frame: Any) -> None:
         if not self._within:
-            self._came = True
+            self._deferred = True
             return
         self._within = False
         raise KeyboardInterrupt
 
 
 class StopRequest:
-    """Take the first Ctrl-C within a ``with`` block as a request to stop; a second one interrupts.
+    """Treat the first Ctrl-C within a ``with`` block as a request to stop; the second interrupts.
 
-    Signals reach the main thread alone; in any other thread nothing is changed.
-
-    Attributes:
-        made: Whether Ctrl-C has come.
+    Only the main thread receives signals; in other threads the block has no effect.
     """
 
     def __init__(self, on_request: Callable[[], None]) -> None:
-        self.on_request, self.made = on_request, False
+        self.on_request, self.made = on_request, False  # made: whether Ctrl-C was pressed
         self._before: Any = None
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Jobs, their outcomes, and what the worker pool asks of a back end.
+"""Jobs, their outcomes, and the interface between the worker pool and a back end.
 
-A job is named, not sent: the dotted name of a function and a payload of plain values. Both travel
-as JSON text, and so does the outcome; nothing is pickled.
+A job consists of the dotted name of a function and a payload of plain values. Jobs and outcomes
+are sent as JSON; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -14,88 +14,71 @@ from typing import Any, ClassVar, Literal
 
 from gsat.core.errors import BusyError, GSATError, Interrupted, StopAllError
 
-# done: the function returned; failed: it raised; interrupted: it was asked to stop, and did;
-# busy: another process is at the same work; stop: no other job can succeed either;
-# died: its worker ended without a word.
+# done: the function returned; failed: it raised an error; interrupted: it stopped on request;
+# busy: another process does the same work; stop: no other job can succeed either;
+# died: its worker process ended unexpectedly.
 Status = Literal["done", "failed", "interrupted", "busy", "stop", "died"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A function call for a worker to make.
+    """A function call that a worker makes."""
 
-    Attributes:
-        function: Dotted name of a module-level function with one argument,
-            ``"package.module.function"``.
-        payload: The argument: plain values that JSON can hold.
-        shares: Name of something that the first of several jobs makes and the others find made:
-            they are begun when it has ended. (default: ``""``, nothing)
-    """
-
-    function: str
-    payload: Any
+    function: str  # dotted name of a module-level function with one argument
+    payload: Any  # the argument: plain values that JSON can represent
+    # Several jobs may need the same result, such as a pretrained backbone: jobs with an equal name
+    # here wait until the first of them has ended.
     shares: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job.
-
-    Attributes:
-        status: How it ended.
-        value: What the function returned if it is ``"done"``, else the reason as one line.
-    """
+    """How a job ended."""
 
     status: Status
-    value: Any = None
+    value: Any = None  # the function's result if done, else the reason in one line
 
     def to_json(self) -> str:
-        """The outcome as text."""
+        """Serialise the outcome."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Outcome:
-        """The outcome that a text holds."""
+        """Read what :meth:`to_json` wrote."""
         return cls(**json.loads(text))
 
 
 class Backend(ABC):
-    """Where jobs run: what :class:`~gsat.launch.pool.WorkerPool` asks of it.
+    """Where the jobs of a :class:`~gsat.launch.pool.WorkerPool` run."""
 
-    Attributes:
-        capacity: How many jobs may run at a time; infinite where the back end itself decides.
-        tries: How often a job is begun whose worker dies.
-        grace: Seconds that interrupted jobs have to end; None: as long as they need.
-    """
-
-    capacity: float
-    tries: ClassVar[int] = 1
-    grace: ClassVar[float | None] = None
+    capacity: float  # maximum number of concurrent jobs; infinite if the back end decides
+    tries: ClassVar[int] = 1  # how often a job is started whose worker dies
+    grace: ClassVar[float | None] = None  # seconds for interrupted jobs to end; None: no limit
 
     @property
     @abstractmethod
     def running(self) -> int:
-        """How many jobs have been begun and have not ended."""
+        """Number of jobs that were submitted and have not ended."""
 
     @abstractmethod
     def submit(self, name: str, job: Job) -> None:
-        """Begin a job; returns at once."""
+        """Start a job without waiting for it."""
 
     @abstractmethod
     def wait(self, timeout: float | None) -> list[tuple[str, Outcome]]:
-        """Wait until jobs end or the time is over; returns those that have ended."""
+        """Wait until jobs end or the timeout expires; return the jobs that have ended."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Ask every running job, once, to save its work and stop."""
+        """Ask every running job once to save its work and stop."""
 
     @abstractmethod
     def end_jobs(self) -> None:
-        """End what is still running, at once."""
+        """Kill all running jobs."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release the workers; nothing may be running."""
+        """Release the workers; no job may be running."""
 
 
 def find_function(name: str) -> Any:
@@ -105,7 +88,7 @@ def find_function(name: str) -> Any:
 
 
 def perform(function: str, payload: str) -> str:
-    """Make the call of a job and return its outcome; the worker's side of every back end."""
+    """Make the call of a job, in a worker of any back end, and return its outcome as JSON."""
     try:
         outcome = Outcome("done", find_function(function)(json.loads(payload)))
     except (KeyboardInterrupt, Interrupted) as error:
@@ -116,6 +99,6 @@ def perform(function: str, payload: str) -> str:
         outcome = Outcome("stop", str(error))
     except GSATError as error:
         outcome = Outcome("failed", str(error))
-    except Exception as error:  # one broken job must not stop the others
+    except Exception as error:  # a bug in one job must not stop the others
         outcome = Outcome("failed", f"{type(error).__name__}: {error}")
     return outcome.to_json()

@@ -1,8 +1,8 @@
-"""Jobs in worker processes of this machine, one thread each.
+"""Local worker processes with one thread each.
 
-Workers are fresh interpreters, never forks (a fork after OpenMP has run can hang), and they do not
-run the caller's script again, as those of ``multiprocessing`` would. They share memory-mapped
-files through the page cache. A worker that dies takes one job with it, which is tried once more.
+Workers are new interpreters, because a fork after OpenMP has run can hang; unlike workers of
+``multiprocessing``, they do not run the caller's script again. They share memory-mapped files
+through the page cache. If a worker dies, its job is tried once more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gsat.launch.jobs import Backend, Job, Outcome
 
 
 class LocalBackend(Backend):
-    """Worker processes of this machine, started when they are first needed."""
+    """Local worker processes, started when first needed."""
 
     tries: ClassVar[int] = 2
 
@@ -32,11 +32,11 @@ class LocalBackend(Backend):
 
     @property
     def running(self) -> int:
-        """How many workers are busy."""
+        """Number of busy workers."""
         return sum(worker.job is not None for worker in self._workers)
 
     def submit(self, name: str, job: Job) -> None:
-        """Begin a job in an idle worker, or in a new one."""
+        """Start a job in an idle worker, or in a new one."""
         worker = next((worker for worker in self._workers if worker.job is None), None)
         if worker is None:
             worker = _Worker()
@@ -44,7 +44,7 @@ class LocalBackend(Backend):
         worker.begin(name, job)
 
     def wait(self, timeout: float | None) -> list[tuple[str, Outcome]]:
-        """Wait until workers answer or die, or the time is over."""
+        """Wait until workers answer or die, or the timeout expires."""
         busy = {worker.pipe: worker for worker in self._workers if worker.job is not None}
         ended = []
         for pipe in connection.wait(list(busy), timeout):
@@ -60,20 +60,20 @@ class LocalBackend(Backend):
         return ended
 
     def interrupt(self) -> None:
-        """Pass Ctrl-C on to every busy worker."""
+        """Send SIGINT to every busy worker."""
         for worker in self._workers:
             if worker.job is not None:
                 worker.process.send_signal(signal.SIGINT)
 
     def end_jobs(self) -> None:
-        """Terminate the workers that are still busy."""
+        """Terminate the busy workers."""
         for worker in [worker for worker in self._workers if worker.job is not None]:
             self._workers.remove(worker)
             worker.process.terminate()
             worker.end()
 
     def close(self) -> None:
-        """Send the workers away."""
+        """End all workers."""
         self.end_jobs()
         for worker in self._workers:
             worker.pipe.close()
@@ -82,33 +82,33 @@ class LocalBackend(Backend):
 
 
 class _Worker:
-    """A process that does one job after another, as they come through a pipe."""
+    """A process that receives jobs through a pipe and does one after another."""
 
     def __init__(self) -> None:
         self.job: str | None = None
         self.pipe, theirs = multiprocessing.Pipe()
         handle = theirs.fileno()
-        own = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-        # Blocked signals stay so in the new process: Ctrl-C is held back until its first job.
+        extra = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+        # The new process inherits the blocked SIGINT: Ctrl-C is deferred until its first job.
         with hold_interrupts():
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gsat.launch.worker", str(handle), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **own},
+                env={**os.environ, **extra},
                 pass_fds=[handle],
-                process_group=0,  # Ctrl-C on a terminal reaches this process, which passes it on
+                process_group=0,  # Ctrl-C in a terminal reaches only the parent
             )
-        theirs.close()  # so that the pipe ends when the worker does
+        theirs.close()  # so that the pipe closes when the worker ends
 
     def begin(self, name: str, job: Job) -> None:
-        """Hand over a job."""
+        """Send a job to the process."""
         self.job = name
         message = json.dumps([job.function, json.dumps(job.payload)])
-        # One that died while it was idle is found out when it is waited for.
+        # wait() notices a worker that died while it was idle.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send_bytes(message.encode())
 
     def end(self) -> int:
-        """Wait for the end of the process; returns its exit code."""
+        """Wait for the end of the process and return its exit code."""
         self.pipe.close()
         return self.process.wait()

@@ -1,7 +1,7 @@
-"""The worker pool: named jobs, done in other processes, and what came of each.
+"""The worker pool: runs named jobs in other processes and collects their outcomes.
 
-The pool knows nothing of what its jobs do. It hands them out, tries again when a worker dies, and
-stops cleanly: on Ctrl-C, when a deadline has come, or when a job finds that none can succeed.
+The pool retries jobs whose workers die and stops cleanly: on Ctrl-C, at a deadline, or when a job
+finds that no job can succeed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gsat.launch.jobs import Backend, Job, Outcome
 from gsat.launch.local import LocalBackend
 from gsat.launch.ray import RayBackend
 
-# Seconds to wait in one go: the system takes no number of weeks.
+# Seconds per wait: the system call does not accept several weeks.
 _LONGEST_WAIT = 3600.0
 
-# Called with the name of each job that is done, failed or died, and its outcome.
+# Called with the name and outcome of each job that is done, failed or died.
 OnDone = Callable[[str, Outcome], None]
 
 
 def worker_count() -> int:
-    """How many workers to share work among: ``GSAT_JOBS``, or one for each core of this process."""
+    """Default number of workers: ``GSAT_JOBS``, or the number of usable cores."""
     given = os.environ.get("GSAT_JOBS", "")
     if not given:
         usable = getattr(os, "sched_getaffinity", None)
@@ -39,26 +39,19 @@ def worker_count() -> int:
 
 @dataclass(frozen=True)
 class PoolResult:
-    """What came of several jobs, by name.
+    """Outcomes of several jobs by name."""
 
-    Attributes:
-        results: What the finished ones returned.
-        failures: Why the failed ones failed.
-        unfinished: Those that were not begun or did not end: the time was over, or another process
-            is at them. The same call continues with them.
-        busy: Those of ``unfinished`` that another process is at.
-        stopped: Why everything was stopped, if a job found that none can succeed.
-    """
-
-    results: dict[str, Any] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)  # return values
+    failures: dict[str, str] = field(default_factory=dict)  # reasons
+    # Jobs that were not started or did not end, because of a deadline or because another process
+    # does the same work. Repeating the call continues with them.
     unfinished: list[str] = field(default_factory=list)
-    busy: list[str] = field(default_factory=list)
-    stopped: str | None = None
+    busy: list[str] = field(default_factory=list)  # the unfinished jobs that another process does
+    stopped: str | None = None  # the reason if a job stopped all others
 
 
 class WorkerPool:
-    """Worker processes that do jobs, several at a time."""
+    """Worker processes that run several jobs at a time."""
 
     def __init__(
         self,
@@ -85,11 +78,11 @@ class WorkerPool:
         on_done: OnDone | None = None,
         deadline: float | None = None,
     ) -> PoolResult:
-        """Do jobs, and wait for them.
+        """Run jobs and wait for them.
 
-        Ctrl-C asks every running job to stop and waits for it, as a deadline does; a second one
-        ends them at once. An error in ``on_done`` ends the call: a ``GSATError`` once the running
-        jobs have stopped, any other error at once.
+        Ctrl-C and the deadline (of ``time.monotonic``) ask every running job to stop and wait for
+        it; a second Ctrl-C kills them. A ``GSATError`` in ``on_done`` ends the call once the
+        running jobs have stopped, any other error immediately.
         """
         work = _Work(self._backend, jobs, on_done)
         try:
@@ -113,13 +106,13 @@ class WorkerPool:
 
 
 class _Work:
-    """The jobs of one call: those that wait, and what came of the rest."""
+    """State of one call of :meth:`WorkerPool.run`."""
 
     def __init__(self, backend: Backend, jobs: Mapping[str, Job], on_done: OnDone | None) -> None:
         self.backend, self.jobs, self.on_done = backend, jobs, on_done
         self.waiting = list(jobs)
-        self.begun: set[str] = set()  # and not ended
-        self.made: set[str] = set()  # what jobs share and one of them has made
+        self.started: set[str] = set()  # and not ended
+        self.shared: set[str] = set()  # shared results that exist
         self.tries = dict.fromkeys(jobs, 0)
         self.results: dict[str, Any] = {}
         self.failures: dict[str, str] = {}
@@ -128,7 +121,7 @@ class _Work:
         self.stopping = False
 
     def proceed(self, deadline: float | None) -> None:
-        """Hand out jobs until all have ended, the time has come, or a job stops everything."""
+        """Start jobs until all have ended, the deadline has passed, or a job stops all others."""
         while self.waiting or self.backend.running:
             if self.stopped is not None or (deadline is not None and time.monotonic() >= deadline):
                 self.interrupt()
@@ -138,22 +131,19 @@ class _Work:
                 if name is None:
                     break
                 self.waiting.remove(name)
-                self.begun.add(name)
+                self.started.add(name)
                 self.tries[name] += 1
-                with hold_interrupts():  # or a job might be waited for that was never begun
+                with hold_interrupts():  # else a job might be counted that never started
                     self.backend.submit(name, self.jobs[name])
             self._wait(deadline)
 
     def _next(self) -> str | None:
-        """The first job that need not wait for what another one is making."""
-        making = {self.jobs[name].shares for name in self.begun} - self.made - {""}
-        for name in self.waiting:
-            if self.jobs[name].shares not in making:
-                return name
-        return None
+        """The first job whose shared result no other job is computing."""
+        pending = {self.jobs[name].shares for name in self.started} - self.shared - {""}
+        return next((name for name in self.waiting if self.jobs[name].shares not in pending), None)
 
     def interrupt(self) -> None:
-        """Ask what is running to stop, and wait for it; Ctrl-C ends the waiting."""
+        """Ask running jobs to stop and wait for them; Ctrl-C ends the waiting."""
         self.waiting.clear()
         self.stopping = True
         grace = self.backend.grace
@@ -164,18 +154,16 @@ class _Work:
                 self._wait(until)
 
     def _wait(self, until: float | None) -> None:
-        """Wait until a job ends, or until a time has come."""
+        """Wait until a job ends, or until a point in time."""
         timeout = None if until is None else max(until - time.monotonic(), 0.0)
         timeout = None if timeout is None else min(timeout, _LONGEST_WAIT)
         for name, outcome in self.backend.wait(timeout):
-            self._take(name, outcome)
+            self._record(name, outcome)
 
-    def _take(self, name: str, outcome: Outcome) -> None:
-        """Note what came of a job."""
-        self.begun.discard(name)
+    def _record(self, name: str, outcome: Outcome) -> None:
+        self.started.discard(name)
         if outcome.status == "done":
-            self.made.add(self.jobs[name].shares)
-        if outcome.status == "done":
+            self.shared.add(self.jobs[name].shares)
             self.results[name] = outcome.value
         elif outcome.status == "died" and not self.stopping:
             if self.tries[name] < self.backend.tries:

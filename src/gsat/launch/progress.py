@@ -1,19 +1,13 @@
-"""A progress bar with the time left on a terminal, and silence elsewhere."""
+"""Progress bars."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 
 class Progress:
-    """A progress bar on standard error, with the time left and a short status.
-
-    It is silent where standard error is not a terminal.
-
-    Attributes:
-        visible: Whether anything is shown.
-    """
+    """A progress bar on standard error with the remaining time; hidden without a terminal."""
 
     def __init__(self, label: str = "training", quiet: bool = False, counted: bool = True) -> None:
         self.label, self.counted = label, counted
@@ -21,10 +15,10 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
 
-    def start(self, total: int, done: int = 0) -> None:
-        """Show the bar."""
+    def start(self, total: int, done: int = 0) -> Self:
+        """Show the bar, until :meth:`stop` or the end of a ``with`` block."""
         if not self.visible:
-            return
+            return self
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -43,19 +37,26 @@ class Progress:
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             transient=True,
-            # Large steps come seldom; those of the last half minute would say nothing.
+            # Without counts, steps are long and rare: estimate the speed over ten minutes.
             speed_estimate_period=30.0 if self.counted else 600.0,
         )
         self._bar.start()
         self._task = self._bar.add_task(self.label, total=total, completed=done, status="")
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def advance(self, status: str = "", steps: int = 1) -> None:
-        """Count steps that have just been done."""
+        """Add completed steps."""
         if self._bar:
             self._bar.update(self._task, advance=steps, status=status)
 
     def update(self, done: int, status: str | None = None) -> None:
-        """Set how many steps are done in all."""
+        """Set the total number of completed steps."""
         if self._bar:
             shown = {} if status is None else {"status": status}
             self._bar.update(self._task, completed=done, **shown)

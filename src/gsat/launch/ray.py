@@ -1,8 +1,7 @@
-"""Jobs on a Ray cluster, which decides where each runs and tries again when a worker dies.
+"""Jobs on a Ray cluster, which places them and retries jobs whose worker dies.
 
-A job is one task with one CPU and one thread. What travels is plain text, both ways, as JSON (Ray
-itself packs the arguments of a task with cloudpickle; ours are strings, and the task's function is
-named, not sent).
+A job is one task with one CPU and one thread. Arguments and results are JSON strings: Ray packs
+them with cloudpickle, but they contain no objects.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import Any, ClassVar
 from gsat.core.errors import MissingExtraError, RunError
 from gsat.launch.jobs import Backend, Job, Outcome, perform
 
-_RETRIES = 3  # of a job whose worker or node died
-_STORE = 100 * 2**20  # bytes; only short texts go through Ray's store of objects
+_RETRIES = 3  # per job, after its worker or node died
+_STORE = 100 * 2**20  # bytes of Ray's object store, which holds only short strings
 
 
 class RayBackend(Backend):
     """A Ray cluster."""
 
-    grace: ClassVar[float | None] = 600.0  # a node may be gone
+    grace: ClassVar[float | None] = 600.0  # a node may be lost
 
     def __init__(self, workers: int | None, address: str | None) -> None:
         self._running: dict[Any, str] = {}
@@ -34,7 +33,7 @@ class RayBackend(Backend):
         with ExitStack() as stack:
             self._ray = _connect(address, workers, stack)
             self._connection = stack.pop_all()
-        self.capacity = workers or math.inf  # Ray holds back what it has no CPU for
+        self.capacity = workers or math.inf  # Ray queues tasks until a CPU is free
         self._task = self._ray.remote(perform).options(
             num_cpus=1,
             max_retries=_RETRIES,
@@ -44,23 +43,23 @@ class RayBackend(Backend):
 
     @property
     def running(self) -> int:
-        """How many tasks Ray has."""
+        """Number of submitted tasks."""
         return len(self._running)
 
     def submit(self, name: str, job: Job) -> None:
-        """Give a job to Ray."""
+        """Submit a job as a task."""
         self._stopping = False
         self._running[self._task.remote(job.function, json.dumps(job.payload))] = name
 
     def wait(self, timeout: float | None) -> list[tuple[str, Outcome]]:
-        """Wait until a task ends, or the time is over."""
+        """Wait until a task ends or the timeout expires."""
         ended = []
         for task in self._ray.wait(list(self._running), timeout=timeout)[0]:
             name = self._running.pop(task)
             try:
                 outcome = Outcome.from_json(self._ray.get(task))
             except self._ray.exceptions.RayError as error:
-                # While stopping: it had not begun, or was still importing.
+                # An interrupted task may not have started, or was still importing.
                 outcome = Outcome(
                     "interrupted" if self._stopping else "failed", self._reason(error)
                 )
@@ -68,13 +67,13 @@ class RayBackend(Backend):
         return ended
 
     def interrupt(self) -> None:
-        """Cancel every task: Ray raises SIGINT in its worker, as Ctrl-C does."""
+        """Cancel every task: Ray sends SIGINT to its worker, like Ctrl-C."""
         self._stopping = True
         for task in self._running:
             self._ray.cancel(task)
 
     def end_jobs(self) -> None:
-        """Kill the workers of the tasks that still run."""
+        """Kill the workers of running tasks."""
         for task in self._running:
             self._ray.cancel(task, force=True)
         if self._running:
@@ -82,19 +81,19 @@ class RayBackend(Backend):
         self._running.clear()
 
     def close(self) -> None:
-        """Leave the cluster; a Ray of our own is shut down."""
+        """Disconnect; a local Ray that was started here is shut down."""
         self.end_jobs()
         self._connection.close()
 
     def _reason(self, error: Exception) -> str:
-        """One line of an error of Ray's; what is raised in a task comes after its traceback."""
+        """Extract one line; errors raised in a task end with it, after a traceback."""
         raised = isinstance(error, self._ray.exceptions.RayTaskError)
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return lines[-1] if raised else lines[0]
 
 
 def _connect(address: str | None, workers: int | None, stack: ExitStack) -> Any:
-    """Connect to Ray and return its module; the stack disconnects what is connected here."""
+    """Connect to Ray and return its module; closing the stack disconnects."""
     try:
         import ray
     except ImportError:
@@ -108,11 +107,11 @@ def _connect(address: str | None, workers: int | None, stack: ExitStack) -> Any:
             _check_listening(address)
             ray.init(address, **quiet)
         else:
-            # Sockets lie in it, and a socket's path has 107 bytes at most: not in a long TMPDIR.
+            # Ray puts sockets there, whose paths have at most 107 bytes; TMPDIR may be too long.
             temporary = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="gsat-", dir="/tmp", ignore_cleanup_errors=True)
             )
-            # Ray would give way to everything else on the machine; local workers do not.
+            # Run workers at normal priority, like local workers.
             os.environ.setdefault("RAY_worker_niceness", "0")
             ray.init(
                 "local",
@@ -134,7 +133,7 @@ def _connect(address: str | None, workers: int | None, stack: ExitStack) -> Any:
 
 
 def _check_listening(address: str) -> None:
-    """Raise if nobody listens at ``host:port``: Ray would try for minutes."""
+    """Raise if no server listens at ``host:port``; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit() and "://" not in address:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10.0).close()

@@ -1,7 +1,7 @@
-"""What a local worker process runs: ``python -m gsat.launch.worker HANDLE PARENT``.
+"""Main program of a local worker process: ``python -m gsat.launch.worker HANDLE PARENT``.
 
-Jobs come as JSON through the pipe with that handle, and outcomes go back. The process ends when
-the pipe is closed, and when the process that started it is gone.
+It receives jobs as JSON through the pipe with that handle and sends outcomes back. The process
+ends when the pipe is closed or its parent process has ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from gsat.launch.jobs import Outcome, find_function, perform
 
 
 def main(handle: int, parent: int) -> None:
-    """Do jobs until there are no more.
-
-    SIGINT is blocked when the process is born. It interrupts jobs, and nothing else.
-    """
+    """Run jobs until the pipe is closed; SIGINT, blocked at first, interrupts jobs only."""
     calls = InterruptibleCalls()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -35,15 +32,15 @@ def main(handle: int, parent: int) -> None:
             function, payload = json.loads(pipe.recv_bytes())
         except EOFError:
             return
-        with contextlib.suppress(Exception):  # it is met again, and reported, below
-            find_function(function)  # imports may take seconds, and must not be cut short
+        with contextlib.suppress(Exception):  # perform() repeats and reports the error
+            find_function(function)  # imports may take seconds and must not be interrupted
         outcome = calls.run(partial(perform, function, payload), interrupted)
         with contextlib.suppress(BrokenPipeError):
             pipe.send_bytes(outcome.encode())
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the parent is gone: there is nobody to report to."""
+    """End this process when the parent has ended."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)

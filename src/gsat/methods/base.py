@@ -1,8 +1,8 @@
-"""The interface of a method: what a step does, how it predicts, what has to be saved.
+"""The interface of a method: its steps, its predictions and its state.
 
 The training loop owns order, randomness, selection, checkpoints, logs and progress. A method owns
-its modules, its optimisers and its update. A new method is one file: subclass :class:`Method`,
-declare its settings, and write :meth:`~Method.step`::
+its modules, optimisers and updates. A new method is one file: subclass :class:`Method`, declare its
+settings, and write :meth:`~Method.step`::
 
     class MySettings(MethodSettings):
         strength: float = Field(0.1, ge=0, description="Weight of the penalty.")
@@ -43,7 +43,7 @@ class MethodSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """The table ``[training]`` of a recipe: what all methods share."""
+    """The table ``[training]`` of a recipe: the settings that all methods share."""
 
     epochs: PositiveInt = Field(100, description="Number of epochs.")
     batch_size: PositiveInt = Field(128, description="Graphs per step.")
@@ -74,20 +74,16 @@ class TrainingSettings(Settings):
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of epochs with one kind of step.
+    """A sequence of epochs with one kind of step.
 
     Attributes:
-        name: The name, for logs and random draws.
-        epochs: The number of epochs.
-        selectable_from: The first epoch that may be chosen as the best; None for none of them.
-            (default: ``0``)
-        explains: Whether edges are scored in it; without, explanation metrics are None.
-            (default: ``True``)
-        patience: The number of epochs without a better one after which it ends; of the last phase
-            only. (default: ``None``)
-        steps: Whether it has steps on the training set. (default: ``True``)
+        name: Names the phase in logs and random draws.
+        epochs: Number of epochs.
+        selectable_from: The first epoch that may be selected as the best; None if none may.
+        explains: Whether edges are scored; without, explanation metrics are None.
+        patience: Epochs without a better one after which training ends; only for the last phase.
+        steps: Whether there are steps on the training set.
         traces: Whether the training set is evaluated after each epoch, for the log.
-            (default: ``False``)
     """
 
     name: str
@@ -100,17 +96,10 @@ class Phase:
 
 
 class GradientSync:
-    """How a step's gradients are averaged over processes; here there is one process."""
+    """Averages a step's gradients over processes; this class is for a single process."""
 
     def through(self, network: nn.Module) -> nn.Module:
-        """The network, called so that its gradient becomes the mean over all processes.
-
-        Args:
-            network: The network of a step.
-
-        Returns:
-            A module to call in its place; here the network itself.
-        """
+        """A module to call in place of a network, so that its gradients are averaged."""
         return network
 
     def mean(self, value: Tensor, over: Tensor) -> Tensor:
@@ -119,24 +108,21 @@ class GradientSync:
         Args:
             value: A mean over the entries of ``over``, a scalar.
             over: The entries of this process; NaN (a missing label) does not count.
-
-        Returns:
-            The weighted mean, a scalar.
         """
         return value
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where a step happens.
+    """The place of a step in a training.
 
     Attributes:
         phase: The name of the phase.
-        epoch: The epoch within the phase.
+        epoch: The epoch within the phase, from 0.
         draws: The source of random numbers.
-        step: The number of the step within the epoch. (default: ``0``)
-        steps: The number of steps of the epoch. (default: ``1``)
-        sync: The processes the step is shared with. (default: this process alone)
+        step: The number of the step within the epoch, from 0.
+        steps: The number of steps of the epoch.
+        sync: The processes that share the step.
     """
 
     phase: str
@@ -151,25 +137,24 @@ class Method(ABC):
     """A way to train an interpretable model.
 
     Args:
-        model: What is trained.
-        settings: The method's own settings.
-        training: The settings all methods share.
+        model: The model that is trained, saved and loaded.
+        settings: The method's own settings, of the type :attr:`Settings`.
+        training: The settings that all methods share.
         seed: Decides what is random in the method itself. (default: ``0``)
 
     Attributes:
         name: The name it is registered under, as users type it.
         title: The name as papers print it.
         summary: What it does, in one line.
-        paper: Where it comes from.
-        reports: Which epoch is reported, the ``best`` or the ``last``. (default: ``"best"``)
-        Settings: The type of its settings. (default: none)
-        Model: The type of its model, whose ``from_config`` makes it again.
-        based_on: The method whose settings in a recipe hold for this one, too, unless its own
-            table overrides them. (default: ``None``)
-        data_parallel: Whether several processes can train it together: then a step runs its
-            network by ``context.sync`` and its losses are means. (default: ``False``)
-        model: What is trained, saved and loaded.
-        first: How the backbone is trained alone beforehand, if it is.
+        paper: Reference of its publication.
+        reports: Which epoch is reported, the ``best`` or the ``last``.
+        Settings: The type of its settings.
+        Model: The type of its model.
+        based_on: Another method, whose settings in a recipe apply to this one unless its own table
+            overrides them.
+        data_parallel: Whether several processes can train it together: then a step calls its
+            network through ``context.sync``, and its losses are means.
+        first: The pre-training of the backbone, if there is one.
     """
 
     name: ClassVar[str]
@@ -190,142 +175,92 @@ class Method(ABC):
     ) -> None:
         self.model, self.settings, self.training, self.seed = model, settings, training, seed
         model.method = self.name
+        self.set_up()
+
+    def set_up(self) -> None:  # noqa: B027
+        """Make whatever training needs beyond the model; called by the constructor."""
 
     @classmethod
     def create(
         cls, backbone: Backbone, settings: Any, training: TrainingSettings, seed: int
     ) -> Self:
-        """Make the method and its model on a fresh backbone.
-
-        Args:
-            backbone: The network.
-            settings: The method's own settings.
-            training: The settings all methods share.
-            seed: Decides initial weights and what else is random.
-
-        Returns:
-            The method.
-        """
+        """Make the method and its model on a fresh backbone."""
         return cls(cls.make_model(backbone, settings, seed), settings, training, seed)
 
     @classmethod
     def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> InterpretableModel:
-        """Make the model: its constructor gets the settings and the seed that it takes.
-
-        Args:
-            backbone: The network.
-            settings: The method's own settings.
-            seed: Decides initial weights.
-
-        Returns:
-            The model.
-        """
+        """Make the model: pass its constructor those settings that it has arguments for."""
         taken = inspect.signature(cls.Model).parameters
         given = {**settings.model_dump(), "seed": seed}
         return cls.Model(backbone, **{name: given[name] for name in taken if name in given})
 
     def prepare(self, data: Dataset) -> None:  # noqa: B027
-        """Read the data before anything is written; refuse what it can't be trained on.
-
-        Args:
-            data: The data set, with its splits.
+        """Read the data before anything is written.
 
         Raises:
             DataError: If the method can't be trained on it.
         """
 
     def phases(self) -> tuple[Phase, ...]:
-        """The phases, in order.
-
-        Returns:
-            The phases. (default: one, of which any epoch may be the best)
-        """
+        """The phases, in order; by default one, of which any epoch may be selected."""
         return (Phase("train", self.training.epochs, explains=self.Model.explains),)
 
     def begin(self, phase: str) -> None:
         """Make the optimisers of a phase; by default one Adam over :meth:`parameters`.
 
-        Called once per phase, before any state of that phase is restored.
-
-        Args:
-            phase: The name of the phase.
+        The loop calls it once per phase, before it restores any state of that phase.
         """
         training = self.training
         self.optimiser = Adam(self.parameters(), training.lr, training.weight_decay)
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """The weights that are trained.
-
-        Returns:
-            The weights. (default: all of the model)
-        """
+        """The weights that are trained; by default all of the model."""
         return self.model.parameters()
 
     @abstractmethod
     def step(self, batch: GraphBatch, context: Context) -> Losses:
-        """Update on one batch.
-
-        Args:
-            batch: The graphs.
-            context: Where the step happens.
+        """Update the model on one batch.
 
         Returns:
             The scalars to log; ``loss`` must be among them.
         """
 
     def update(self, loss: Tensor) -> None:
-        """Take a step of :attr:`optimiser` down the gradient of a loss.
-
-        Args:
-            loss: A scalar.
-        """
+        """Take a step of :attr:`optimiser` down the gradient of a scalar loss."""
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:  # noqa: B027
-        """Called after validation; the place for learning-rate schedules.
-
-        Args:
-            context: The epoch that ended.
-            valid: Its metrics on the validation set, by name.
-        """
+        """End an epoch, given its validation metrics: the place for learning-rate schedules."""
 
     def finish_phase(  # noqa: B027
         self, context: Context, measure: Callable[[str], dict[str, Any]]
     ) -> None:
-        """Called after a phase's last epoch.
+        """End a phase, after its last epoch.
 
         Args:
-            context: That epoch.
-            measure: Evaluates the method on a split: ``measure("test")`` returns the metrics of the
-                test set, by name.
+            context: The last epoch.
+            measure: ``measure("test")`` returns the method's current metrics on the test set.
         """
 
     def calibrate(self, batches: Iterable[GraphBatch]) -> bool:
         """Adjust the trained model to the training set without a gradient.
 
-        Args:
-            batches: The training set.
-
         Returns:
-            Whether anything has changed. (default: nothing has)
+            Whether anything has changed.
         """
         return False
 
     def report(self) -> dict[str, Any]:
-        """More for ``result.json``, as plain values."""
+        """Additional values for ``result.json``."""
         return {}
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """Predict and score a batch without updating.
 
-        A function of the model's weights and the context: the test set is evaluated at the end,
-        with the weights of the best epoch.
-
-        Args:
-            batch: The graphs.
-            context: Where it happens.
+        The result must depend only on the model's weights and the context, as the test set is
+        evaluated after training with the weights of the best epoch.
 
         Returns:
             The output, and the scalars to log; ``loss``, the prediction loss, breaks ties between
@@ -344,25 +279,14 @@ class Method(ABC):
         return {"model": self.model}
 
     def to_device(self, device: str) -> Self:
-        """Move all modules; called before :meth:`begin`.
-
-        Args:
-            device: A torch device such as ``"cuda"``.
-
-        Returns:
-            The method itself.
-        """
+        """Move all modules to a torch device; called before :meth:`begin`."""
         for network in self.networks().values():
             network.to(device)
         return self
 
     def extra_state(self) -> dict[str, Any]:
-        """Anything else a resumed run needs, as plain values for JSON."""
+        """Whatever else a resumed run needs, as plain values for JSON."""
         return {}
 
     def load_extra_state(self, state: dict[str, Any]) -> None:  # noqa: B027
-        """Restore :meth:`extra_state`.
-
-        Args:
-            state: What :meth:`extra_state` returned, read back from JSON.
-        """
+        """Restore :meth:`extra_state`, read back from JSON."""

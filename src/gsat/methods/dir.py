@@ -1,8 +1,8 @@
-"""DIR (Wu et al., ICLR 2022): predict from a causal part of each graph, whatever the rest is.
+"""DIR (Wu et al., ICLR 2022): predict from a causal part of each graph, independent of the rest.
 
-A generator scores edges. The highest of each graph are its causal part, the rest its complement;
-one predictor reads both. The answer from a causal part is gated by the complements of all graphs of
-the batch in turn (the interventions), and has to be good, and equally good, under all of them.
+A generator scores edges. The highest-scored edges of a graph are its causal part, the others its
+complement; one predictor reads both. Interventions gate the logits of a causal part by the
+complements of all graphs of the batch in turn. The risk must be low, and equal, under all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -22,7 +22,7 @@ from gsat.core.registry import register_method
 from gsat.core.settings import validated
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.subgraph import edge_subgraph
-from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
+from gsat.methods.base import Context, Losses, Method, MethodSettings
 from gsat.models import Backbone, InterpretableModel, LEConvNet, ModelOutput, seeded
 from gsat.models.leconv import LEConvLayer, total_weight
 from gsat.ops import Draws, segment_topk_mask
@@ -39,8 +39,8 @@ class DIRSettings(MethodSettings):
     )
     step: Literal["batch", "epoch"] = Field(
         "batch",
-        description="Step after every batch, or once an epoch on the gathered gradients (published "
-        "code, on Spurious-Motif).",
+        description="Whether to step after every batch, or once an epoch on accumulated gradients "
+        "(published code, on Spurious-Motif).",
     )
     features: Features = Field(
         "embeddings",
@@ -53,16 +53,16 @@ class DIRSettings(MethodSettings):
     )
     statistics: Literal["causal", "both"] = Field(
         "causal",
-        description="The parts whose statistics the predictor's batch norms keep for evaluation, "
-        "which is on causal parts.",
+        description="Parts that contribute to the predictor's batch norm statistics; evaluation "
+        "uses causal parts.",
     )
     predictor_hidden: PositiveInt | None = Field(
         None, description="Width of the predictor; absent: the backbone's."
     )
     extra_linear: bool = Field(
         False,
-        description="One more linear layer at the end of the complement's own logits, which the "
-        "gates do not see (published code, on Spurious-Motif).",
+        description="Whether the complement's logits pass one more linear layer, which the gates "
+        "do not use (published code, on Spurious-Motif).",
     )
 
 
@@ -70,7 +70,7 @@ DEFAULTS = DIRSettings.model_validate({})
 
 
 class LEConvGenerator(LEConvNet):
-    """The generator of DIR's own network: LEConv layers on the raw features, no ReLU at the end."""
+    """The generator of the published network: LEConv on raw features, without a final ReLU."""
 
     def __init__(self, *args: Any, seed: int = 0, **settings: Any) -> None:
         super().__init__(*args, seed=seed, **settings)
@@ -78,8 +78,7 @@ class LEConvGenerator(LEConvNet):
         with seeded(seed, "generator"):
             self.layers[0] = LEConvLayer(self.config["in_features"], self.hidden)
 
-    # Its messages are never gated.
-    def embed(  # type: ignore[override]
+    def embed(  # type: ignore[override]  # it has no gates
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Node embeddings [N, hidden]; see :meth:`Backbone.embed`."""
@@ -94,9 +93,9 @@ class LEConvGenerator(LEConvNet):
 
 
 class DIR(InterpretableModel):
-    """Two networks of one kind: a generator that scores edges, and a predictor that reads parts."""
+    """Two networks of one type: a generator scores edges, a predictor reads parts of graphs."""
 
-    predicts_by_backbone = False  # it embeds parts of graphs; other heads read them
+    predicts_by_backbone = False  # it only embeds parts of graphs
     method = "dir"
 
     def __init__(
@@ -130,7 +129,7 @@ class DIR(InterpretableModel):
         self.backbone = type(backbone)(**described, seed=own_seed)
         for name, buffer in backbone.named_buffers(recurse=False):
             self.backbone.get_buffer(name).copy_(buffer)
-        # What is needed of each network is the input of its head: DIR has heads of its own.
+        # DIR has other heads, which read the inputs of the networks' heads.
         self.generator.head, self.backbone.head = nn.Identity(), nn.Identity()
         h, width = backbone.hidden, self.backbone.hidden
         with seeded(own_seed, "heads"):
@@ -140,20 +139,19 @@ class DIR(InterpretableModel):
         self.task, self.on, self.r = task, "edge", None
 
     def score(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Node embeddings z ``[N, h]`` and edge scores s ``[E]``, the higher the more causal."""
+        """Node embeddings z ``[N, h]`` and edge scores s ``[E]``; higher ones are more causal."""
         z = self.generator.embed(batch)
         first, relu, last = self.scorer
         assert isinstance(first, nn.Linear)
-        # A linear layer on concat(z_u, z_v) is one on z_u plus one on z_v: on nodes, not on edges.
+        # W concat(z_u, z_v) = W_u z_u + W_v z_v: two products over nodes, not one over edges.
         sources, targets = first.weight.chunk(2, dim=1)
         u, v = z @ sources.T, torch.addmm(first.bias, z, targets.T)
         return z, last(relu(u.index_select(0, batch.src) + v.index_select(0, batch.dst)))[:, 0]
 
     def causal_edges(self, scores: Tensor, batch: GraphBatch) -> Tensor:
-        """Which edges are causal, ``[E]`` bool.
+        """Mark the causal edges, ``[E]``: the int(ratio · E) highest-scored ones of each graph.
 
-        Of E edges of a graph these are the int(ratio · E) highest, at least one and, where there
-        are two, not all.
+        At least one edge is causal and, in a graph of two or more, at least one is not.
         """
         edges = batch.edge_ptr.diff()
         count = (self.ratio * edges.double()).long()
@@ -168,13 +166,17 @@ class DIR(InterpretableModel):
         weight: Tensor,
         draws: Draws | None = None,
     ) -> Tensor:
-        """Embed a part of each graph by the predictor."""
+        """Embed a part of each graph by the predictor, ``[B, h]``."""
         part, nodes = edge_subgraph(batch, keep)
         if self.features == "embeddings":
             part = replace(part, x=z.index_select(0, nodes))
-        if part.num_edges == 0:  # batch norm fails on no rows
+        if part.num_edges == 0:  # batch norm fails without rows
             return z.new_zeros(batch.num_graphs, self.backbone.hidden)
         return self.backbone(part, weight[keep], draws)
+
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """Embed the nodes of whole graphs by the generator, ``[N, h]``."""
+        return self.generator.embed(batch)
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Predict from the causal parts.
@@ -194,7 +196,7 @@ class DIR(InterpretableModel):
         return {"backbone": self._given, **self.settings}
 
     def check_fits(self, store: GraphStore) -> None:
-        """Raise a :class:`DataError` when graphs have other features than the model expects."""
+        """Raise a :class:`DataError` if graphs have other features than the model takes."""
         self.generator.check_fits(store)
 
 
@@ -205,38 +207,36 @@ def head(width: int, logits: int) -> nn.Sequential:
 
 @register_method("dir")
 class DIRMethod(Method):
-    """Discovering invariant rationales."""
+    """Discovering Invariant Rationales."""
 
     title = "DIR"
-    summary = "split graphs in a causal part and a rest, and swap the rests"
+    summary = "split graphs into a causal part and a rest, and swap the rests"
     paper = (
         "Wu et al., Discovering Invariant Rationales for Graph Neural Networks, ICLR "
         "2022 (arXiv:2201.12872)"
     )
-    Settings: ClassVar[type[MethodSettings]] = DIRSettings
-    Model: ClassVar[type[InterpretableModel]] = DIR
+    Settings = DIRSettings
+    Model = DIR
     model: DIR
     settings: DIRSettings
 
-    def __init__(
-        self, model: DIR, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        logits = model.task.num_logits
-        with seeded(seed, "complement"):
-            self.complement = head(model.backbone.hidden, logits)
-            self.extra = nn.Linear(logits, logits) if settings.extra_linear else nn.Identity()
+    def set_up(self) -> None:
+        """Make the networks of the complement, which only training needs."""
+        logits = self.model.task.num_logits
+        extra = self.settings.extra_linear
+        with seeded(self.seed, "complement"):
+            self.complement = head(self.model.backbone.hidden, logits)
+            self.extra = nn.Linear(logits, logits) if extra else nn.Identity()
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The weights of all networks.
 
-        One Adam serves for the two of the published code: they share no weights, no gradients and
-        no settings.
+        The published code has two Adams. They share no weights, so one is equivalent.
         """
         return [w for network in self.networks().values() for w in network.parameters()]
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
-        """Take a step on all losses, or on their mean at the end of the epoch."""
+        """Take a step on all losses, or accumulate their gradients until the end of the epoch."""
         parts = self.losses(batch, context)
         gathers = self.settings.step == "epoch"
         if not gathers or context.step == 0:
@@ -254,9 +254,9 @@ class DIRMethod(Method):
         causal = model.causal_edges(s, batch)
         drawn = context.draws.child
         h = model.represent(batch, z, causal, torch.sigmoid(s), drawn("causal"))
-        with torch.no_grad(), self._statistics():  # complements train their own head alone
-            beside = model.represent(batch, z, ~causal, torch.sigmoid(-s), drawn("complement"))
-        answers, gates = model.causal(h), self.complement(beside)
+        with torch.no_grad(), self._statistics():  # complements train only their own head
+            rest = model.represent(batch, z, ~causal, torch.sigmoid(-s), drawn("complement"))
+        answers, gates = model.causal(h), self.complement(rest)
         intervened = answers * torch.sigmoid(gates.detach())[:, None]  # [complement, graph, logit]
         risks = task.losses(intervened, batch.y)
         if len(risks) < 2 or not risks.numel():
@@ -278,16 +278,13 @@ class DIRMethod(Method):
 
     @contextmanager
     def _statistics(self) -> Iterator[None]:
-        """Restore the predictor's batch-norm statistics, unless both parts contribute to them.
-
-        In evaluation the predictor sees causal parts only.
-        """
+        """Restore the predictor's batch norm statistics, unless both parts contribute."""
         kept = list(self.model.backbone.buffers()) if self.settings.statistics == "causal" else []
         before = [buffer.clone() for buffer in kept]
         yield
-        for buffer, was in zip(kept, before, strict=True):
-            buffer.copy_(was)
+        for buffer, values in zip(kept, before, strict=True):
+            buffer.copy_(values)
 
     def networks(self) -> dict[str, nn.Module]:
-        """The model, and what only training needs."""
+        """The model and the networks of the complement."""
         return {"model": self.model, "complement": self.complement, "extra": self.extra}

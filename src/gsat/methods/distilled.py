@@ -1,8 +1,6 @@
-"""Consensus distillation: one GSAT that learns to explain as an ensemble does."""
+"""Consensus distillation: one GSAT learns to explain like an ensemble."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,16 +12,16 @@ from gsat.core.errors import RecipeError
 from gsat.core.registry import register_method
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import load_any
 
 
 class DistilledSettings(GSATSettings):
-    """``[method.distilled]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+    """``[method.distilled]``; the settings of ``[method.gsat]`` apply, too."""
 
-    teacher: str = Field("", description="The run whose explanations are learnt.")
+    teacher: str = Field("", description="Run whose explanations are learnt.")
     distill_coef: float = Field(
         10.0, ge=0, description="Weight of the mean difference from the teacher's scores."
     )
@@ -36,12 +34,12 @@ class DistilledMethod(GSATMethod):
     title = "Distilled GSAT"
     summary = "GSAT that learns to explain as an ensemble does"
     paper = "after consensus distillation as published at ICML 2025"
-    Settings: ClassVar[type[MethodSettings]] = DistilledSettings
+    Settings = DistilledSettings
     based_on = "gsat"
     data_parallel = False
     settings: DistilledSettings
-    taught: Tensor
-    first_edge: Tensor
+    taught: Tensor  # the teacher's score of every edge of the store
+    first_edge: Tensor  # first edge of every graph of the store
 
     def prepare(self, data: Dataset) -> None:
         """Let the teacher explain the training set."""
@@ -57,7 +55,7 @@ class DistilledMethod(GSATMethod):
         """Take one gradient step on GSAT's loss plus the distance from the teacher."""
         output = self.model(batch, context.draws)
         losses = self._losses(batch, output, context)
-        weight = edge_weights(output.probability, batch, self.model.extractor.on)
+        weight = edge_weights(output.probability, batch, self.model.on)
         place = edge_places(batch, self.first_edge.to(batch.edge_id))
         distance = (weight - self.taught.to(weight)[place]).abs().mean()
         total = losses["total"] + self.settings.distill_coef * distance
@@ -66,7 +64,7 @@ class DistilledMethod(GSATMethod):
 
 
 def taught_scores(teacher: InterpretableModel, graphs: GraphStore, edges: int) -> Tensor:
-    """The scores that a model gives the edges of some graphs, at their places in the store."""
+    """The edge scores of a model, at the places of the edges in the store."""
     teacher.check_fits(graphs)
     scores = torch.zeros(edges)
     first = torch.from_numpy(np.array(graphs.arrays["edge_ptr"]))
@@ -77,6 +75,6 @@ def taught_scores(teacher: InterpretableModel, graphs: GraphStore, edges: int) -
 
 
 def edge_places(batch: GraphBatch, first_edge: Tensor) -> Tensor:
-    """The places of a batch's edges among all edges of their store."""
+    """The positions of a batch's edges among all edges of the store."""
     offset = torch.arange(batch.num_edges, device=batch.src.device)
     return first_edge[batch.graph_row][batch.edge_graph] + offset - batch.edge_ptr[batch.edge_graph]

@@ -1,4 +1,4 @@
-"""Base of IRM and V-REx: several environments, and a penalty on the differences of their risks."""
+"""Base of IRM and V-REx: a penalty on differences between environments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gsat.methods.base import Context, Losses
 from gsat.methods.erm import ERMMethod, ERMSettings
 from gsat.ops import Draws
 
-# The fields of a graph that name its environment; the base is that of Spurious-Motif.
+# Fields of a graph that may name its environment; Spurious-Motif has a base.
 FIELDS = ("environment", "base")
 
 # Logits and labels of one environment's graphs (or nodes).
@@ -24,28 +24,23 @@ Group = tuple[Tensor, Tensor]
 
 
 class EnvironmentSettings(ERMSettings):
-    """Settings of methods with environments, next to those of ERM."""
+    """Settings of methods with environments; those of ERM apply, too."""
 
     environments: Literal["random", "base"] = Field(
         "random",
-        description="'random': two groups, fixed by the seed; 'base': as the data says, the base "
-        "of Spurious-Motif or each graph's field 'environment'.",
+        description="'random': two groups, fixed by the seed; 'base': as the data says, by each "
+        "graph's field 'environment' or the base of Spurious-Motif.",
     )
     penalty: float = Field(1.0, ge=0, description="Weight of the penalty.")
 
 
 class EnvironmentMethod(ERMMethod):
-    """ERM with a penalty on how the environments differ.
-
-    Attributes:
-        environment: The environment of every graph of the store, ``[G]`` long: it belongs to the
-            graph, wherever the order of an epoch puts it.
-    """
+    """ERM with a penalty on differences between environments."""
 
     based_on = "erm"
-    data_parallel = False  # the penalty of a batch is not the mean of those of its parts
+    data_parallel = False  # the penalty of a batch is not the mean over its parts
     settings: EnvironmentSettings
-    environment: Tensor
+    environment: Tensor  # of every graph of the store, [G] long, whatever the order of an epoch
 
     def prepare(self, data: Dataset) -> None:
         """Assign an environment to every graph; the training set needs two or more."""
@@ -54,12 +49,12 @@ class EnvironmentMethod(ERMMethod):
             drawn = Draws(self.seed, "environments").uniform(rows)
             self.environment = (drawn >= 0.5).long()
         else:
-            self.environment = _given(data)
-        found = len(self.environment[torch.from_numpy(data.train.index)].unique())
-        if found < 2:
+            self.environment = _from_data(data)
+        count = len(self.environment[torch.from_numpy(data.train.index)].unique())
+        if count < 2:
             raise DataError(
                 f"{self.title} needs training graphs of at least 2 environments; those of "
-                f"{data.name} are of {found}"
+                f"{data.name} have {count}"
             )
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
@@ -77,19 +72,21 @@ class EnvironmentMethod(ERMMethod):
         """Split logits and labels by environment."""
         assert batch.y is not None
         y = batch.y
-        of = self.environment.to(y.device)[batch.graph_row]
+        environment = self.environment.to(y.device)[batch.graph_row]
         if self.model.task.level == "node":
-            of = batch.at_targets(of[batch.node_graph])
-        known = ~y.isnan().reshape(len(y), -1).all(dim=1)
-        rows = [(of == e) & known for e in of[known].unique().tolist()]
-        return [(logits[mine], y[mine]) for mine in rows]
+            environment = batch.at_targets(environment[batch.node_graph])
+        labelled = ~y.isnan().reshape(len(y), -1).all(dim=1)
+        present = environment[labelled].unique().tolist()
+        rows = [(environment == number) & labelled for number in present]
+        return [(logits[inside], y[inside]) for inside in rows]
 
     @abstractmethod
     def penalty(self, groups: list[Group]) -> Tensor:
-        """The penalty, a scalar of 0 or more, from the logits of one or more environments."""
+        """The penalty, a scalar of at least 0, from the groups of one or more environments."""
 
 
-def _given(data: Dataset) -> Tensor:
+def _from_data(data: Dataset) -> Tensor:
+    """The environments that the graphs themselves name, ``[G]``."""
     store = GraphStore(data.store.arrays, data.store.meta)  # every row, whatever the view
     name = next((field for field in FIELDS if store.has(field)), None)
     if name is None:

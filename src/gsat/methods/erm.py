@@ -1,4 +1,4 @@
-"""ERM: the backbone alone, trained on the prediction loss. It does not explain."""
+"""ERM: the backbone alone, trained on the prediction loss; it does not explain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
+from gsat.methods.base import Context, Losses, Method, MethodSettings
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
 
@@ -19,13 +19,17 @@ class PlainModel(InterpretableModel):
     """A backbone without attention; the score of every edge is 1."""
 
     explains = False
-    answers = True
     attention_decides = False
     method = "erm"
 
     def __init__(self, backbone: Backbone) -> None:
         super().__init__()
         self.backbone, self.task, self.on, self.r = backbone, backbone.task, "edge", None
+
+    @property
+    def bare_backbone(self) -> Backbone:
+        """The backbone, for a post-hoc explainer."""
+        return self.backbone
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
         """Logits and edge scores of a batch."""
@@ -38,7 +42,7 @@ class PlainModel(InterpretableModel):
         return self.backbone(batch, attention=attention)
 
     def predict_batch(self, batch: GraphBatch) -> Tensor:
-        """Predict by the network alone."""
+        """Predict without edge scores."""
         return self.backbone(batch)
 
     def edge_scores(self, batch: GraphBatch) -> Tensor:
@@ -64,16 +68,11 @@ class ERMMethod(Method):
     summary = "the backbone alone; it does not explain"
     paper = "Vapnik, Principles of Risk Minimization for Learning Theory, NIPS 1991"
     Settings: ClassVar[type[MethodSettings]] = ERMSettings
-    Model: ClassVar[type[InterpretableModel]] = PlainModel
+    Model = PlainModel
     data_parallel = True
     model: PlainModel
     settings: ERMSettings
-
-    def __init__(
-        self, model: PlainModel, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        self.schedule: ReduceLROnPlateau | None = None
+    schedule: ReduceLROnPlateau | None = None
 
     def begin(self, phase: str) -> None:
         """Make one Adam, and its schedule if there is one."""

@@ -1,44 +1,35 @@
-"""GMT: GSAT whose attention is a sample of whole subgraphs, or enters the first layer alone."""
+"""GMT: GSAT that predicts by sampled subgraphs, or whose attention enters only the first layer."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from gsat.attention import (
-    DEFAULTS,
-    AttentionLevel,
-    BatchNorm,
-    ExtractorNorm,
-    Readout,
-    Sampling,
-    edge_weights,
-    sample,
-)
+from gsat.attention import AttentionLevel, edge_weights
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
-from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.gsat import GSATMethod, GSATSettings
-from gsat.models import GIN, Backbone, InterpretableModel, ModelOutput
+from gsat.models import Backbone, ModelOutput
 from gsat.ops import Draws
 
 GMTVariant = Literal["sam", "lin"]
-_SAMPLES = 20  # where a recipe says nothing
+_SAMPLES = 20  # default number of subgraphs
 
 
 class GMT(GSAT):
     """GSAT with multilinear subgraph sampling (``"sam"``) or a linear first layer (``"lin"``).
 
-    ``"sam"``: a prediction is the mean of the logits of several subgraphs. Each is drawn edge by
-    edge: attention is sampled and its two directions are averaged as in GSAT, then every directed
-    edge is kept or dropped with that probability, with a straight-through gradient. In evaluation
-    the subgraphs are drawn from p, by a seed of their own: the same graph has the same answer.
-    ``"lin"``: attention weights the messages of the first layer alone.
+    ``"sam"``: a prediction is the mean of the logits of several subgraphs. Attention is sampled and
+    its two directions are averaged as in GSAT; then each directed edge is kept or dropped with that
+    probability, with a straight-through gradient. Evaluation draws the subgraphs from p with a
+    fixed seed, so the same graph always has the same prediction.
+    ``"lin"``: attention weights only the messages of the first layer.
 
     Attributes:
         step_samples: Subgraphs per prediction while training, if not ``samples``.
@@ -49,92 +40,60 @@ class GMT(GSAT):
     def __init__(
         self,
         backbone: Backbone,
-        attention: AttentionLevel = DEFAULTS.attention,
+        attention: AttentionLevel = "edge",
         *,
         variant: GMTVariant = "sam",
         samples: int | None = None,
-        extractor_dropout: float = DEFAULTS.extractor_dropout,
-        temperature: float = DEFAULTS.temperature,
-        sampling: Sampling = DEFAULTS.sampling,
-        refine: int | None = None,
-        batch_norm: BatchNorm | None = None,
-        extractor_norm: ExtractorNorm | None = None,
-        readout: Readout | None = None,
-        context: float | None = None,
         seed: int = 0,
+        **settings: Any,
     ) -> None:
         if variant == "lin":
-            if not isinstance(backbone, GIN):
+            if not backbone.limits_attention:
                 raise GSATError(
-                    "GMT's variant 'lin' is for GIN, whose first layer alone can have attention, "
-                    f"not for {type(backbone).__name__}; use the variant 'sam'"
+                    "GMT's variant 'lin' needs a backbone that can limit attention to its first "
+                    f"layer, such as gin, and {type(backbone).__name__} can't; use 'sam'"
                 )
             backbone.attended_layers = 1
-        super().__init__(
-            backbone,
-            attention,
-            extractor_dropout=extractor_dropout,
-            temperature=temperature,
-            sampling=sampling,
-            samples=None if variant == "lin" else samples or _SAMPLES,
-            refine=refine,
-            batch_norm=batch_norm,
-            extractor_norm=extractor_norm,
-            readout=readout,
-            context=context,
-            seed=seed,
-        )
+        subgraphs = None if variant == "lin" else samples or _SAMPLES
+        super().__init__(backbone, attention, seed=seed, samples=subgraphs, **settings)
         self.variant = variant
         self.step_samples: int | None = None
 
     def _attend(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """The attention, and the mean of the logits of several subgraphs.
-
-        In evaluation there is no dropout, and subgraphs are drawn from p.
-        """
+        """The attention, and the mean of the logits of several subgraphs."""
         if self.variant == "lin":
             return super()._attend(batch, draws)
-        at = draws.child if draws else lambda *_: None
-        h = self.backbone.embed(batch, draws=at("first run"))
-        logits = self.extractor(h, batch, at("extractor"))
+        child = draws.child if draws else lambda *_: None
+        h = self.backbone.embed(batch, draws=child("first run"))
+        logits = self.extractor(h, batch, child("extractor"))
         p = torch.sigmoid(logits)
-        kept = edge_weights(p, batch, self._on)
+        kept = edge_weights(p, batch, self.on)
         if draws is None:
             return ModelOutput(self.answer(batch, p), kept, p, p)
         predicted = []
-        for number in range(self._count(draws)):
-            own = draws.child("subgraph", number)
-            chance = self._chance(logits, batch, own)
-            predicted.append(self._of_subgraph(chance, batch, own, own.child("second run")))
+        for number in range(self.step_samples or self.options.samples or 1):
+            one = draws.child("subgraph", number)
+            chance = edge_weights(self._sample(logits, batch, one), batch, self.on)  # [E]
+            predicted.append(self._predict_subgraph(chance, batch, one, one.child("second run")))
         return ModelOutput(torch.stack(predicted).mean(dim=0), kept, p, p)
 
     def answer(self, batch: GraphBatch, attention: Tensor, mask: Tensor | None = None) -> Tensor:
         """Predict by subgraphs drawn with given attention; see :meth:`GSAT.answer`."""
         if self.variant == "lin":
             return super().answer(batch, attention, mask)
-        chance = edge_weights(attention, batch, self._on)
+        chance = edge_weights(attention, batch, self.on)
         chance = chance if mask is None else chance * mask
         source = Draws(0, "subgraphs of an evaluation")
-        draws = [source.child("subgraph", number) for number in range(self._count(None))]
-        chance = chance if mask is None else chance * mask
-        return torch.stack([self._of_subgraph(chance, batch, own, None) for own in draws]).mean(0)
+        draws = [source.child("subgraph", n) for n in range(self.options.samples or 1)]
+        predicted = [self._predict_subgraph(chance, batch, one, None) for one in draws]
+        return torch.stack(predicted).mean(0)
 
-    def _of_subgraph(
+    def _predict_subgraph(
         self, chance: Tensor, batch: GraphBatch, draws: Draws, noise: Draws | None
     ) -> Tensor:
-        """The logits of one subgraph, in which each edge is kept with its own chance."""
+        """The logits of one subgraph, in which each edge is kept with its own probability."""
         subgraph = hard_sample(chance, batch.edge_id, draws.child("edges"))
         return self._predict(batch, subgraph, None, noise)
-
-    def _count(self, draws: Draws | None) -> int:
-        several = self.samples or 1
-        return several if draws is None else self.step_samples or several
-
-    def _chance(self, logits: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
-        """The chance of each edge in one sample of the attention, ``[E]``."""
-        rows = batch.edge_id if self.on == "edge" else batch.node_id
-        alpha = sample(logits, rows, draws.child("attention"), self.temperature, self.sampling)
-        return edge_weights(alpha, batch, self._on)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -149,15 +108,15 @@ def hard_sample(chance: Tensor, row_id: Tensor, draws: Draws) -> Tensor:
 
 
 class GMTSettings(GSATSettings):
-    """``[method.gmt]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+    """``[method.gmt]``; the settings of ``[method.gsat]`` apply, too."""
 
     variant: GMTVariant = Field(
         "sam",
-        description="'sam' averages the logits of several subgraphs, 'lin' lets attention enter "
-        "the first layer alone.",
+        description="'sam' averages the logits of several subgraphs; in 'lin', attention enters "
+        "only the first layer.",
     )
     samples: PositiveInt | None = Field(
-        _SAMPLES, description="T, the number of subgraphs per prediction; of 'sam'."
+        _SAMPLES, description="T, the number of subgraphs per prediction of 'sam'."
     )
     info_coef: float = Field(0.1, ge=0, description="β, the weight of the regulariser.")
     info_on: Literal["sample", "p"] = Field(
@@ -172,7 +131,7 @@ class GMTSettings(GSATSettings):
 
 @register_method("gmt")
 class GMTMethod(GSATMethod):
-    """Graph Multilinear neT, trained as GSAT."""
+    """Graph Multilinear neT, trained like GSAT."""
 
     title = "GMT"
     summary = "GSAT that predicts by the mean over sampled subgraphs"
@@ -180,8 +139,8 @@ class GMTMethod(GSATMethod):
         "Chen et al., How Interpretable Are Interpretable Graph Neural Networks?, ICML 2024 "
         "(arXiv:2406.07955)"
     )
-    Settings: ClassVar[type[MethodSettings]] = GMTSettings
-    Model: ClassVar[type[InterpretableModel]] = GMT
+    Settings = GMTSettings
+    Model = GMT
     based_on = "gsat"
     data_parallel = False
     model: GMT
@@ -189,14 +148,14 @@ class GMTMethod(GSATMethod):
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
         """Take one gradient step on prediction loss + information loss."""
-        self.model.step_samples = 1 if self._warming(context) else None
+        self.model.step_samples = 1 if self._warming_up(context) else None
         return super().step(batch, context)
 
     def coefficient(self, context: Context) -> float:
-        """β, twice as much in a warm start."""
-        return self.settings.info_coef * (2 if self._warming(context) else 1)
+        """β, doubled during a warm start."""
+        return self.settings.info_coef * (2 if self._warming_up(context) else 1)
 
-    def _warming(self, context: Context) -> bool:
-        """Whether the warm start lasts: r has not begun to fall."""
+    def _warming_up(self, context: Context) -> bool:
+        """Whether this is a warm start in which r has not begun to fall."""
         falls = self.schedule.steps > 0
         return self.settings.warm_start and falls and context.epoch < self.schedule.interval

@@ -1,10 +1,10 @@
-"""The second stage of GMT: a classifier of its own, trained on a frozen explanation."""
+"""The second stage of GMT: a separate classifier, trained on frozen explanations."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field
@@ -16,7 +16,7 @@ from gsat.core.registry import METHODS, register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, Method, MethodSettings, TrainingSettings
-from gsat.methods.trained import load_start
+from gsat.methods.gsat import load_start
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.models.backbone import backbone_from
 from gsat.ops import Draws, segment_topk_mask
@@ -25,11 +25,9 @@ Edges = Literal["all", "half"]
 
 
 class Reclassified(InterpretableModel):
-    """A frozen model that explains, and a classifier of the graph attended by it."""
+    """A frozen model that explains, and a classifier of the graph that it attends to."""
 
     method = "gmt-classifier"
-    answers = True
-    rescores = True
 
     def __init__(self, backbone: Backbone, explainer: GSAT, edges: Edges = "all") -> None:
         super().__init__()
@@ -38,16 +36,16 @@ class Reclassified(InterpretableModel):
         self.task, self.on, self.r = backbone.task, explainer.on, explainer.r
 
     def forward(self, batch: GraphBatch, draws: Draws | None = None) -> ModelOutput:
-        """Explain by the one network, and predict by the other."""
+        """Explain by the frozen model, and predict by the classifier."""
         with torch.no_grad(), self.explainer.evaluating():
             explained = self.explainer(batch)
-        weight = edge_weights(explained.probability, batch, self.explainer.extractor.on)
+        weight = edge_weights(explained.probability, batch, self.on)
         logits = self.backbone(batch, attention=self.attended(weight, batch), draws=draws)
         return explained._replace(logits=logits, attention=explained.probability)
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict by the classifier; see :meth:`InterpretableModel.answer`."""
-        weight = edge_weights(attention, batch, self.explainer.extractor.on)
+        weight = edge_weights(attention, batch, self.on)
         return self.backbone(batch, attention=self.attended(weight, batch))
 
     def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
@@ -55,16 +53,16 @@ class Reclassified(InterpretableModel):
         return self.explainer.rescore(batch, attention)
 
     def attended(self, weight: Tensor, batch: GraphBatch) -> Tensor:
-        """Compute what the classifier sees of each edge."""
+        """Compute the edge weights that the classifier sees, ``[E]``."""
         if self.edges == "all":
             return weight
         half = (batch.edge_ptr.diff() + 1) // 2
         return weight * segment_topk_mask(weight, batch.edge_ptr, half)
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model whose explainer looks again; its classifier sees that, too."""
+    def refined(self, passes: int) -> Self:
+        """Return the same model with refinement passes, whose result the classifier sees, too."""
         view = copy.copy(self)
-        view._modules = {**self._modules, "explainer": self.explainer.refined(looks)}
+        view._modules = {**self._modules, "explainer": self.explainer.refined(passes)}
         return view
 
     @property
@@ -83,27 +81,28 @@ class Reclassified(InterpretableModel):
         inside = dict(config["explainer"])
         kind = METHODS[inside.pop("method")].Model
         if not issubclass(kind, GSAT) or config["edges"] not in ("all", "half"):
-            raise GSATError("its explainer is no model of GSAT, or its edges are unknown")
+            raise GSATError("its explainer is not a model of GSAT, or its edges are unknown")
         return cls(backbone_from(config["backbone"]), kind.from_config(inside), config["edges"])
 
 
 class GMTClassifierSettings(MethodSettings):
     """``[method.gmt-classifier]``."""
 
-    start: str = Field("", description="The run whose explanations are used.")
+    start: str = Field("", description="Run whose explanations are used.")
     edges: Edges = Field(
         "all",
         description="What the classifier sees: 'all' edges with their scores, or the 'half' of "
         "each graph with the highest.",
     )
     classifier: Literal["new", "trained"] = Field(
-        "new", description="Whether the classifier begins anew or as that of the run."
+        "new",
+        description="Whether the classifier starts from new weights or those of the run.",
     )
 
 
 @register_method("gmt-classifier")
 class GMTClassifierMethod(Method):
-    """The second stage of GMT: prediction alone, on a frozen explanation."""
+    """The second stage of GMT: prediction on a frozen explanation."""
 
     title = "GMT stage 2"
     summary = "a classifier trained on the frozen explanations of a run"
@@ -111,8 +110,8 @@ class GMTClassifierMethod(Method):
         "Chen et al., How Interpretable Are Interpretable Graph Neural Networks?, ICML 2024 "
         "(arXiv:2406.07955)"
     )
-    Settings: ClassVar[type[MethodSettings]] = GMTClassifierSettings
-    Model: ClassVar[type[InterpretableModel]] = Reclassified
+    Settings = GMTClassifierSettings
+    Model = Reclassified
     model: Reclassified
     settings: GMTClassifierSettings
 
@@ -127,7 +126,7 @@ class GMTClassifierMethod(Method):
         return cls(Reclassified(backbone, explainer, settings.edges), settings, training, seed)
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """Those of the classifier."""
+        """The weights of the classifier."""
         return self.model.backbone.parameters()
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:

@@ -1,15 +1,15 @@
-"""GNNExplainer (Ying et al., 2019): a free mask for each graph, found by gradient descent.
+"""GNNExplainer (Ying et al., 2019): gradient descent on a mask for each graph.
 
     min over M of  −log P(answer | edges weighted by σ(M)) + size · Σ σ(M) + entropy · mean H(σ(M))
 
-Whole batches are optimised at once. No term joins two graphs, and Adam works entry by entry, so a
-graph's mask is the same in any batch.
+It optimises whole batches at once. No term couples two graphs, and Adam works on each entry by
+itself, so a graph's mask is the same in any batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pydantic import Field, PositiveInt
@@ -19,17 +19,15 @@ from torch.optim import Adam, Optimizer
 from gsat.attention import average_directions
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.post_hoc import (
     PostHocMethod,
     PostHocModel,
     PostHocSettings,
     Target,
-    entropy,
-    graph_mean,
-    graph_sum,
+    mask_losses,
 )
-from gsat.models import Backbone, InterpretableModel, ModelOutput
+from gsat.models import Backbone, ModelOutput
 from gsat.ops import Draws
 
 
@@ -49,27 +47,18 @@ DEFAULTS = GNNExplainerSettings.model_validate({})
 
 @dataclass
 class Search:
-    """The state of the search for the masks of a batch.
+    """The state of the search for the masks of a batch."""
 
-    Attributes:
-        logits: The network's own logits, ``[B, num_logits]``.
-        answer: The answer that is explained, in the shape of labels.
-        mask: Logits of the mask, ``[E]``.
-        adam: Its optimiser.
-        done: Iterations so far.
-        losses: Losses of the last iteration.
-    """
-
-    logits: Tensor
-    answer: Tensor
-    mask: nn.Parameter
+    logits: Tensor  # of the network without a mask, [B, num_logits]
+    answer: Tensor  # the prediction that is explained, in the shape of labels
+    mask: nn.Parameter  # logits of the mask, [E]
     adam: Adam
-    done: int = 0
+    done: int = 0  # iterations so far
     losses: Losses = field(default_factory=dict)
 
 
 class GNNExplainer(PostHocModel):
-    """A network and, for each graph, the mask under which it still gives the same answer."""
+    """A network and, for each graph, the mask under which it makes the same prediction."""
 
     method = "gnnexplainer"
 
@@ -106,20 +95,16 @@ class GNNExplainer(PostHocModel):
         return Search(logits, self.explained_label(logits, batch), mask, Adam([mask], self.lr))
 
     def search(self, search: Search, batch: GraphBatch, iterations: int) -> None:
-        """Continue a search until so many iterations are done in all."""
+        """Continue a search until it has done ``iterations`` in total."""
         while search.done < iterations:
             with torch.enable_grad():
                 mask = search.mask.sigmoid()
                 logits = self.backbone(batch, attention=average_directions(mask, batch))
-                losses = {
-                    "answer": self.task.graph_losses(logits, search.answer),
-                    "size": graph_sum(mask, batch),
-                    "entropy": graph_mean(entropy(mask), batch),
-                }
+                losses = mask_losses(self.task, logits, search.answer, mask, batch)
                 loss = (
                     losses["answer"] + self.size * losses["size"] + self.entropy * losses["entropy"]
                 )
-                # The sum, not the mean: how far a mask goes must not depend on the others.
+                # The sum, not the mean: a mask must not depend on the number of graphs.
                 (search.mask.grad,) = torch.autograd.grad(loss.sum(), search.mask)
             search.adam.step()
             search.done += 1
@@ -127,18 +112,17 @@ class GNNExplainer(PostHocModel):
             search.losses = {name: value.detach().mean() for name, value in means.items()}
 
     def output(self, search: Search, batch: GraphBatch) -> ModelOutput:
-        """The network's own logits, and the masks so far."""
+        """The logits without a mask, and the masks so far."""
         mask = search.mask.detach().sigmoid()
         return ModelOutput(search.logits, average_directions(mask, batch), mask, mask)
 
 
 @register_method("gnnexplainer")
 class GNNExplainerMethod(PostHocMethod):
-    """An iteration of Adam on all masks is an epoch, so that its course can be logged.
+    """Each iteration of Adam on all masks is an epoch, so that its progress is logged.
 
-    Masks are a function of (network, graph, iterations), not a state: those of a split are kept
-    from epoch to epoch in memory, and a resumed run, whose batches of a split are the same, finds
-    the same ones again.
+    Masks are a function of (network, graph, iterations), not a state. They are kept in memory from
+    epoch to epoch; a resumed run has the same batches and computes the same masks again.
     """
 
     title = "GNNExplainer"
@@ -147,18 +131,17 @@ class GNNExplainerMethod(PostHocMethod):
         "Ying et al., GNNExplainer: Generating Explanations for Graph Neural Networks, "
         "NeurIPS 2019 (arXiv:1903.03894)"
     )
-    Settings: ClassVar[type[MethodSettings]] = GNNExplainerSettings
-    Model: ClassVar[type[InterpretableModel]] = GNNExplainer
+    Settings = GNNExplainerSettings
+    Model = GNNExplainer
     learns = False
     model: GNNExplainer
     settings: GNNExplainerSettings
 
     @classmethod
     def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> GNNExplainer:
-        """Make the model; what it calls ``lr`` is ``explain_lr`` in a recipe."""
-        names = ("iterations", "size", "entropy", "target")
-        given = {name: getattr(settings, name) for name in names}
-        return GNNExplainer(backbone, lr=settings.explain_lr, seed=seed, **given)
+        """Make the model; its ``lr`` is called ``explain_lr`` in a recipe."""
+        chosen = settings.model_dump(include={"iterations", "size", "entropy", "target"})
+        return GNNExplainer(backbone, lr=settings.explain_lr, seed=seed, **chosen)
 
     @property
     def explain_epochs(self) -> int:
@@ -166,7 +149,7 @@ class GNNExplainerMethod(PostHocMethod):
         return self.settings.iterations
 
     def make_optimisers(self) -> dict[str, Optimizer]:
-        """None: every search has its own."""
+        """None: each search has its own."""
         self._searches: dict[bytes, Search] = {}
         return {}
 
@@ -175,7 +158,7 @@ class GNNExplainerMethod(PostHocMethod):
         return {}
 
     def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
-        """The masks after as many iterations as there were epochs."""
+        """The masks after one iteration per epoch so far."""
         name = batch.graph_row.cpu().numpy().tobytes()
         if name not in self._searches:
             self._searches[name] = self.model.start(batch)

@@ -1,23 +1,23 @@
 """GraphMask (Schlichtkrull et al., 2021): which messages of which layer can be left out.
 
-In each layer a small network reads source, message and target of every edge, as they are in the
-network's own run, and decides whether the message passes (z = 1) or a learnt baseline replaces it:
+In each layer, a small network reads source, message and target of every edge, as they are without
+gates, and decides whether the message passes (z = 1) or a learnt baseline replaces it:
 
-    m'_uv = z_uv · m_uv + (1 − z_uv) · b,   z hard concrete, rounded, its gradient passed through
+    m'_uv = z_uv · m_uv + (1 − z_uv) · b,   z hard concrete, rounded, straight-through gradient
 
-As few messages as possible are to pass while the answer stays the same:
+It lets as few messages pass as possible while the prediction stays the same:
 
     min over gates and b, max over λ:   penalty · Σ_layers P(z > 0) + softplus(λ) · (D − β)₊
 
-D is how much larger the loss towards the network's own answer is than in its own run: 0 with all
-gates open, so that an unsure network can be explained, too. λ rises while D > β, else it falls.
-Layers are gated one after the other, the last one first.
+D is the increase of the loss with respect to the network's own prediction: 0 with all gates open,
+so that a network that is unsure can be explained, too. λ rises while D > β, else it falls. Layers
+are gated one after the other, starting with the last one.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,7 @@ from gsat.attention import average_directions
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, MethodSettings, TrainingSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.post_hoc import (
     PostHocMethod,
     PostHocModel,
@@ -37,13 +37,13 @@ from gsat.methods.post_hoc import (
     Target,
     graph_mean,
 )
-from gsat.models import Backbone, GatedBackbone, InterpretableModel, ModelOutput, seeded
+from gsat.models import Backbone, GatedBackbone, ModelOutput, seeded
 from gsat.ops import Draws, concrete
 
 Across = Literal["mean", "max"]
 Sees = Literal["layer", "network"]
 
-# Where λ starts, and the range it is kept in.
+# Initial value and limits of λ.
 _MULTIPLIER, _LOWEST, _HIGHEST = 0.55, -2.0, 30.0
 
 
@@ -51,26 +51,28 @@ class GraphMaskSettings(PostHocSettings):
     """``[method.graphmask]``."""
 
     epochs_per_layer: PositiveInt = Field(
-        25, description="Epochs after which the next layer is gated, too."
+        25, description="Epochs until the next layer is gated, too."
     )
     explain_lr: float = Field(3e-3, gt=0, description="Learning rate of the gates.")
     multiplier_lr: float = Field(1e-2, gt=0, description="Learning rate of λ.")
     penalty: float = Field(1.0, ge=0, description="Weight of the share of messages that pass (ℓ0).")
     allowance: float = Field(
-        0.03, ge=0, description="β, how far from the network's own answer the gated one may be."
+        0.03, ge=0, description="β, the allowed increase of the loss by the gates."
     )
     temperature: float = Field(
         1 / 3, gt=0, description="Temperature of the hard concrete distribution."
     )
-    gamma: float = Field(-0.2, lt=0, description="Lower end of its stretch.")
-    zeta: float = Field(1.0, gt=0, description="Upper end of its stretch.")
+    gamma: float = Field(-0.2, lt=0, description="Lower end of the stretched distribution.")
+    zeta: float = Field(1.0, gt=0, description="Upper end of the stretched distribution.")
     loc: float = Field(3.0, description="Added to the gates' logits, so that they start open.")
     sees: Sees = Field(
         "network",
-        description="Whether a gate reads nodes as they leave the network, or, as in the paper, "
-        "as they enter its layer, where the first layers tell no nodes apart that start alike.",
+        description="Node embeddings that a gate reads: the last ones of the 'network', or, as in "
+        "the paper, the inputs of its 'layer', which are equal for nodes with equal features.",
     )
-    across: Across = Field("mean", description="How an edge's scores are joined over layers.")
+    across: Across = Field(
+        "mean", description="How the scores of an edge are combined over layers."
+    )
 
 
 DEFAULTS = GraphMaskSettings.model_validate({})
@@ -92,7 +94,7 @@ class LayerGate(nn.Module):
         self.baseline = nn.Parameter(torch.empty(message_size).uniform_(-bound, bound))
 
     def forward(self, x: Tensor, messages: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits ``[E]``, from nodes ``[N, h]`` and messages ``[E, d]``."""
+        """Logits ``[E]``, from node embeddings ``[N, h]`` and messages ``[E, d]``."""
         source, message, target = self.parts
         sums = source(x)[batch.src] + message(messages) + target(x)[batch.dst]
         return self.last(((sums + self.bias) / len(self.parts)).relu())[:, 0]
@@ -116,8 +118,8 @@ class GraphMask(PostHocModel):
     ) -> None:
         if not isinstance(backbone, GatedBackbone):
             raise GSATError(
-                "GraphMask replaces messages inside the layers, which it can in GIN, PNA and "
-                "LEConv networks of gsat only; use gnnexplainer or pgexplainer"
+                "GraphMask replaces messages inside the layers, which needs a GIN, PNA or LEConv "
+                f"network of gsat, not a {type(backbone).__name__}; use gnnexplainer or pgexplainer"
             )
         super().__init__(backbone, target, loc=loc, sees=sees, across=across)
         self.loc, self.sees, self.across = loc, sees, across
@@ -127,21 +129,21 @@ class GraphMask(PostHocModel):
             )
 
     def forward(self, batch: GraphBatch, first: int = 0) -> ModelOutput:
-        """The network's own logits, and the edges' scores over the layers from ``first`` on.
+        """The logits without gates, and the edge scores over the layers from ``first`` on.
 
-        A layer's score is the gate's probability σ(ω + loc). Stretched and cut off as in training,
-        or rounded, it would not rank the edges at either end.
+        The score in a layer is the gate's probability σ(ω + loc). The stretched, clipped and
+        rounded values of training would rank many edges equally.
         """
         return self.output(batch, *self.gate_logits(batch, first))
 
     def output(self, batch: GraphBatch, logits: Tensor, omega: Tensor) -> ModelOutput:
-        """The same from what :meth:`gate_logits` returned."""
+        """The output, from the result of :meth:`gate_logits`."""
         open_ = omega.sigmoid()
         score = open_.mean(dim=0) if self.across == "mean" else open_.amax(dim=0)
         return ModelOutput(logits, average_directions(score, batch), score, score)
 
     def gate_logits(self, batch: GraphBatch, first: int = 0) -> tuple[Tensor, Tensor]:
-        """Run the network and its gates."""
+        """The logits without gates ``[B, num_logits]``, and those of the gates ``[L, E]``."""
         seen: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             embeddings = self.backbone.embed(batch, gate=lambda _, *at: seen.append(at))
@@ -153,7 +155,7 @@ class GraphMask(PostHocModel):
         return logits, torch.stack(omega)
 
     def gated(self, batch: GraphBatch, keep: Tensor, first: int = 0) -> Tensor:
-        """Run the network with gated messages."""
+        """The logits with gated messages; ``keep`` holds z ``[L, E]``."""
 
         def gate(layer: int, *_: Tensor) -> tuple[Tensor, Tensor] | None:
             if layer < first:
@@ -175,15 +177,14 @@ class GraphMaskMethod(PostHocMethod):
         "Schlichtkrull, De Cao and Titov, Interpreting Graph Neural Networks for NLP "
         "With Differentiable Edge Masking, ICLR 2021 (arXiv:2010.00577)"
     )
-    Settings: ClassVar[type[MethodSettings]] = GraphMaskSettings
-    Model: ClassVar[type[InterpretableModel]] = GraphMask
+    Settings = GraphMaskSettings
+    Model = GraphMask
     model: GraphMask
     settings: GraphMaskSettings
 
-    def __init__(
-        self, model: GraphMask, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
+    def set_up(self) -> None:
+        """Make λ, which only training needs."""
+        super().set_up()
         self.multiplier = nn.ParameterDict({"lambda": nn.Parameter(torch.tensor(_MULTIPLIER))})
 
     @property
@@ -192,10 +193,7 @@ class GraphMaskMethod(PostHocMethod):
         return self.settings.epochs_per_layer * len(self.model.gates)
 
     def first_layer(self, epoch: int) -> int:
-        """The first layer that is gated in an epoch.
-
-        At the start only the last layer is gated, then one more before it at a time.
-        """
+        """The first gated layer of an epoch: only the last at first, then one more each time."""
         return len(self.model.gates) - 1 - epoch // self.settings.epochs_per_layer
 
     def make_optimisers(self) -> dict[str, Optimizer]:
@@ -224,7 +222,7 @@ class GraphMaskMethod(PostHocMethod):
         parts["loss"].backward(inputs=used)
         gates.step()
         weight = self.multiplier["lambda"]
-        # Up: the sign is turned around. The gap, not (gap)₊, or λ could never fall.
+        # Gradient ascent: the sign is reversed. The gap, not (gap)₊, or λ could never fall.
         gap = parts["answer"].detach() - self.settings.allowance
         weight.grad = -gap * weight.detach().sigmoid()
         multiplier.step()
@@ -235,7 +233,7 @@ class GraphMaskMethod(PostHocMethod):
     def sample(self, omega: Tensor, batch: GraphBatch, draws: Draws) -> Tensor:
         """Sample hard concrete z, 0 or 1, with the gradient of its soft form, ``[L, E]``."""
         soft = [
-            # Named from the last layer on, which is always there.
+            # Draws are numbered from the last layer on, which is always gated.
             concrete(each, batch.edge_id, draws.child(number), self.settings.temperature)
             for number, each in enumerate(omega.flip(0))
         ]
@@ -244,7 +242,7 @@ class GraphMaskMethod(PostHocMethod):
         return (stretched > 0.5).to(stretched.dtype) + (stretched - stretched.detach())
 
     def explain(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
-        """Scores and losses; without noise, a gate is open or closed."""
+        """Scores and losses without noise: each gate is open or closed."""
         first = self.first_layer(context.epoch)
         logits, omega = self.model.gate_logits(batch, first)
         gamma, zeta = self.settings.gamma, self.settings.zeta
@@ -258,10 +256,10 @@ class GraphMaskMethod(PostHocMethod):
         settings = self.settings
         answer = self.model.explained_label(logits, batch)
         gated = self.model.gated(batch, keep, first)
-        far = [self.model.task.graph_losses(each, answer).mean() for each in (gated, logits)]
+        losses = [self.model.task.graph_losses(each, answer).mean() for each in (gated, logits)]
         off = omega - settings.temperature * math.log(-settings.gamma / settings.zeta)
         parts = {
-            "answer": far[0] - far[1],
+            "answer": losses[0] - losses[1],
             "penalty": sum(graph_mean(layer.sigmoid(), batch).mean() for layer in off),
             "open": keep.detach().mean(),
             "lambda": self.multiplier["lambda"].detach().clone(),

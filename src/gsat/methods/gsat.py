@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
 
 from gsat.attention import AttentionSettings
 from gsat.bottleneck import Schedule, information, sparsity
+from gsat.core.errors import RecipeError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
-from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
-from gsat.models import InterpretableModel, ModelOutput
+from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
+from gsat.models import Backbone, ModelOutput
+from gsat.models.saved import load_model
 
 # The published code selects no epoch before the twelfth, however early r reaches its final value.
 _FIRST_SELECTABLE = 11
@@ -24,7 +26,7 @@ class GSATSettings(MethodSettings, AttentionSettings):
     """``[method.gsat]``."""
 
     regulariser: Literal["information", "l1", "none"] = Field(
-        "information", description="What attention costs; 'l1' is the paper's alternative."
+        "information", description="Cost of attention; 'l1' is the paper's alternative."
     )
     info_coef: float = Field(
         1.0, ge=0, description="Weight of the regulariser; 0 is the paper's β = 0."
@@ -36,12 +38,14 @@ class GSATSettings(MethodSettings, AttentionSettings):
     )
     r_start: float = Field(Schedule.start, gt=0, lt=1, description="First value of the prior r.")
     r_final: float = Field(Schedule.final, gt=0, lt=1, description="Final value of the prior r.")
-    r_step: float = Field(Schedule.step, gt=0, description="How much r falls at a time.")
-    r_interval: PositiveInt = Field(Schedule.interval, description="Epochs between two falls of r.")
+    r_step: float = Field(Schedule.step, gt=0, description="Decrease of r at a time.")
+    r_interval: PositiveInt = Field(
+        Schedule.interval, description="Epochs between two decreases of r."
+    )
 
     @property
     def schedule(self) -> Schedule:
-        """r over the epochs."""
+        """The prior r by epoch."""
         return Schedule(self.r_start, self.r_final, self.r_step, self.r_interval)
 
 
@@ -56,20 +60,19 @@ class GSATMethod(Method):
         "Mechanism, ICML 2022 (arXiv:2201.12987)"
     )
     Settings: ClassVar[type[MethodSettings]] = GSATSettings
-    Model: ClassVar[type[InterpretableModel]] = GSAT
+    Model = GSAT
     data_parallel = True
     model: GSAT
     settings: GSATSettings
 
-    def __init__(
-        self, model: GSAT, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        self.schedule = settings.schedule
-        model.r = settings.r_final if settings.regulariser == "information" else None
+    def set_up(self) -> None:
+        """Tell the model its prior."""
+        self.schedule = self.settings.schedule
+        informed = self.settings.regulariser == "information"
+        self.model.r = self.settings.r_final if informed else None
 
     def phases(self) -> tuple[Phase, ...]:
-        """One phase; the best epoch is chosen once r is final."""
+        """One phase; epochs can be selected once r is final."""
         first = max(_FIRST_SELECTABLE, self.schedule.epochs_to_final)
         return (Phase("train", self.training.epochs, selectable_from=first),)
 
@@ -86,7 +89,7 @@ class GSATMethod(Method):
         return output, self._losses(batch, output, context)
 
     def calibrate(self, batches: Iterable[GraphBatch]) -> bool:
-        """Compute the statistics of batch norm anew, if that is asked for."""
+        """Recompute the statistics of batch norm, if the settings say so."""
         if self.settings.batch_norm != "recalibrated":
             return False
         self.model.recalibrate(batches)
@@ -111,3 +114,21 @@ class GSATMethod(Method):
     def coefficient(self, context: Context) -> float:
         """The weight of the regulariser in a step."""
         return self.settings.info_coef
+
+
+def load_start(path: str, backbone: Backbone, method: str) -> GSAT:
+    """Load the trained GSAT that a method starts from."""
+    if not path:
+        raise RecipeError(
+            f"{method} starts from a trained model: name its run, as in start='runs/x'"
+        )
+    model = load_model(path)
+    if not isinstance(model, GSAT):
+        raise RecipeError(f"{method} starts from a model of GSAT, not from the one in {path}")
+    if model.backbone.description != backbone.description:
+        raise RecipeError(
+            f"the network in {path} differs from that of this recipe; set the data, the backbone "
+            "and the settings of that run"
+        )
+    model.take_snapshots([])
+    return model

@@ -1,10 +1,10 @@
-"""Self-consistency: a trained GSAT, fine-tuned to explain its own explanation as the graph."""
+"""Self-consistency: a trained GSAT is fine-tuned so that the attended graph has the same scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from pydantic import Field
@@ -14,16 +14,17 @@ from gsat.attention import edge_weights
 from gsat.core.errors import RecipeError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, MethodSettings, Phase, TrainingSettings
-from gsat.methods.gsat import GSATMethod, GSATSettings
-from gsat.methods.trained import load_start
+from gsat.methods.base import Context, Losses, Phase, TrainingSettings
+from gsat.methods.gsat import GSATMethod, GSATSettings, load_start
 from gsat.models import Backbone
+
+_CHANGEABLE = ("refine", "context")  # settings of a trained model that only matter when explaining
 
 
 class SelfConsistentSettings(GSATSettings):
-    """``[method.gsat-sc]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+    """``[method.gsat-sc]``; the settings of ``[method.gsat]`` apply, too."""
 
-    start: str = Field("", description="The run that is fine-tuned.")
+    start: str = Field("", description="Run that is fine-tuned.")
     consistency: float = Field(
         1.0, ge=0, description="Weight of the mean difference of the two explanations."
     )
@@ -31,16 +32,15 @@ class SelfConsistentSettings(GSATSettings):
 
 @register_method("gsat-sc")
 class SelfConsistentMethod(GSATMethod):
-    """GSAT's loss plus the change of p when the attended graph is explained again.
+    """GSAT's loss plus the change of p when the attended graph is explained.
 
-    The layers of the backbone are frozen; extractor and head are fine-tuned, with r at its final
-    value.
+    It fine-tunes extractor and head, with frozen layers and the final value of r.
     """
 
     title = "GSAT-SC"
     summary = "a trained GSAT, fine-tuned to explain its own explanation alike"
     paper = "after self-consistency training as published at ICLR 2026"
-    Settings: ClassVar[type[MethodSettings]] = SelfConsistentSettings
+    Settings = SelfConsistentSettings
     based_on = "gsat"
     data_parallel = False
     settings: SelfConsistentSettings
@@ -51,18 +51,17 @@ class SelfConsistentMethod(GSATMethod):
     ) -> Self:
         """Load the run that is fine-tuned."""
         model = load_start(settings.start, backbone, cls.title)
-        names = ("attention", "sampling", "temperature", "samples", "batch_norm", "readout")
-        found = {name: getattr(model, name, model.on) for name in names}
-        found["extractor_norm"] = model.extractor.norm
-        for name, own in found.items():
-            if own != getattr(settings, name):
+        # What the weights were trained with cannot change; the rest may.
+        for name, before in model.options.model_dump().items():
+            now = getattr(settings, name)
+            if name not in ("extractor_dropout", *_CHANGEABLE) and before != now:
                 raise RecipeError(
-                    f"the setting '{name}' is {own!r} in {settings.start}, it can't become "
-                    f"{getattr(settings, name)!r}"
+                    f"the setting '{name}' is {before!r} in {settings.start}, it can't become "
+                    f"{now!r}"
                 )
         if type(model) is not cls.Model or not isinstance(_head(model.backbone), nn.Module):
             raise RecipeError(f"{cls.title} needs a GSAT on a backbone with a head of its own")
-        model.refine, model.context = settings.refine, settings.context
+        model.set_options(**{name: getattr(settings, name) for name in _CHANGEABLE})
         return cls(model, settings, training, seed)
 
     def phases(self) -> tuple[Phase, ...]:
@@ -70,7 +69,7 @@ class SelfConsistentMethod(GSATMethod):
         return (Phase("train", self.training.epochs),)
 
     def parameters(self) -> Iterable[nn.Parameter]:
-        """Those of the extractor and of the backbone's head."""
+        """The weights of the extractor and of the backbone's head."""
         head = _head(self.model.backbone)
         assert head is not None
         return chain(self.model.extractor.parameters(), head.parameters())
@@ -79,10 +78,10 @@ class SelfConsistentMethod(GSATMethod):
         """Take one gradient step on GSAT's loss plus the inconsistency."""
         model = self.model
         for network in (model.backbone, model.predictor):
-            network.eval()  # the statistics of its batch norm are frozen, too
+            network.eval()  # freezes the statistics of its batch norm, too
         output = model(batch, context.draws)
         losses = self._losses(batch, output, context)
-        weight = edge_weights(output.probability, batch, model.extractor.on)
+        weight = edge_weights(output.probability, batch, model.on)
         again = context.draws.child("again")
         h = model.predictor.embed(batch, attention=weight, draws=again.child("run"))
         p = torch.sigmoid(model.extractor(h, batch, again.child("extractor")))

@@ -1,21 +1,19 @@
-"""GSAT*: the backbone is trained alone first, then GSAT is fine-tuned from it."""
+"""GSAT*: GSAT, fine-tuned from a backbone that was trained alone."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt
 
 from gsat.core.registry import register_method
-from gsat.gsat import GSAT
-from gsat.methods.base import MethodSettings, TrainingSettings
 from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
 from gsat.methods.pretraining import PretrainedMethod, Pretraining
 
 
 class GSATStarSettings(GSATSettings):
-    """``[method.gsat-star]``, next to the settings of ``[method.gsat]``, which hold here, too."""
+    """``[method.gsat-star]``; the settings of ``[method.gsat]`` apply, too."""
 
     pretrain_epochs: PositiveInt | None = Field(
         None, description="Epochs of the first phase; absent: training.epochs."
@@ -24,7 +22,7 @@ class GSATStarSettings(GSATSettings):
         None, gt=0, description="Learning rate of the first phase; absent: training.lr."
     )
     pretrain_plateau: PositiveInt | None = Field(
-        None, description="As plateau of erm, in the first phase."
+        None, description="Like plateau of erm, in the first phase."
     )
     pretrain_ckpt: Literal["last", "best"] = Field(
         "last",
@@ -39,19 +37,19 @@ class GSATStarMethod(PretrainedMethod, GSATMethod):
 
     title = "GSAT*"
     summary = "GSAT, fine-tuned from a backbone that was trained alone"
-    Settings: ClassVar[type[MethodSettings]] = GSATStarSettings
+    Settings = GSATStarSettings
     based_on = "gsat"
     settings: GSATStarSettings
 
-    def __init__(
-        self, model: GSAT, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        first = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
-        given = {name: value for name, value in first.items() if value is not None}
+    def set_up(self) -> None:
+        """Make the pre-training."""
+        super().set_up()
+        settings = self.settings
+        changes = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
+        update = {name: value for name, value in changes.items() if value is not None}
         self.first = Pretraining(
-            model.backbone,
-            training.model_copy(update=given),
+            self.model.backbone,
+            self.training.model_copy(update=update),
             settings.pretrain_ckpt,
             ERMSettings(plateau=settings.pretrain_plateau),
         )

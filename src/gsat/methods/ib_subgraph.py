@@ -1,14 +1,14 @@
-"""IB-subgraph (Yu et al., ICLR 2021): predict from a subgraph with little information of its graph.
+"""IB-subgraph (Yu et al., ICLR 2021): predict from a subgraph with little information on its graph.
 
-Every node is assigned to the subgraph or to the rest, softly. The subgraph's embedding predicts.
-Its mutual information with the whole graph's embedding has to be small: a network of its own
-estimates it, which learns on every batch before it is used. A connectivity loss keeps neighbours on
-one side.
+Every node is softly assigned to the subgraph or to the rest. The prediction reads the subgraph's
+embedding, whose mutual information with the whole graph's embedding must be small. A separate
+network estimates it, and is trained on every batch before it is used. A connectivity loss keeps
+neighbours on the same side.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ from gsat.attention import lift
 from gsat.core.errors import GSATError
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
+from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
 from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
 from gsat.ops import (
     Draws,
@@ -31,29 +31,21 @@ from gsat.ops import (
     train_statistics_network,
 )
 
-_LARGEST = 100.0  # of a channel of a subgraph's embedding, as published
+_LARGEST = 100.0  # largest value in a subgraph's embedding, as published
 
 
 class Assigned(NamedTuple):
-    """Nodes assigned to the subgraph or to the rest.
+    """Nodes assigned to the subgraph or to the rest."""
 
-    Attributes:
-        x: Node embeddings, ``[N, h]``.
-        assignment: S, ``[N, 2]``; column 0 is the subgraph.
-        subgraph: Embeddings of the subgraphs, Σ_v S_v0 x_v, ``[B, h]``.
-    """
-
-    x: Tensor
-    assignment: Tensor
-    subgraph: Tensor
+    x: Tensor  # node embeddings, [N, h]
+    assignment: Tensor  # S, [N, 2]; column 0 is the subgraph
+    subgraph: Tensor  # embeddings of the subgraphs, Σ_v S_v0 x_v, [B, h]
 
 
 class IBSubgraph(InterpretableModel):
-    """A backbone that reads out the nodes assigned to the subgraph."""
+    """A backbone that reads out only the nodes assigned to the subgraph."""
 
     method = "ib-subgraph"
-
-    answers = True
 
     def __init__(self, backbone: Backbone, seed: int = 0) -> None:
         super().__init__()
@@ -90,10 +82,10 @@ class IBSubgraph(InterpretableModel):
 
 
 def connectivity(assignment: Tensor, batch: GraphBatch) -> Tensor:
-    """The connectivity loss: how far each side is from having all edges of its nodes inside.
+    """The connectivity loss, 0 if no edge joins the subgraph and the rest.
 
-    SᵀAS, each row divided by its sum, has ones on its diagonal if no edge crosses; the loss is the
-    mean square of what is missing there.
+    SᵀAS with normalised rows then has ones on its diagonal; the loss is the mean squared
+    difference.
     """
     pooled = pooled_adjacency(assignment, batch)
     inside = F.normalize(pooled, p=1.0, dim=2).diagonal(dim1=1, dim2=2)
@@ -101,7 +93,7 @@ def connectivity(assignment: Tensor, batch: GraphBatch) -> Tensor:
 
 
 def pooled_adjacency(assignment: Tensor, batch: GraphBatch) -> Tensor:
-    """SᵀAS of each graph, ``[B, 2, 2]``: a sum over edges, not a product of dense matrices."""
+    """SᵀAS of each graph, ``[B, 2, 2]``, as a sum over edges instead of dense products."""
     ends = assignment[batch.src][:, :, None] * assignment[batch.dst][:, None, :]
     return pool(ends.flatten(1), batch.edge_ptr).unflatten(1, (2, 2))
 
@@ -120,7 +112,7 @@ class IBSubgraphSettings(MethodSettings):
     inner_lr: float = Field(1e-3, gt=0, description="Learning rate of the estimator.")
     inner_weight_decay: float = Field(5e-5, ge=0, description="Weight decay of the estimator.")
     patience: PositiveInt = Field(
-        20, description="Epochs without a better one after which training ends."
+        20, description="Training ends after this many epochs without a better one."
     )
 
 
@@ -134,24 +126,22 @@ class IBSubgraphMethod(Method):
         "Yu et al., Graph Information Bottleneck for Subgraph Recognition, ICLR 2021 "
         "(arXiv:2010.05563)"
     )
-    Settings: ClassVar[type[MethodSettings]] = IBSubgraphSettings
-    Model: ClassVar[type[InterpretableModel]] = IBSubgraph
+    Settings = IBSubgraphSettings
+    Model = IBSubgraph
     model: IBSubgraph
     settings: IBSubgraphSettings
 
-    def __init__(
-        self, model: IBSubgraph, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        with seeded(seed, "estimator"):
-            self.estimator = StatisticsNetwork(model.backbone.hidden)
+    def set_up(self) -> None:
+        """Make the estimator of mutual information, which only training needs."""
+        with seeded(self.seed, "estimator"):
+            self.estimator = StatisticsNetwork(self.model.backbone.hidden)
 
     def phases(self) -> tuple[Phase, ...]:
-        """One phase, which ends early; any epoch may be the best."""
+        """One phase, which may end early; any epoch may be selected."""
         return (Phase("train", self.training.epochs, patience=self.settings.patience),)
 
     def begin(self, phase: str) -> None:
-        """Make an Adam for the model, and one for the estimator, which is kept over batches."""
+        """Make an Adam for the model, and one for the estimator."""
         super().begin(phase)
         self.inner = self.estimator.adam(self.settings.inner_lr, self.settings.inner_weight_decay)
 
@@ -163,7 +153,7 @@ class IBSubgraphMethod(Method):
         graph, subgraph = self._whole(assigned.x, batch), assigned.subgraph
         orders = self._orders(batch.num_graphs, draws.child("shuffle", context.step))
         train_statistics_network(self.estimator, self.inner, graph, subgraph, orders[1:])
-        # Detached: the estimator learns nothing from this.
+        # Detached: this step must not train the estimator.
         fixed = {name: weights.detach() for name, weights in self.estimator.named_parameters()}
         joint, shuffled = (
             functional_call(self.estimator, fixed, (e, subgraph)) for e in (graph, graph[orders[0]])
@@ -188,7 +178,7 @@ class IBSubgraphMethod(Method):
         return pool(x, batch.node_ptr) / 2
 
     def _orders(self, graphs: int, draws: Draws) -> Tensor:
-        """Permutations ``[1 + inner_steps, graphs]``, the first for the model's step."""
+        """Permutations ``[1 + inner_steps, graphs]``; the model's step uses the first."""
         count = 1 + self.settings.inner_steps
         device = next(self.estimator.parameters()).device
         drawn = draws.uniform(torch.arange(count * graphs, device=device))
@@ -199,5 +189,5 @@ class IBSubgraphMethod(Method):
         return {"outer": self.optimiser, "inner": self.inner}
 
     def networks(self) -> dict[str, nn.Module]:
-        """The model, and the estimator, which only training needs."""
+        """The model and the estimator."""
         return {"model": self.model, "estimator": self.estimator}

@@ -1,15 +1,12 @@
-"""IRM: no environment could do better by scaling the answers."""
+"""IRM: one scale of the logits must be optimal in all environments."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from gsat.core.registry import register_method
-from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
 
 
@@ -26,7 +23,7 @@ class IRMMethod(EnvironmentMethod):
     title = "IRM"
     summary = "the backbone alone, optimal at one scale of the answers in all environments"
     paper = "Arjovsky et al., Invariant Risk Minimization, 2019 (arXiv:1907.02893)"
-    Settings: ClassVar[type[MethodSettings]] = IRMSettings
+    Settings = IRMSettings
 
     def penalty(self, groups: list[Group]) -> Tensor:
         """The mean over environments of the squared gradient of the risk.

@@ -1,4 +1,4 @@
-"""PGExplainer (Luo et al., 2020): one small network gives the masks of all graphs.
+"""PGExplainer (Luo et al., 2020): one small network computes the masks of all graphs.
 
     ω_uv = MLP(concat(z_u, z_v)),  z the frozen network's node embeddings
     α_uv = σ((ω_uv + log u − log(1 − u)) / τ),  averaged over the two directions
@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
@@ -19,17 +17,15 @@ from torch.optim import Adam, Optimizer
 from gsat.attention import average_directions
 from gsat.core.registry import register_method
 from gsat.graphs import GraphBatch
-from gsat.methods.base import Context, Losses, MethodSettings
+from gsat.methods.base import Context, Losses
 from gsat.methods.post_hoc import (
     PostHocMethod,
     PostHocModel,
     PostHocSettings,
     Target,
-    entropy,
-    graph_mean,
-    graph_sum,
+    mask_losses,
 )
-from gsat.models import Backbone, InterpretableModel, ModelOutput, seeded
+from gsat.models import Backbone, ModelOutput, seeded
 from gsat.ops import concrete
 
 _HIDDEN = 64
@@ -54,7 +50,7 @@ DEFAULTS = PGExplainerSettings.model_validate({})
 
 
 class PGExplainer(PostHocModel):
-    """A network and an MLP that scores the edges it used."""
+    """A network and an MLP that scores its edges."""
 
     method = "pgexplainer"
 
@@ -67,7 +63,7 @@ class PGExplainer(PostHocModel):
             self.last = nn.Linear(_HIDDEN, 1)
 
     def forward(self, batch: GraphBatch) -> ModelOutput:
-        """The network's own logits, and the edges' scores without noise."""
+        """The logits without a mask, and the edge scores without noise."""
         with torch.no_grad():
             logits = self.backbone(batch)
         p = self.edge_logits(batch).sigmoid()
@@ -78,7 +74,7 @@ class PGExplainer(PostHocModel):
         with torch.no_grad():
             z = self.backbone.embed(batch)
         source, target = self.first.weight.split(self.backbone.hidden, dim=1)
-        # A linear layer on concat(z_u, z_v) is two on nodes.
+        # W concat(z_u, z_v) = W_u z_u + W_v z_v: two products over nodes, not one over edges.
         hidden = (z @ source.T)[batch.src] + (z @ target.T + self.first.bias)[batch.dst]
         return self.last(hidden.relu())[:, 0]
 
@@ -93,14 +89,14 @@ class PGExplainerMethod(PostHocMethod):
         "Luo et al., Parameterized Explainer for Graph Neural Network, NeurIPS 2020 "
         "(arXiv:2011.04573)"
     )
-    Settings: ClassVar[type[MethodSettings]] = PGExplainerSettings
-    Model: ClassVar[type[InterpretableModel]] = PGExplainer
+    Settings = PGExplainerSettings
+    Model = PGExplainer
     model: PGExplainer
     settings: PGExplainerSettings
 
     @property
     def explain_epochs(self) -> int:
-        """As in the settings."""
+        """The number of epochs in the settings."""
         return self.settings.explain_epochs
 
     def make_optimisers(self) -> dict[str, Optimizer]:
@@ -135,11 +131,8 @@ class PGExplainerMethod(PostHocMethod):
     def _losses(self, batch: GraphBatch, logits: Tensor, mask: Tensor) -> Losses:
         answer = self.model.explained_label(logits, batch)
         masked = self.model.backbone(batch, attention=mask)
-        parts = {
-            "answer": self.model.task.graph_losses(masked, answer).mean(),
-            "size": graph_sum(mask, batch).mean(),
-            "entropy": graph_mean(entropy(mask), batch).mean(),
-        }
-        size, ent = self.settings.size, self.settings.entropy
-        loss = parts["answer"] + size * parts["size"] + ent * parts["entropy"]
-        return {"loss": loss, **parts}
+        each = mask_losses(self.model.task, masked, answer, mask, batch)
+        means = {name: values.mean() for name, values in each.items()}
+        size, entropy = self.settings.size, self.settings.entropy
+        loss = means["answer"] + size * means["size"] + entropy * means["entropy"]
+        return {"loss": loss, **means}

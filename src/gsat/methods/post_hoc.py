@@ -1,4 +1,4 @@
-"""What the post-hoc explainers share: a network is trained alone, frozen, and then explained."""
+"""The base of post-hoc explainers: a network is trained alone, frozen, and then explained."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from torch.optim import Optimizer
 
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase, TrainingSettings
+from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
 from gsat.methods.pretraining import PretrainedMethod, Pretraining
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
+from gsat.tasks import Task
 
 EXPLAIN = "explain"
 
@@ -27,24 +28,20 @@ class PostHocSettings(MethodSettings):
 
     target: Target = Field(
         "prediction",
-        description="The answer that is explained: the network's own prediction, or the label "
-        "where a graph has one.",
+        description="What is explained: the network's own prediction, or the label where a graph "
+        "has one.",
     )
     trace: bool = Field(
-        True, description="Whether the training set's explanations are measured every epoch, too."
+        True, description="Whether explanations of the training set are measured every epoch, too."
     )
 
 
 class PostHocModel(InterpretableModel):
-    """A frozen network and an explainer of it.
+    """A frozen network and its explainer.
 
-    The network is never in training mode, has no dropout and is in no optimiser.
-
-    Attributes:
-        frozen: False lets :meth:`train` reach the network, to train it before it is explained.
+    The network stays in evaluation mode, unless ``frozen`` is False: it is trained first.
     """
 
-    answers = True
     attention_decides = False
 
     def __init__(self, backbone: Backbone, target: Target, **settings: Any) -> None:
@@ -60,18 +57,23 @@ class PostHocModel(InterpretableModel):
         self.frozen = True
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode as torch does, but keep a frozen network in evaluation mode."""
+        """Set the mode like torch, but keep a frozen network in evaluation mode."""
         super().train(mode)
         if self.frozen:
             self.backbone.eval()
         return self
+
+    @property
+    def bare_backbone(self) -> Backbone:
+        """The explained network, for another explainer."""
+        return self.backbone
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict with weighted messages; see :meth:`InterpretableModel.answer`."""
         return self.backbone(batch, attention=attention)
 
     def predict_batch(self, batch: GraphBatch) -> Tensor:
-        """Predict by the network alone."""
+        """Predict without explaining."""
         return self.backbone(batch)
 
     def explained_label(self, logits: Tensor, batch: GraphBatch) -> Tensor:
@@ -87,6 +89,17 @@ class PostHocModel(InterpretableModel):
         return torch.where(batch.y.isnan(), own, batch.y)
 
 
+def mask_losses(
+    task: Task, logits: Tensor, answer: Tensor, mask: Tensor, batch: GraphBatch
+) -> Losses:
+    """Losses of a mask for each graph, ``[B]``: of the masked answer, its size and its entropy."""
+    return {
+        "answer": task.graph_losses(logits, answer),
+        "size": graph_sum(mask, batch),
+        "entropy": graph_mean(entropy(mask), batch),
+    }
+
+
 def graph_sum(values: Tensor, batch: GraphBatch) -> Tensor:
     """The sum over the edges of each graph, ``[E]`` to ``[B]``."""
     return values.new_zeros(batch.num_graphs).index_add(0, batch.edge_graph, values)
@@ -98,22 +111,15 @@ def graph_mean(values: Tensor, batch: GraphBatch) -> Tensor:
 
 
 def entropy(mask: Tensor) -> Tensor:
-    """The entropy of Bernoulli(mask), ``[E]`` to ``[E]``.
-
-    The mask is pulled in a little, as in PGExplainer, so that the gradient is finite at 0 and 1.
-    """
+    """The entropy of Bernoulli(mask), ``[E]``, with a finite gradient at 0 and 1 (PGExplainer)."""
     p = 0.99 * mask + 0.005
     return -p * p.log() - (1 - p) * (1 - p).log()
 
 
 class ExplainerMethod(Method):
-    """The second phase: an explainer is learnt on a frozen network.
+    """The second phase: an explainer is learnt on a frozen network."""
 
-    Attributes:
-        learns: Whether the explainer has weights to be learnt. (default: ``True``)
-    """
-
-    learns: ClassVar[bool] = True
+    learns: ClassVar[bool] = True  # whether the explainer has weights
     model: PostHocModel
     settings: PostHocSettings
 
@@ -135,7 +141,7 @@ class ExplainerMethod(Method):
         """The explainer's current scores of a batch, and its losses."""
 
     def phases(self) -> tuple[Phase, ...]:
-        """One phase, which explains."""
+        """One phase that explains."""
         traces = self.settings.trace
         return (Phase(EXPLAIN, self.explain_epochs, steps=self.learns, traces=traces),)
 
@@ -157,29 +163,24 @@ class ExplainerMethod(Method):
 
 
 class PostHocMethod(PretrainedMethod, ExplainerMethod):
-    """ERM first; its best epoch on validation data is frozen, then explained.
+    """ERM, whose best epoch on validation data is then frozen and explained.
 
-    The last epoch is reported: without the truth, nothing shows which one is best.
+    The last epoch is reported: without ground truth, the best one is unknown.
     """
 
     reports = "last"
 
-    def __init__(
-        self, model: PostHocModel, settings: Any, training: TrainingSettings, seed: int = 0
-    ) -> None:
-        super().__init__(model, settings, training, seed)
-        self.first = Pretraining(model.backbone, training, "best")
+    def set_up(self) -> None:
+        """Make the pre-training of the network that is explained."""
+        self.first = Pretraining(self.model.backbone, self.training, "best")
 
     def begin(self, phase: str) -> None:
-        """Make the optimisers of a phase; in the second one, the network is frozen."""
+        """Make the optimisers of a phase; the second one freezes the network."""
         self.model.frozen = phase == EXPLAIN
         super().begin(phase)
 
     def learn(self, store: GraphStore, seed: int, batch_size: int) -> None:
-        """Run the second phase alone, on a network that is trained already.
-
-        All flags of its modules are as before afterwards.
-        """
+        """Run the second phase alone, on a trained network; its modes are restored afterwards."""
         self.begin(EXPLAIN)
         device = next(self.model.parameters()).device
         with self.model.evaluating(gradients=True):

@@ -1,4 +1,4 @@
-"""A first phase in which the backbone is trained alone, and methods that start with one."""
+"""Pre-training: a first phase that trains the backbone alone, and methods that start with it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ Epoch = Literal["last", "best"]
 
 
 class Pretraining:
-    """ERM on a backbone; afterwards the backbone has the weights of the epoch that is kept.
-
-    Methods that train the same backbone in the same way train the same network, whichever epoch of
-    it they keep: :attr:`identity` identifies the network.
+    """ERM on a backbone, which then gets the weights of the last or the best epoch.
 
     Attributes:
-        best: The backbone with the weights of the best epoch so far, while it is trained.
-        epochs: The last epoch so far and the best, with their metrics.
-        weights: The weights of these two, once the phase is over and until the next one begins.
-        running: Whether the phase is the current one.
+        keep: The epoch whose weights are used, ``"last"`` or ``"best"``.
+        best: The backbone with the weights of the best epoch so far; None when training is over.
+        epochs: Number and metrics of the last and of the best epoch.
+        weights: The weights after both, from the end of the phase until the next one begins.
+        running: Whether this is the current phase.
     """
 
     def __init__(
@@ -50,19 +48,19 @@ class Pretraining:
 
     @property
     def phase(self) -> Phase:
-        """The phase; none of its epochs is reported."""
+        """The phase; none of its epochs can be reported."""
         epochs = self.erm.training.epochs
         return Phase(PRETRAIN, epochs, selectable_from=None, explains=False)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """How the backbone is trained, as plain values."""
-        after = {"selection", "snapshots"}  # of the phases that follow
+        """Plain values that decide the trained weights: methods with equal ones can share them."""
+        after = {"selection", "snapshots"}  # only matter to later phases
         training = self.erm.training.model_dump(exclude=after)
         return {"training": training, "erm": self.settings.model_dump()}
 
     def begin(self, phase: str) -> None:
-        """Make ERM's optimiser, or end the phase if another one begins."""
+        """Make ERM's optimiser, or end the pre-training if another phase begins."""
         self.running = phase == PRETRAIN
         self.best, self.weights = None, {}
         if self.running:
@@ -78,7 +76,7 @@ class Pretraining:
         return self.erm.evaluate(batch, context)
 
     def finish_epoch(self, context: Context, valid: dict[str, Any]) -> None:
-        """Remember the epoch, also as the best if it is."""
+        """Remember the epoch, and its weights if it is the best."""
         if context.phase != PRETRAIN:
             return
         assert self.best is not None
@@ -91,7 +89,7 @@ class Pretraining:
             self.best.load_state_dict(self.backbone.state_dict())
 
     def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
-        """Measure the two epochs on the test set, and restore the one that is kept."""
+        """Measure both epochs on the test set, then restore the one to keep."""
         if context.phase != PRETRAIN:
             return
         assert self.best is not None
@@ -104,12 +102,12 @@ class Pretraining:
     def take(
         self, weights: dict[Epoch, dict[str, Tensor]], epochs: dict[Epoch, dict[str, Any]]
     ) -> None:
-        """Use what another method has trained, instead of the whole phase."""
+        """Use the result of an equal pre-training in place of the phase."""
         self.backbone.load_state_dict(weights[self.keep])
         self.epochs = epochs
 
     def report(self) -> dict[str, Any]:
-        """The metrics of the backbone alone, for ``result.json``."""
+        """The metrics of the backbone alone."""
         return {"pretrained": {"checkpoint": self.keep, **self.epochs[self.keep]}}
 
     def optimisers(self) -> dict[str, Optimizer]:
@@ -121,7 +119,7 @@ class Pretraining:
         return {} if self.best is None else {"best backbone": self.best}
 
     def state(self) -> dict[str, Any]:
-        """The two epochs, and ERM's state while it is trained, as plain values."""
+        """Both epochs and, while it is running, ERM's state, as plain values."""
         return {"epochs": self.epochs, "erm": self.erm.extra_state() if self.running else {}}
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -132,16 +130,16 @@ class Pretraining:
 
 
 class PretrainedMethod(Method):
-    """A method whose backbone is trained alone first.
+    """A mixin that trains the backbone alone first: ``class My(PretrainedMethod, GSATMethod)``.
 
-    A mixin: it handles the first phase, and leaves all others to the class after it, as in
-    ``class MyMethod(PretrainedMethod, GSATMethod)``. The constructor sets :attr:`first`.
+    It handles the first phase and leaves the others to the next class. :meth:`set_up` sets
+    :attr:`first`.
     """
 
     first: Pretraining
 
     def phases(self) -> tuple[Phase, ...]:
-        """Pre-training, of which no epoch is reported, then the method's own."""
+        """Pre-training, then the method's own phases."""
         return (self.first.phase, *super().phases())
 
     def begin(self, phase: str) -> None:
@@ -154,7 +152,7 @@ class PretrainedMethod(Method):
         """Take ERM's step, in later phases the method's own."""
         if context.phase == PRETRAIN:
             return self.first.step(batch, context)
-        return super().step(batch, context)  # type: ignore[safe-super]  # of the class after it
+        return super().step(batch, context)  # type: ignore[safe-super]  # of the next class
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """Predict by the backbone alone, in later phases by the method's model."""
@@ -169,13 +167,13 @@ class PretrainedMethod(Method):
             super().finish_epoch(context, valid)
 
     def finish_phase(self, context: Context, measure: Callable[[str], dict[str, Any]]) -> None:
-        """After pre-training, restore the epoch that is kept."""
+        """After pre-training, restore the epoch to keep."""
         self.first.finish_phase(context, measure)
         if context.phase != PRETRAIN:
             super().finish_phase(context, measure)
 
     def report(self) -> dict[str, Any]:
-        """What the backbone alone achieved."""
+        """The method's report and the metrics of the backbone alone."""
         return super().report() | self.first.report()
 
     def optimisers(self) -> dict[str, Optimizer]:

@@ -1,15 +1,12 @@
-"""V-REx: the risk is the same in all environments."""
+"""V-REx: the risk must be the same in all environments."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from gsat.core.registry import register_method
-from gsat.methods.base import MethodSettings
 from gsat.methods.environments import EnvironmentMethod, EnvironmentSettings, Group
 
 
@@ -29,7 +26,7 @@ class VRExMethod(EnvironmentMethod):
         "Krueger et al., Out-of-Distribution Generalization via Risk Extrapolation, ICML 2021 "
         "(arXiv:2003.00688)"
     )
-    Settings: ClassVar[type[MethodSettings]] = VRExSettings
+    Settings = VRExSettings
 
     def penalty(self, groups: list[Group]) -> Tensor:
         """The variance of the risks over environments; 0 where a batch has only one."""

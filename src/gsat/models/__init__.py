@@ -1,4 +1,4 @@
-"""Backbones, and what every interpretable model can do: predict and explain."""
+"""Backbones, and the base class of interpretable models."""
 
 from gsat.core.registry import BACKBONES
 from gsat.models.backbone import Backbone, BackboneSettings, GatedBackbone, backbone_from

@@ -1,4 +1,4 @@
-"""What a backbone is: a network that gives node embeddings, and logits from them.
+"""Backbones: networks that compute node embeddings, and logits from them.
 
 A new backbone is one file: subclass :class:`Backbone`, declare its settings, and write
 :meth:`~Backbone.build`, :meth:`~Backbone.embed` and :meth:`~Backbone.read_out`::
@@ -36,7 +36,7 @@ from gsat.ops import Draws, pool
 from gsat.tasks import Task
 
 # Maps a layer's number, its input [N, h] and its messages [E, d] to the share of each message that
-# passes [E] and the vector [d] that stands for the rest; None lets all pass.
+# passes [E] and the vector [d] that replaces the rest; None lets all pass.
 Gate = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor] | None]
 
 
@@ -49,7 +49,7 @@ class BackboneSettings(Settings):
 class Backbone(nn.Module, ABC):
     """A graph network whose messages can be weighted per edge.
 
-    GSAT runs one backbone twice: :meth:`embed` without attention feeds the extractor, the full
+    GSAT makes two forward passes: :meth:`embed` without attention feeds the extractor, and the full
     network with attention predicts.
 
     Args:
@@ -65,20 +65,21 @@ class Backbone(nn.Module, ABC):
         name: The name it is registered under.
         Settings: The type of its settings.
         in_kernels: Whether all its large products are in our kernels, none in torch.
-        results_version: Raised when a change of code changes the bits of its training, so that
-            recorded runs of the older kind are left out.
-        settings: Its settings, as in a recipe.
+        results_version: Increased when a change of code changes the bits of its training, so that
+            older records are ignored.
+        limits_attention: Whether it obeys :attr:`attended_layers`.
+        attended_layers: Number of layers whose messages attention weights; None for all.
         hidden: Width of the node embeddings; set by :meth:`build`.
-        task: What the logits are for.
-        encoder: The first layer; set by :meth:`build`, or :meth:`encode` is overridden.
-        config: The constructor's arguments as plain values, from which :meth:`from_config`
-            builds the same network again.
+        encoder: The first layer; set by :meth:`build`, unless :meth:`encode` is overridden.
+        config: The constructor's arguments as plain values, for :meth:`from_config`.
     """
 
     name: ClassVar[str]
     Settings: ClassVar[type[BackboneSettings]] = BackboneSettings
     in_kernels: ClassVar[bool] = False
     results_version: ClassVar[int] = 1
+    limits_attention: ClassVar[bool] = False
+    attended_layers: int | None = None
     settings: BackboneSettings
     hidden: int
     task: Task
@@ -116,10 +117,10 @@ class Backbone(nn.Module, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Show the settings in the signature and in the docstring."""
         super().__init_subclass__(**kwargs)
-        # Of its own constructor, if it has one with more arguments, and of the one here.
+        # A constructor of its own may take more arguments.
         inherited = inspect.signature(Backbone.__init__).parameters
         own = inspect.signature(cls.__init__).parameters
-        if "settings" not in own:  # a constructor of another kind
+        if "settings" not in own:  # as in Wrapped
             return
         more = [p for name, p in own.items() if name not in inherited and p.kind is p.KEYWORD_ONLY]
         shown = signature(Backbone.__init__, cls.Settings, leave_out=("name", *own))
@@ -127,7 +128,6 @@ class Backbone(nn.Module, ABC):
         cls.__signature__ = shown.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
         if cls.__doc__ and "Args:" not in cls.__doc__:
             text, *example = inspect.cleandoc(cls.__doc__).partition("\nExample:")
-            # Those of every backbone, then the settings one by one in place of **settings.
             shared = (inspect.getdoc(Backbone) or "").partition("Args:\n")[2]
             shared = shared.partition("    **settings")[0]
             lines = argument_lines(cls.Settings, leave_out=("name", "edge_features"))
@@ -141,25 +141,18 @@ class Backbone(nn.Module, ABC):
         categories: Sequence[int] | None,
         settings: Any,
     ) -> None:
-        """Make the layers; called once by the constructor, with torch's generator seeded.
+        """Make the layers; called by the constructor, with torch's generator seeded.
 
         Args:
-            in_features: Number of node features.
-            edge_features: Number of edge attributes that are used.
-            categories: Number of categories of each column of ``x``, where columns are categories.
-            settings: The settings, of the type :attr:`Settings`.
+            in_features: As in the constructor.
+            edge_features: As in the constructor.
+            categories: As in the constructor.
+            settings: An instance of :attr:`Settings`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no build()")
 
     def encode(self, batch: GraphBatch) -> Tensor:
-        """Turn node features into the first layer's input.
-
-        Args:
-            batch: The graphs.
-
-        Returns:
-            ``[N, hidden]``.
-        """
+        """Encode node features as the input of the first layer, ``[N, hidden]``."""
         categories = isinstance(self.encoder, CategoryEncoder)
         return self.encoder(batch.x if categories else batch.x.to(self.encoder.weight.dtype))
 
@@ -167,52 +160,35 @@ class Backbone(nn.Module, ABC):
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
-        """Node embeddings after the last layer.
+        """Compute the node embeddings after the last layer, ``[N, hidden]``.
 
-        Messages are multiplied with ``batch.weighted(attention)``, that is, with the data's own
-        edge weights, too.
+        Messages are multiplied by ``batch.weighted(attention)``, which includes the edge weights of
+        the data.
 
         Args:
             batch: The graphs.
             attention: A weight for the message on each edge, ``[E]``. (default: all ones)
             draws: The source of dropout masks. (default: no dropout)
-
-        Returns:
-            ``[N, hidden]``.
         """
 
     @abstractmethod
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Logits from node embeddings.
+        """Compute logits ``[B, num_logits]`` from node embeddings ``[N, hidden]``.
 
-        Args:
-            embeddings: ``[N, hidden]``.
-            batch: The graphs.
-
-        Returns:
-            ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the targets.
+        At node level, ``[M, num_logits]`` for the target nodes.
         """
 
     def pooled(
         self, embeddings: Tensor, batch: GraphBatch, how: Literal["sum", "mean"] = "sum"
     ) -> Tensor:
-        """What the head reads: node embeddings, pooled over each graph or of the target nodes.
-
-        Args:
-            embeddings: ``[N, h]``.
-            batch: The graphs.
-            how: ``"sum"`` or ``"mean"``. (default: ``"sum"``)
-
-        Returns:
-            ``[B, h]``, or at node level ``[M, h]``.
-        """
+        """Pool node embeddings over each graph, ``[B, h]``; at node level, select the targets."""
         if self.task.level == "node":
             return batch.at_targets(embeddings)
         return pool(embeddings, batch.node_ptr, how)
 
     @property
     def hops(self) -> int:
-        """Rounds of message passing: how far from a node what it predicts depends on lies."""
+        """Receptive field of a node, in hops."""
         return int(self.config["layers"])
 
     def forward(
@@ -226,32 +202,22 @@ class Backbone(nn.Module, ABC):
 
         Args:
             batch: The graphs.
-            attention: A weight for the message on each edge, ``[E]``. (default: all ones)
-            draws: The source of dropout masks. (default: no dropout)
+            attention: As for :meth:`embed`.
+            draws: As for :meth:`embed`.
             node_weight: A weight for the embedding of each node in the read-out, ``[N]``.
                 (default: all ones)
-
-        Returns:
-            ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the targets.
         """
         h = self.embed(batch, attention, draws)
         return self.read_out(h if node_weight is None else h * node_weight[:, None], batch)
 
     def check_fits(self, store: GraphStore) -> None:
-        """Check that graphs have the features the network was made for.
-
-        Args:
-            store: The graphs.
-
-        Raises:
-            DataError: If they have others.
-        """
+        """Raise a :class:`DataError` if graphs have other features than the network takes."""
         if len(store) == 0:
             return
-        needed, came = self.config.get("in_features"), max(store.num_features, 1)
-        if needed is not None and needed != came:
+        needed, width = self.config.get("in_features"), max(store.num_features, 1)
+        if needed is not None and needed != width:
             raise DataError(
-                f"the model was trained on graphs with {needed} node features, these have {came}"
+                f"the model was trained on graphs with {needed} node features, these have {width}"
             )
         if self.config.get("categories"):
             _check_categories(store, self.config["categories"])
@@ -273,9 +239,6 @@ class Backbone(nn.Module, ABC):
             seed: Decides the initial weights. (default: ``0``)
             edge_features: Whether the data's edge attributes are used. (default: ``True``)
             settings: As in the constructor.
-
-        Returns:
-            The backbone.
         """
         check_dataset(data)
         return cls(
@@ -289,14 +252,7 @@ class Backbone(nn.Module, ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Make the network that :attr:`config` describes, with fresh weights.
-
-        Args:
-            config: Plain values, as :attr:`config` holds them.
-
-        Returns:
-            The network.
-        """
+        """Make the network that :attr:`config` describes, with fresh weights."""
         return cls(**{**config, "task": Task(**config["task"])})
 
     @property
@@ -308,18 +264,15 @@ class Backbone(nn.Module, ABC):
 def backbone_from(description: Mapping[str, Any]) -> Backbone:
     """Make the backbone that :attr:`Backbone.description` describes, with fresh weights.
 
-    Args:
-        description: Plain values, as a saved model holds them.
-
     Raises:
-        GSATError: If there is no backbone of that name.
+        GSATError: If no backbone is registered under the name.
     """
     config = dict(description)
     return BACKBONES[config.pop("name")].from_config(config)
 
 
 def _check_categories(store: GraphStore, categories: Sequence[int]) -> None:
-    """Raise unless every feature of the store is a category the network has an embedding for."""
+    """Raise unless the network has an embedding for every feature of the store."""
     x = store.arrays["x"]
     if x.dtype.kind not in "iu":
         raise DataError("the model was trained on categories (whole numbers), these are fractions")
@@ -351,21 +304,14 @@ class GatedBackbone(Backbone):
         draws: Draws | None = None,
         gate: Gate | None = None,
     ) -> Tensor:
-        """Node embeddings after the last layer, with gated messages.
+        """Compute node embeddings ``[N, hidden]`` with gated messages; see :meth:`Backbone.embed`.
 
-        Args:
-            batch: As for :meth:`Backbone.embed`.
-            attention: As for :meth:`Backbone.embed`.
-            draws: As for :meth:`Backbone.embed`.
-            gate: Called in every layer; where it returns z and b, a message m becomes
-                z · m + (1 − z) · b before it is weighted. (default: no gate)
-
-        Returns:
-            ``[N, hidden]``.
+        ``gate`` is called in every layer. Where it returns z and b, a message m becomes
+        z · m + (1 − z) · b before it is weighted.
         """
 
 
 def withheld(keep: Tensor, weight: Tensor | None, batch: GraphBatch) -> Tensor:
-    """What gates hold back at each node, Σ_{u→v} w_uv · (1 − z_uv)."""
+    """The weight that gates withhold at each node, Σ_{u→v} w_uv · (1 − z_uv)."""
     lost = 1 - keep if weight is None else weight * (1 - keep)
     return lost.new_zeros(batch.num_nodes).index_add(0, batch.dst, lost)[:, None]

@@ -1,11 +1,11 @@
-"""The directed message passing network of molecules: messages live on bonds, not on atoms.
+"""The directed message passing network for molecules: bonds, not atoms, hold the messages.
 
     e_uv = ReLU(c_uv + W Σ_{t→u, t≠v} w_tu · e_tu),  c_uv = x_u + W_b b_uv
 
-It begins with e_uv = ReLU(c_uv), and ends with ReLU(W' [x_v, Σ_{u→v} w_uv · e_uv]) at each node.
-What came over a bond does not go back over it at once. It has no batch norm: on tables of some
-hundred molecules, statistics of batches are noise. Yang et al., Analyzing Learned Molecular
-Representations for Property Prediction, J. Chem. Inf. Model. 2019 (arXiv:1904.01561).
+It starts with e_uv = ReLU(c_uv), and ends with ReLU(W' [x_v, Σ_{u→v} w_uv · e_uv]) at each node. A
+message does not return over its bond in the next round. There is no batch norm: on a few hundred
+molecules, batch statistics are noise. Yang et al., Analyzing Learned Molecular Representations for
+Property Prediction, J. Chem. Inf. Model. 2019 (arXiv:1904.01561).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class DMPNN(Backbone):
     """D-MPNN: messages along directed edges, scaled sum pooling and two linear layers.
 
     Attributes:
-        divisor: What the sum over the nodes of a graph is divided by: as many nodes as a molecule
-            has, so that the head begins with inputs of about 1.
+        divisor: Divisor of the sum over the nodes of a graph: a typical number of atoms, so that
+            the head starts with inputs of about 1.
 
     Example:
         >>> from gsat import Task
@@ -77,7 +77,7 @@ class DMPNN(Backbone):
         weight = batch.weighted(attention)
         x = self.encode(batch)
         start = self._edge_inputs(x, batch)  # [E, h]
-        # On a directed graph an edge is paired with itself, and nothing goes back.
+        # On a directed graph an edge is paired with itself: no message returns.
         returns = None
         if not batch.undirected.all():
             returns = (batch.dst[batch.pair] == batch.src).to(x.dtype)[:, None]

@@ -13,9 +13,9 @@ from gsat.core.errors import GSATError
 
 
 class CategoryEncoder(nn.Module):
-    """The sum of one embedding per column of categories, as OGB encodes atoms.
+    """The sum of one embedding per column of categories, like OGB's atom encoder.
 
-    All columns share one table, so that a node's embeddings are summed in one pass.
+    All columns share one table, so that one pass sums a node's embeddings.
     """
 
     first: Tensor
@@ -40,11 +40,11 @@ Encoder = nn.Linear | CategoryEncoder
 
 
 def node_encoder(in_features: int, hidden: int, categories: Sequence[int] | None) -> Encoder:
-    """Make a linear layer, or embeddings where features are categories."""
+    """Make a linear layer, or embeddings if features are categories."""
     if categories is None:
         return nn.Linear(in_features, hidden)
     if len(categories) != in_features:
         raise GSATError(
-            f"there are {in_features} columns of features, and categories of {len(categories)}"
+            f"there are {in_features} columns of features, and categories for {len(categories)}"
         )
     return CategoryEncoder(categories, hidden)

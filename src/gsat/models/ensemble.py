@@ -1,4 +1,4 @@
-"""Ensembles: several models that answer and explain as one, by their mean and with their spread."""
+"""Ensembles: several models that predict and explain as one, by their mean."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from gsat.tasks import Task
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-MEMBERS = "members"  # the folder of an ensemble's runs, in its run directory
+MEMBERS = "members"  # folder of the members' runs, in the run directory of an ensemble
 
 
 class Ensemble(InterpretableModel):
@@ -35,9 +35,6 @@ class Ensemble(InterpretableModel):
 
     Args:
         members: Models of one task, or the directories of their runs.
-
-    Attributes:
-        members: The models.
 
     Raises:
         GSATError: If there are none, or they do not fit together.
@@ -62,9 +59,15 @@ class Ensemble(InterpretableModel):
         self.settings = {"members": len(models)}
 
     @property
+    def _members(self) -> list[InterpretableModel]:
+        return cast("list[InterpretableModel]", list(self.members))
+
+    @property
     def backbone(self) -> Backbone:  # type: ignore[override]
         """The network of the first member."""
         return self._members[0].backbone
+
+    # An ensemble can do what all of its members can do.
 
     @property
     def explains(self) -> bool:  # type: ignore[override]
@@ -72,13 +75,24 @@ class Ensemble(InterpretableModel):
         return all(member.explains for member in self._members)
 
     @property
-    def untrained(self) -> bool:
-        """Whether a member has, as far as can be told, the weights it was made with."""
-        return any(member.untrained for member in self._members)
+    def attention_decides(self) -> bool:  # type: ignore[override]
+        """Whether the predictions of all members depend on their own attention."""
+        return all(member.attention_decides for member in self._members)
 
     @property
-    def _members(self) -> list[InterpretableModel]:
-        return [member for member in self.members if isinstance(member, InterpretableModel)]
+    def answers(self) -> bool:
+        """Whether all members can predict under given attention."""
+        return all(member.answers for member in self._members)
+
+    @property
+    def rescores(self) -> bool:
+        """Whether all members can explain an attended graph."""
+        return all(member.rescores for member in self._members)
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the weights of a member seem to be the initial ones."""
+        return any(member.untrained for member in self._members)
 
     def forward(self, batch: GraphBatch) -> ModelOutput:
         """Compute the means of the members' probabilities and edge scores.
@@ -103,21 +117,6 @@ class Ensemble(InterpretableModel):
             probability if self.on == "node" else scores,
         )
 
-    @property
-    def answers(self) -> bool:  # type: ignore[override]
-        """Whether all members can predict under given attention."""
-        return all(member.answers for member in self._members)
-
-    @property
-    def attention_decides(self) -> bool:  # type: ignore[override]
-        """Whether the predictions of all members depend on their own attention."""
-        return all(member.attention_decides for member in self._members)
-
-    @property
-    def rescores(self) -> bool:  # type: ignore[override]
-        """Whether all members can explain an attended graph."""
-        return all(member.rescores for member in self._members)
-
     def predict_batch(self, batch: GraphBatch) -> Tensor:
         """The mean of the members' predictions."""
         logits = torch.stack([member.predict_batch(batch) for member in self._members])
@@ -125,7 +124,7 @@ class Ensemble(InterpretableModel):
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """Settings that no member is trained with, as for a single model."""
+        """Settings that no member is trained with and that may help."""
         common = set.intersection(*(set(member.remedies) for member in self._members))
         return tuple(s for s in self._members[0].remedies if s in common and s != "members=3")
 
@@ -143,40 +142,28 @@ class Ensemble(InterpretableModel):
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> Predictions:
         """Predict graphs by the mean of the members; see :meth:`InterpretableModel.predict`."""
-        return self._predict(graphs, batch_size)[0]
+        return self.predict_with_spread(graphs, batch_size)[0]
 
-    def predict_with_spread(self, graphs: GraphStore) -> tuple[Predictions, Tensor | None]:
+    def predict_with_spread(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> tuple[Predictions, Tensor | None]:
         """Predict graphs, with the standard deviation over the members."""
-        return self._predict(graphs)
-
-    def _predict(self, graphs: Any, batch_size: int = 256) -> tuple[Predictions, Tensor]:
         logits = torch.stack([m.predict(graphs, batch_size).logits for m in self._members])
         mean = mean_logits(self.task, logits)
-        found = Predictions(mean, self.task.probabilities(mean), self.task.decide(mean))
-        return found, spread_of_answers(self.task, logits)
+        predicted = Predictions(mean, self.task.probabilities(mean), self.task.decide(mean))
+        return predicted, spread_of_answers(self.task, logits)
 
-    def refined(self, looks: int) -> Self:
-        """Return the same ensemble, each member of which looks again when it explains.
-
-        Args:
-            looks: How many further looks; 0 for none.
-        """
+    def refined(self, passes: int) -> Self:
+        """Return the same ensemble, each member of which has refinement passes."""
         view = copy.copy(self)
         view._modules = {
             **self._modules,
-            "members": nn.ModuleList(member.refined(looks) for member in self._members),
+            "members": nn.ModuleList(member.refined(passes) for member in self._members),
         }
         return view
 
     def save(self, folder: str | Path) -> None:
-        """Refuse: an ensemble is its members, each of which can be saved.
-
-        Args:
-            folder: Where it would be saved.
-
-        Raises:
-            GSATError: Always.
-        """
+        """Raise a :class:`GSATError`: save each of the members instead."""
         raise GSATError(
             f"an ensemble is not saved as one model, here to {folder}: save each of its members, "
             "and make it again by gsat.Ensemble([folder, …])"
@@ -197,7 +184,7 @@ def load_any(path: str | Path) -> InterpretableModel:
 
 
 def mean_logits(task: Task, logits: Tensor) -> Tensor:
-    """The logits of the mean probabilities of several models; of a regression, mean numbers."""
+    """The logits of the mean probabilities of several models; in a regression, their mean."""
     if task.kind == "regression":
         return logits.mean(dim=0)
     # Sums of logarithms, so that probabilities close to 0 and 1 keep their digits.
@@ -207,7 +194,7 @@ def mean_logits(task: Task, logits: Tensor) -> Tensor:
 
 
 def spread_of_answers(task: Task, logits: Tensor) -> Tensor:
-    """The standard deviation of the answers of several models."""
+    """The standard deviation of the probabilities or numbers of several models."""
     if task.kind == "regression":
         answers = torch.stack([task.in_units(part) for part in logits])
     else:
@@ -216,23 +203,23 @@ def spread_of_answers(task: Task, logits: Tensor) -> Tensor:
 
 
 def _check_alike(models: Sequence[InterpretableModel]) -> None:
-    """Raise unless models answer the same question about the same input."""
+    """Raise unless models have the same task, input and level of attention."""
     if not models:
         raise GSATError("an ensemble needs at least one model, and none was given")
     first = models[0]
     for number, model in enumerate(models[1:], start=1):
-        for what, own, other in (
+        for what, one, other in (
             ("task", first.task.as_dict(), model.task.as_dict()),
             ("attention", first.on, model.on),
             ("input", first.input, model.input),
-            ("number of features", _features(first), _features(model)),
+            (
+                "number of features",
+                first.network.get("in_features"),
+                model.network.get("in_features"),
+            ),
         ):
-            if own != other:
+            if one != other:
                 raise GSATError(
                     f"the members of an ensemble have to fit together: the {what} of member "
                     f"{number} is not that of member 0"
                 )
-
-
-def _features(model: InterpretableModel) -> Any:
-    return model.backbone.config.get("in_features")

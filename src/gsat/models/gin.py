@@ -1,4 +1,4 @@
-"""The Graph Isomorphism Network, with edge features when the data has them (then it is GINE)."""
+"""The Graph Isomorphism Network (GIN), or GINE on data with edge features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GINLayer(nn.Module):
 
     @property
     def mlp(self) -> tuple[nn.Linear, nn.BatchNorm1d, nn.Linear]:
-        """The MLP's parts, as :func:`gsat.ops.gin_layers` takes them."""
+        """The parts of the MLP, for :func:`gsat.ops.gin_layers`."""
         return self.inner, self.norm, self.outer
 
     def gated(
@@ -51,7 +51,7 @@ class GINLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """Run the layer without dropout, with gated messages."""
+        """Compute the layer without dropout, with gated messages."""
         passing = keep if weight is None else weight * keep
         more = withheld(keep, weight, batch) * baseline
         return gin_layer(x, batch, passing, term, *self.mlp, extra=more)
@@ -87,7 +87,7 @@ class GIN(GatedBackbone):
     Settings: ClassVar[type[BackboneSettings]] = GINSettings
     results_version = 2
     in_kernels = True
-    attended_layers: int | None = None  # how many layers attention enters; None for all
+    limits_attention = True
 
     def build(
         self,
@@ -124,8 +124,8 @@ class GIN(GatedBackbone):
             if cut is None or cut >= len(layers):
                 return gin_layers(x, batch, attention, terms, mlps, self.dropout, sources)
             for weight, part in ((attention, slice(cut)), (unattended, slice(cut, None))):
-                own = sources[part] if sources else None
-                x = gin_layers(x, batch, weight, terms[part], mlps[part], self.dropout, own)
+                some = sources[part] if sources else None
+                x = gin_layers(x, batch, weight, terms[part], mlps[part], self.dropout, some)
             return x
         for number, (layer, term) in enumerate(zip(layers, terms, strict=True)):
             if gated := gate(number, x, layer.messages(x, batch, term)):

@@ -1,4 +1,4 @@
-"""What every interpretable model can do: predict graphs or nodes, explain them, be saved."""
+"""The base of all models: they predict graphs or nodes, explain them, and can be saved."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from gsat.graphs.conversions import as_store, to_data_list
 from gsat.graphs.pyg_data import each_pyg
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
-from gsat.models.reliability import assess
+from gsat.models.reliability import Reliability, assess
 from gsat.models.saved import write_model
 from gsat.ops import exclusive_threads
 from gsat.tasks import Task
@@ -34,42 +35,39 @@ MAX_EDGES = 1 << 20
 
 
 class InterpretableModel(nn.Module, ABC):
-    """A model that predicts and scores the edges it used.
+    """A model that predicts, and scores the edges it used.
 
     A subclass takes the backbone and its settings in the constructor, and keeps the settings in
-    :attr:`settings`; then it can be saved and loaded.
+    :attr:`settings`; then it can be saved and loaded. Callers never check its type: it implements
+    the capabilities that it has among :meth:`answer`, :meth:`rescore`, :meth:`refined` and
+    :meth:`take_snapshots`; the others raise a :class:`GSATError`.
 
     Attributes:
         explains: Whether its edge scores mean anything; without, they have no metrics.
-        answers: Whether :meth:`answer` can predict under any attention.
         attention_decides: Whether the prediction depends on the model's own attention; the network
             of a post-hoc explainer predicts without it.
-        rescores: Whether :meth:`rescore` can explain the attended graph.
-        predicts_by_backbone: Whether the backbone alone gives answers; it may be fine-tuned then.
+        predicts_by_backbone: Whether the backbone alone predicts; then it can be fine-tuned.
         method: The method it is trained by, which a saved model names.
         settings: The constructor's arguments next to the backbone, as plain values.
-        input: What turns raw input into its graphs, as plain values: of molecules the features with
+        input: How raw input becomes its graphs, as plain values: the features of molecules with
             their version, the names of columns, labels and classes; None where graphs are given.
         backbone: The network inside.
-        task: What it predicts.
-        on: Whether it attends to ``edge`` or ``node``.
+        on: Whether it attends to each ``edge`` or ``node``.
         r: The prior its probabilities were pulled to, or None.
     """
 
     explains: ClassVar[bool] = True
-    answers: ClassVar[bool] = False
     attention_decides: ClassVar[bool] = True
-    rescores: ClassVar[bool] = False
     predicts_by_backbone: ClassVar[bool] = True
     method: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
     input: Mapping[str, Any] | None = None
     backbone: Backbone
     task: Task
-    on: str
+    on: Literal["edge", "node"]
     r: float | None
     _trainer: int | None = None  # the thread that trains it
-    _has_weights: bool = False  # of a training, here or elsewhere
+    _has_weights: bool = False  # loaded, or trained here
 
     @abstractmethod
     def forward(self, batch: GraphBatch) -> ModelOutput:
@@ -82,6 +80,19 @@ class InterpretableModel(nn.Module, ABC):
             Logits ``[B, num_logits]`` (at node level ``[M, num_logits]``), edge scores ``[E]`` and
             what they were made from.
         """
+
+    @property
+    def answers(self) -> bool:
+        """Whether :meth:`answer` can predict under any attention."""
+        return self._implements("answer")
+
+    @property
+    def rescores(self) -> bool:
+        """Whether :meth:`rescore` can explain the attended graph."""
+        return self._implements("rescore")
+
+    def _implements(self, name: str) -> bool:
+        return getattr(type(self), name) is not getattr(InterpretableModel, name)
 
     def answer(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Predict under given attention, by the network that makes the model's predictions.
@@ -99,7 +110,7 @@ class InterpretableModel(nn.Module, ABC):
         Raises:
             GSATError: If the model can't predict under given attention; see :attr:`answers`.
         """
-        raise GSATError(f"{type(self).__name__} does not predict under given attention")
+        raise self._cannot("predict under given attention")
 
     def rescore(self, batch: GraphBatch, attention: Tensor) -> Tensor:
         """Explain the attended graph.
@@ -114,7 +125,32 @@ class InterpretableModel(nn.Module, ABC):
         Raises:
             GSATError: If the model can't explain an attended graph; see :attr:`rescores`.
         """
-        raise GSATError(f"{type(self).__name__} does not explain an attended graph")
+        raise self._cannot("explain the attended graph")
+
+    def refined(self, passes: int) -> Self:
+        """Return the same model with refinement passes when it explains.
+
+        Args:
+            passes: Number of refinement passes; 0 for none.
+
+        Raises:
+            GSATError: If the model has no refinement passes.
+        """
+        raise self._cannot("refine its explanations (refine)")
+
+    def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
+        """Explain by the mean score of the model after several epochs from now on.
+
+        Args:
+            weights: The model's state dict after each of these epochs.
+
+        Raises:
+            GSATError: If the model can't.
+        """
+        raise self._cannot("average its explanations over epochs (snapshots)")
+
+    def _cannot(self, action: str) -> GSATError:
+        return GSATError(f"a model of the type {type(self).__name__} can't {action}")
 
     def predict_batch(self, batch: GraphBatch) -> Tensor:
         """Predict a batch without explaining it, where the prediction does not depend on that.
@@ -127,6 +163,26 @@ class InterpretableModel(nn.Module, ABC):
         """
         output: ModelOutput = self(batch)
         return output.logits
+
+    def embed(self, batch: GraphBatch) -> Tensor:
+        """Embed the nodes of whole graphs, ``[N, hidden]``."""
+        return self.backbone.embed(batch)
+
+    @property
+    def network(self) -> dict[str, Any]:
+        """The backbone as plain values: its name, the features it takes, and its settings."""
+        described: dict[str, Any] = self.config["backbone"]
+        return described
+
+    @property
+    def bare_backbone(self) -> Backbone | None:
+        """The backbone, if it predicts alone and without attention, so that it can be explained."""
+        return None
+
+    @property
+    def hops(self) -> int:
+        """Receptive field of a prediction, in hops."""
+        return self.backbone.hops
 
     @property
     def remedies(self) -> tuple[str, ...]:
@@ -143,14 +199,7 @@ class InterpretableModel(nn.Module, ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Make the model that :attr:`config` describes, with fresh weights.
-
-        Args:
-            config: Plain values, as :attr:`config` holds them.
-
-        Returns:
-            The model.
-        """
+        """Make the model that :attr:`config` describes, with fresh weights."""
         settings = dict(config)
         return cls(backbone_from(settings.pop("backbone")), **settings)
 
@@ -172,16 +221,12 @@ class InterpretableModel(nn.Module, ABC):
         write_model(folder, self.state_dict(), self.description(self.method))
 
     def description(self, method: str) -> dict[str, Any]:
-        """What a saved model is described by, as plain values.
-
-        Args:
-            method: The name of its method.
-        """
+        """The description of a saved model, as plain values."""
         described: dict[str, Any] = {"method": method, "model": self.config}
         return described if self.input is None else {**described, "input": dict(self.input)}
 
     def __repr__(self) -> str:
-        """What it is, in four lines; ``print(model.backbone)`` shows all layers of the network."""
+        """A summary in four lines; ``print(model.backbone)`` shows all layers of the network."""
         inside = self.backbone.config
         hidden = ("task", "categories", "module")
         network = ", ".join(f"{k}={v!r}" for k, v in inside.items() if k not in hidden)
@@ -215,17 +260,15 @@ class InterpretableModel(nn.Module, ABC):
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
         return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
 
-    def predict_with_spread(self, graphs: GraphStore) -> tuple[Predictions, Tensor | None]:
-        """Predict graphs, with the spread of the predictions over the members of an ensemble.
-
-        Args:
-            graphs: The graphs.
+    def predict_with_spread(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> tuple[Predictions, Tensor | None]:
+        """Predict graphs, with the standard deviation of probabilities or numbers, if it has one.
 
         Returns:
-            The predictions, and the standard deviation of the probabilities, ``[G, C]``, or of the
-            numbers in a regression; None for a single model.
+            The predictions, and their standard deviation ``[G, C]``; None for a single model.
         """
-        return self.predict(graphs), None
+        return self.predict(graphs, batch_size), None
 
     @overload
     def explain(
@@ -254,14 +297,15 @@ class InterpretableModel(nn.Module, ABC):
         Args:
             graphs: As for :meth:`predict`.
             batch_size: Graphs at a time. (default: ``256``)
-            refine: Further looks; see :meth:`refined`. (default: ``None``, as the model has it)
+            refine: Number of refinement passes; see :meth:`refined`. (default: ``None``, as set in
+                the model)
 
         Returns:
             One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
             order of the graph that was given.
 
         Raises:
-            GSATError: If the model can't look again.
+            GSATError: If ``refine`` is given and the model has no refinement passes.
         """
         if refine is not None:
             return self.refined(refine).explain(graphs, batch_size)
@@ -280,32 +324,8 @@ class InterpretableModel(nn.Module, ABC):
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
         return explained[0] if single else explained
 
-    def refined(self, looks: int) -> Self:
-        """Return the same model that looks again when it explains.
-
-        Args:
-            looks: How many further looks; 0 for none.
-
-        Raises:
-            GSATError: If the model has no extractor that could look again.
-        """
-        raise GSATError(
-            f"only models of GSAT can look again at a graph (refine), not {type(self).__name__}"
-        )
-
-    def take_snapshots(self, weights: Sequence[Mapping[str, Tensor]]) -> None:
-        """Explain by the mean score of the model after several epochs from now on.
-
-        Args:
-            weights: The model's state dict after each of these epochs.
-
-        Raises:
-            GSATError: If the model can't explain by several epochs.
-        """
-        raise GSATError(f"only models of GSAT explain by snapshots, not {type(self).__name__}")
-
     def score_edges(self, graphs: GraphStore, batch_size: int = 256) -> tuple[Tensor, Tensor]:
-        """Logits and edge scores of many graphs.
+        """Compute logits and edge scores of many graphs.
 
         Args:
             graphs: The graphs.
@@ -315,8 +335,7 @@ class InterpretableModel(nn.Module, ABC):
             Logits ``[G, num_logits]`` (at node level, of the target nodes) and the score of every
             edge ``[E]``, graph after graph, in the edge order of the original graphs.
         """
-        # Made first and filled: results kept one by one would lie between the freed memory of
-        # the batches, and it could not be used again.
+        # Allocate first: results kept one by one would fragment the memory freed by the batches.
         logits = torch.empty(graphs.count(self.task.level), self.task.num_logits)
         scores = torch.empty(graphs.num_edges)
         done = predicted = filled = 0
@@ -332,13 +351,13 @@ class InterpretableModel(nn.Module, ABC):
         return logits, scores
 
     def _output(self, batch: GraphBatch) -> ModelOutput:
-        """The output for a batch, checked."""
+        """The output for a batch, all of whose logits are finite."""
         output: ModelOutput = self(batch)
         self._checked(output.logits, batch)
         return output
 
     def _checked(self, logits: Tensor, batch: GraphBatch) -> Tensor:
-        """The logits, if all of them are numbers."""
+        """Return the logits, or raise if one is NaN or infinite."""
         wrong = (~logits.isfinite()).any(dim=1).nonzero()
         if len(wrong):
             graph = wrong[0, 0]
@@ -365,7 +384,7 @@ class InterpretableModel(nn.Module, ABC):
         else:
             own_graphs = given[first : first + batch.num_graphs]
             graphs = (Explanation.from_dict(dict(graph.items())) for graph in own_graphs)
-        marks, reliability = batch.undirected.tolist(), assess(self, batch, output)
+        marks, reliability = batch.undirected.tolist(), self._reliability(batch, output)
         for number, (undirected, out) in enumerate(zip(marks, graphs, strict=True)):
             out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
             if self.on == "node":
@@ -373,7 +392,7 @@ class InterpretableModel(nn.Module, ABC):
             if self.task.level == "node":
                 own = slice(nodes[number], nodes[number + 1])
                 out.node_logits, out.node_probabilities = logits[own], probabilities[own]
-                out.node_prediction, out.hops = decisions[own], self.backbone.hops
+                out.node_prediction, out.hops = decisions[own], self.hops
             else:
                 out.logits, out.probabilities = logits[number], probabilities[number]
                 out.prediction = decisions[number]
@@ -395,20 +414,20 @@ class InterpretableModel(nn.Module, ABC):
                 out.doubt = "the model has not been trained"
             yield out
 
+    def _reliability(self, batch: GraphBatch, output: ModelOutput) -> list[Reliability]:
+        answer = partial(self.answer, batch) if self.answers else None
+        return assess(self.task, self.on, batch, output, answer, self.attention_decides)
+
     @contextmanager
     def evaluating(self, gradients: bool = False) -> Iterator[None]:
-        """Put the model in evaluation mode for a while.
-
-        Args:
-            gradients: Whether gradients are kept, too. (default: ``False``)
-        """
+        """Put the model in evaluation mode; with ``gradients``, keep gradients."""
         if self._trainer not in (None, threading.get_ident()):
             raise GSATError(
                 "the model is being trained by another thread; wait until the training has ended, "
                 "or use a copy of the model"
             )
-        # A flag is touched only when it must be, so that threads may share a model in eval mode;
-        # and each on its own, so that a part frozen in eval mode stays frozen.
+        # Change only the flags that need it: threads may share a model in evaluation mode, and a
+        # part that is frozen in evaluation mode stays so.
         training = [module for module in self.modules() if module.training]
         for module in training:
             module.training = False
@@ -421,23 +440,17 @@ class InterpretableModel(nn.Module, ABC):
 
     @property
     def untrained(self) -> bool:
-        """Whether its weights are, as far as can be told, those it was made with."""
+        """Whether its weights seem to be the initial ones."""
         return not self._has_weights and all(p.grad is None for p in self.parameters())
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *how: Any, **named: Any) -> Any:
-        """Load weights as torch does; they count as trained.
-
-        Args:
-            state_dict: Weights by name.
-            *how: As in torch.
-            **named: As in torch.
-        """
+        """Load weights as torch does; the model then counts as trained."""
         self._has_weights = True
         return super().load_state_dict(state_dict, *how, **named)
 
     @contextmanager
     def being_trained(self) -> Iterator[None]:
-        """Keep other threads from using the model while the block changes its weights."""
+        """Keep other threads from using the model while this block trains it."""
         self._trainer, self._has_weights = threading.get_ident(), True
         try:
             yield
@@ -445,7 +458,7 @@ class InterpretableModel(nn.Module, ABC):
             self._trainer = None
 
     def threads(self) -> AbstractContextManager[None]:
-        """Reserve the threads for our kernels while the block computes, if they do all the work."""
+        """Reserve the threads for our kernels while the block computes, if they do all of it."""
         return exclusive_threads() if self.backbone.in_kernels else nullcontext()
 
     def _batches(self, store: GraphStore, size: int) -> Iterator[GraphBatch]:
@@ -454,12 +467,5 @@ class InterpretableModel(nn.Module, ABC):
         return (batch.to(device) for batch in store.batches(size, MAX_EDGES))
 
     def check_fits(self, store: GraphStore) -> None:
-        """Check that graphs have the features the model was made for.
-
-        Args:
-            store: The graphs.
-
-        Raises:
-            DataError: If they have others.
-        """
+        """Raise a :class:`DataError` if graphs have other features than the model takes."""
         self.backbone.check_fits(store)

@@ -1,8 +1,8 @@
-"""The network of DIR on Spurious-Motif: two LEConv layers, as GSAT is compared on it.
+"""The network of DIR on Spurious-Motif: two LEConv layers.
 
     x'_v = ReLU(W₃ x_v + b₃ + Σ_{u→v} w_uv · a_uv · (W₁ x_u + b₁ − W₂ x_v))
 
-a_uv is a scalar edge attribute, 1 where there is none.
+a_uv is a scalar edge attribute, 1 for data without one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LEConvLayer(nn.Module):
         dropout: float = 0.0,
         draws: Draws | None = None,
     ) -> Tensor:
-        """Run the layer."""
+        """Compute the layer."""
         z = self.linear(x, batch, weight, total)
         return relu_dropout(z, batch.node_id, dropout, draws)
 
@@ -58,7 +58,7 @@ class LEConvLayer(nn.Module):
         keep: Tensor,
         baseline: Tensor,
     ) -> Tensor:
-        """Run the layer without dropout, with gated messages."""
+        """Compute the layer without dropout, with gated messages."""
         lost = withheld(keep, weight, batch)
         passing = keep if weight is None else weight * keep
         arrived = aggregate(self.source(x), batch, passing)
@@ -71,7 +71,7 @@ class LEConvLayer(nn.Module):
 
 
 def total_weight(x: Tensor, batch: GraphBatch, weight: Tensor | None) -> Tensor:
-    """The sum of the weights that arrive at each node, ``[N, 1]``, in the dtype of ``x``."""
+    """The sum of the weights of the incoming edges of each node, ``[N, 1]``."""
     ones = x.new_ones(batch.num_edges) if weight is None else weight
     return x.new_zeros(len(x)).index_add(0, batch.dst, ones)[:, None]
 
@@ -140,18 +140,9 @@ class LEConvNet(GatedBackbone):
     def weights(
         self, batch: GraphBatch, attention: Tensor | None, dtype: torch.dtype
     ) -> Tensor | None:
-        """The weight of each message: attention, the data's own weight and the edge attribute.
+        """The product of attention, the data's edge weight and the edge attribute, ``[E]``.
 
-        Args:
-            batch: The graphs.
-            attention: A weight for the message on each edge, ``[E]``; None for all ones.
-            dtype: The type of the edge attribute in the product.
-
-        Returns:
-            The product of the three, ``[E]``; None for all ones.
-
-        Raises:
-            DataError: If the network uses an edge attribute and the graphs have none.
+        None stands for all ones.
         """
         attention = batch.weighted(attention)
         if not self.config["edge_features"] or batch.num_edges == 0:

@@ -8,21 +8,20 @@ from torch import Tensor
 
 
 class ModelOutput(NamedTuple):
-    """The output of a model for a batch.
+    """The output of a model for a batch of B graphs.
 
     Attributes:
         logits: ``[B, num_logits]``, or at node level ``[M, num_logits]`` for the M targets.
-        edge_weight: The score of each edge, ``[E]``; its message is multiplied with it (and with
-            the data's own weight, if it has one).
-        attention: The α the weights were made from, ``[E]`` or ``[N]``; sampled in training, p
+        edge_weight: The score of each edge, ``[E]``; its message is multiplied by it (and by the
+            data's own weight, if it has one).
+        attention: The α the weights were made from, ``[E]`` or ``[N]``; a sample in training, p
             otherwise.
         probability: p, the same shape.
-        edge_spread: Standard deviation of the scores over the members of an ensemble, ``[E]``; None
-            for a single model. (default: ``None``)
-        answer_spread: That of the probabilities, ``[B, C]``, or of the numbers in a regression.
-            (default: ``None``)
-        member_scores: The scores by each of K ensemble members or snapshots, ``[K, E]`` or, where
-            the model attends to nodes, ``[K, N]``; None for a single model. (default: ``None``)
+        edge_spread: Standard deviation of the scores over the members of an ensemble, ``[E]``.
+        answer_spread: Standard deviation of the probabilities over the members, ``[B, C]``, or of
+            the numbers in a regression.
+        member_scores: The scores by each of K ensemble members or snapshots, ``[K, E]`` or
+            ``[K, N]``.
     """
 
     logits: Tensor
@@ -39,8 +38,8 @@ class Predictions(NamedTuple):
 
     Attributes:
         logits: ``[G, num_logits]``.
-        probabilities: ``[G, C]``.
-        labels: ``[G]`` or ``[G, T]``; in regression the predicted numbers, ``[G]``.
+        probabilities: One column per class or label, ``[G, C]``; no columns in a regression.
+        labels: The predicted classes ``[G]`` or labels ``[G, T]``; in a regression, the numbers.
     """
 
     logits: Tensor

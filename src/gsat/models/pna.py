@@ -1,4 +1,4 @@
-"""Principal Neighbourhood Aggregation, as published with GSAT: several aggregations side by side.
+"""Principal Neighbourhood Aggregation (PNA), as published with GSAT.
 
     m_uv = w_uv · concat(x_v, x_u, e_uv)
     x'_v = Dropout(x_v + ReLU(BatchNorm(W concat_a(aggregate_a m_uv) + b)))
@@ -41,7 +41,7 @@ class PNALayer(nn.Module):
 
     @property
     def parts(self) -> tuple[nn.Linear, nn.BatchNorm1d]:
-        """The linear layer and the batch norm, as :func:`gsat.ops.pna_layers` takes them."""
+        """The linear layer and the batch norm, for :func:`gsat.ops.pna_layers`."""
         return self.linear, self.norm
 
 
@@ -53,17 +53,17 @@ class PNASettings(BackboneSettings):
     dropout: float = Field(0.3, ge=0, lt=1, description="Dropout after every layer.")
     edge_features: bool = Field(True, description="Whether the data's edge attributes are used.")
     aggregators: list[Aggregator] = Field(
-        list(AGGREGATORS), min_length=1, description="Aggregations that stand side by side."
+        list(AGGREGATORS), min_length=1, description="Aggregations, concatenated."
     )
     scalers: list[Scaler] = Field(
-        [], description="How degrees scale the aggregations; none, as published with GSAT."
+        [], description="Scalings of the aggregations by degree; none, as published with GSAT."
     )
 
     @field_validator("aggregators", "scalers")
     @classmethod
     def _different(cls, names: list[str]) -> list[str]:
         if len(set(names)) < len(names):
-            raise ValueError(f"each one can be given once, not {names}")
+            raise ValueError(f"each name can be listed once, not {names}")
         return names
 
 
@@ -72,7 +72,7 @@ class PNA(GatedBackbone):
     """PNA: linear encoders, PNA layers, mean pooling and a head of three linear layers.
 
     With scalers, ``mean_log_degree`` is the mean of log(degree + 1) over the training nodes, which
-    :meth:`for_data` computes; without, it is not used. (default: ``1.0``)
+    :meth:`for_data` computes.
     """
 
     Settings: ClassVar[type[BackboneSettings]] = PNASettings
@@ -86,7 +86,7 @@ class PNA(GatedBackbone):
         """Make the network."""
         super().__init__(in_features, task, **settings)
         if self.scalers:
-            # Saved with the weights, not in the config: the model keeps it on any data.
+            # Saved with the weights, so that the model keeps it on other data.
             self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
 
     def build(
@@ -135,9 +135,7 @@ class PNA(GatedBackbone):
         x, attention = self.encode(batch), batch.weighted(attention)
         edge = self._edge(batch)
         layers = [layer.parts for layer in self.layers if isinstance(layer, PNALayer)]
-        sources = (
-            [draws.child("dropout", number) for number in range(len(layers))] if draws else None
-        )
+        sources = [draws.child("dropout", i) for i in range(len(layers))] if draws else None
         scale = self._scale(batch) if self.scalers else None
         if gate is None:
             return pna_layers(
@@ -162,7 +160,7 @@ class PNA(GatedBackbone):
         return self.head(self.pooled(embeddings, batch, "mean"))
 
     def _messages(self, x: Tensor, batch: GraphBatch, edge: Tensor | None) -> Tensor:
-        """[E, d], the parts in the order of the layers' columns: source, centre, edge."""
+        """The messages [E, d]: source, centre and edge, in the order of the layers' columns."""
         more = [] if edge is None else [edge.expand(batch.num_edges, -1)]
         return torch.cat([x[batch.src], x[batch.dst], *more], dim=1)
 
@@ -176,7 +174,7 @@ class PNA(GatedBackbone):
         return self.edge_encoder(attribute[:1] if equal else attribute)
 
     def _edge_attribute(self, batch: GraphBatch) -> Tensor | None:
-        """[E, D], or a row of zeros, which no edge reads, for graphs without edges."""
+        """Edge attributes [E, D]; one unused row of zeros for graphs without edges."""
         if self.edge_encoder is None:
             return None
         if batch.num_edges == 0:
@@ -186,7 +184,7 @@ class PNA(GatedBackbone):
         return batch.edge_attr.to(self.encoder.weight.dtype)
 
     def _scale(self, batch: GraphBatch) -> Tensor:
-        """[N, S, 1] from in-degrees; a node without neighbours is attenuated as with one."""
+        """The scales by in-degree, [N, S, 1]; attenuation treats degree 0 like 1."""
         degree, mean = batch.dst_ptr.diff().to(self.encoder.weight.dtype), self.mean_log_degree
         scales = {
             "identity": torch.ones_like(degree),

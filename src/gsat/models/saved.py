@@ -1,4 +1,4 @@
-"""A model in a folder: its weights as safetensors, and a JSON description that names them."""
+"""A model in a folder: its weights as safetensors, and a description as JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEST = "best"  # the folder of a run's model
 
 
 class TaskFields(FileModel):
-    """``task`` of a saved backbone, the arguments of a :class:`~gsat.tasks.Task`."""
+    """``task`` of a saved backbone: the arguments of a :class:`~gsat.tasks.Task`."""
 
     kind: Literal["binary", "multiclass", "multilabel", "regression"]
     classes: int = Field(ge=1)
@@ -42,7 +42,7 @@ class TaskFields(FileModel):
 
 
 class BackboneFields(FileModel):
-    """``backbone`` of a saved model; what it holds beyond this is for the backbone to check."""
+    """``backbone`` of a saved model; the backbone checks any further fields itself."""
 
     name: str = Field(min_length=1, max_length=200)
     task: TaskFields
@@ -52,7 +52,7 @@ class BackboneFields(FileModel):
 
 
 class ModelFields(FileModel):
-    """``model`` of a description: its backbone, and its own settings."""
+    """``model`` of a description."""
 
     backbone: BackboneFields
     r: float | None = None
@@ -97,9 +97,9 @@ def write_model(
     description: Mapping[str, Any],
     epoch: int | None = None,
 ) -> None:
-    """Write a model, in place of the one the folder holds.
+    """Write a model, replacing the one in the folder.
 
-    The weights are written first, then the description: at any time the folder holds one whole
+    It writes the weights first, then the description, so that the folder always holds a complete
     model.
     """
     folder = Path(folder)
@@ -120,8 +120,8 @@ def write_model(
 
 
 def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Write tensors, wherever they are, as the content of a safetensors file."""
-    # A copy each: safetensors refuses two names for one tensor, which tied weights have.
+    """The content of a safetensors file with tensors of any device."""
+    # Copies, as safetensors refuses two names for one tensor (tied weights).
     copies = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
@@ -130,15 +130,15 @@ def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def read_model(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`write_model` wrote."""
+    """Read the weights and the description that :func:`write_model` wrote."""
     folder = Path(folder)
     described = read_json(folder / DESCRIPTION, Description, error=CheckpointError)
     if described.pop("check") != checksum(described):
         raise CheckpointError(f"{folder / DESCRIPTION} is damaged: wrong checksum")
     if not bare_name(described["file"]):
         raise CheckpointError(
-            f"{folder / DESCRIPTION} names '{shown(described['file'], 60)}', which is no file "
-            "beside it"
+            f"{folder / DESCRIPTION} names '{shown(described['file'], 60)}', which is not a "
+            "file beside it"
         )
     path = folder / described["file"]
     content = read_file(path, error=CheckpointError, limit=memory_limit())
@@ -163,12 +163,12 @@ def load_model(path: str | Path) -> InterpretableModel:
     if method not in METHODS:
         raise RunError(
             f"{path} was trained by the method '{shown(method, 60)}', which is unknown here; if it "
-            "is declared in a file of your own, load that first: "
+            "is declared in a file, load that first: "
             "gsat.core.registry.load_file('file.py:Class')"
         )
     kind = METHODS[method].Model
     try:
-        # Without memory, to begin with: a description may ask for any size.
+        # First without memory: a description may ask for any size.
         outlined = outline(lambda: kind.from_config(description["model"]), len(weights))
         if outlined is not None:
             _check_fit(outlined, weights, path)
@@ -177,7 +177,7 @@ def load_model(path: str | Path) -> InterpretableModel:
         raise
     except GSATError as error:
         raise CheckpointError(f"the model in {path} can't be made: {error}") from None
-    except Exception as error:  # what a description makes a constructor do is unforeseeable
+    except Exception as error:  # an untrusted description can raise anything
         reason = shown(f"{type(error).__name__}: {error}", 120)
         raise CheckpointError(
             f"the model in {path} can't be made from its description ({reason})"
@@ -189,7 +189,7 @@ def load_model(path: str | Path) -> InterpretableModel:
 def fill(
     model: InterpretableModel, weights: Mapping[str, Tensor], path: str | Path
 ) -> InterpretableModel:
-    """Put saved weights into a model, and the model in evaluation mode."""
+    """Load saved weights into a model, and put it in evaluation mode."""
     _check_fit(model, weights, path)
     model.load_state_dict(dict(weights))
     return model.eval()

@@ -1,4 +1,4 @@
-"""Weights of networks: initial ones by seed, and saved ones checked before they are loaded."""
+"""Weights of networks: seeded initial ones, and checks of saved ones."""
 
 from __future__ import annotations
 
@@ -19,30 +19,23 @@ from gsat.core.limits import check_size
 from gsat.ops import Draws
 
 Network = TypeVar("Network", bound=nn.Module)
-MOST_PARTS: Final = 20_000  # layers and parameters of a network
+MOST_PARTS: Final = 20_000  # maximum number of layers and parameters of a network
 
 
 @contextmanager
 def seeded(seed: int, *purpose: str) -> Iterator[None]:
-    """Make initial weights depend on a seed and a purpose alone.
-
-    Torch's own generator is as before afterwards.
-
-    Args:
-        seed: The seed.
-        purpose: What the weights are for.
-    """
+    """Seed torch's generator by a seed and a purpose, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(Draws(seed, "initial weights", *purpose).torch_seed())
         yield
 
 
 class _TooManyPartsError(GSATError):
-    """A network has more parts than its weights have."""
+    """A network has more parts than its saved weights allow."""
 
 
 def outline(build: Callable[[], Network], parameters: int | None = None) -> Network | None:
-    """Build a network without memory for its weights, to see whether it is of a sane size."""
+    """Build a network without memory for its weights, to check its size."""
     most = MOST_PARTS if parameters is None else min(MOST_PARTS, 10 * parameters + 100)
     left, thread = [most], threading.get_ident()
 
@@ -61,7 +54,7 @@ def outline(build: Callable[[], Network], parameters: int | None = None) -> Netw
             made = build()
     except _TooManyPartsError:
         raise
-    except Exception:  # the network is made all the same, and says then what is wrong
+    except Exception:  # the caller builds the network anyway and gets the error
         return None
     finally:
         for hook in hooks:
@@ -72,11 +65,7 @@ def outline(build: Callable[[], Network], parameters: int | None = None) -> Netw
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Load a state dict whose names and shapes are exactly the network's, or change nothing.
-
-    Args:
-        network: What the weights go into.
-        weights: A state dict.
+    """Load a state dict with exactly the network's names and shapes, or change nothing.
 
     Raises:
         GSATError: If a name is missing or unknown, or a shape differs.
@@ -87,19 +76,22 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 def check_fit(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Raise unless the names and shapes of weights are exactly a network's."""
-    own = network.state_dict()
+    expected = network.state_dict()
     problems = [
-        f"'{name}' is [{', '.join(map(str, weights[name].shape))}] and has to be "
+        f"'{name}' is [{', '.join(map(str, weights[name].shape))}] but must be "
         f"[{', '.join(map(str, tensor.shape))}]"
-        for name, tensor in own.items()
+        for name, tensor in expected.items()
         if name in weights and weights[name].shape != tensor.shape
     ]
     problems += [
-        f"'{name}' is of {weights[name].dtype} and has to be of {tensor.dtype}"
-        for name, tensor in own.items()
+        f"'{name}' is of {weights[name].dtype} but must be of {tensor.dtype}"
+        for name, tensor in expected.items()
         if name in weights and _kind(weights[name]) != _kind(tensor)
     ]
-    for what, names in (("missing", own.keys() - weights), ("unknown", weights.keys() - own)):
+    for what, names in (
+        ("missing", expected.keys() - weights),
+        ("unknown", weights.keys() - expected),
+    ):
         problems += [f"'{shown(name, 60)}' is {what}" for name in sorted(names)]
     if problems:
         listed = ", ".join(problems[:3])

@@ -1,7 +1,7 @@
-"""Molecules: SMILES and tables of them to graphs, and back to molecules.
+"""Molecules: from SMILES and tables to graphs, and from graphs to molecules.
 
-The names are loaded when first used: what only asks for the name of a table waits for no torch.
-:func:`gsat.read_molecules` makes a data set of a table.
+Names are imported lazily, so that recognising the file name of a table does not import torch.
+:func:`gsat.read_molecules` makes a data set from a table.
 """
 
 from __future__ import annotations

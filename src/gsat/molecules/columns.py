@@ -1,4 +1,4 @@
-"""Find the columns of a table: SMILES, labels, identifiers; by their names and what they hold."""
+"""Detection of the columns with SMILES, labels and identifiers, by name and content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gsat.molecules.label_values import is_missing, to_number
 from gsat.molecules.smiles import import_rdkit
 from gsat.molecules.table import Table
 
-_SAMPLE: Final = 200  # rows that are looked at
+_SAMPLE: Final = 200  # rows that are inspected
 _SMILES_NAMES: Final = ("smiles", "smile", "smi", "mol", "molecule", "structure", "compound")
 _LABEL_NAMES: Final = (
     "label", "y", "target", "activity", "active", "class", "outcome", "value", "measured",
@@ -24,7 +24,7 @@ _ID_NAMES: Final = (
     "moleculeid", "moleculename", "chemblid", "moleculechemblid", "cid", "pubchemcid", "zincid",
     "cas", "casrn", "drugname", "num", "index", "identifier", "key",
 )  # fmt: skip
-# Columns that describe a molecule or a row and are nothing to predict.
+# Columns that describe a molecule or a row and are not labels.
 _OTHER_NAMES: Final = (
     "inchi", "inchikey", "formula", "molformula", "iupac", "iupacname", "source", "reference",
     "doi", "split", "set", "fold", "subset", "scaffold", "comment", "comments", "note", "notes",
@@ -34,17 +34,11 @@ _OTHER_NAMES: Final = (
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table by number.
-
-    Attributes:
-        smiles: Of the SMILES.
-        labels: Of the labels; empty if none are needed.
-        id: Of the identifiers; None without any.
-    """
+    """Positions of columns in a table."""
 
     smiles: int
     labels: tuple[int, ...]
-    id: int | None
+    id: int | None  # column of identifiers
 
 
 def find_columns(
@@ -55,13 +49,11 @@ def find_columns(
     *,
     labelled: bool = True,
 ) -> Columns:
-    """Find the columns of a table."""
+    """Find the given columns by name and detect the others."""
     at = 0 if table.blocks is not None else _find_smiles(table, smiles)
     if table.blocks is None and not smiles and _is_molecule(table.columns[at]):
-        raise DataError(
-            f"the first line must name the columns; '{shown(table.columns[at], 40)}' in it is a "
-            "molecule"
-        )
+        name = shown(table.columns[at], 40)
+        raise DataError(f"the first line must name the columns, but '{name}' is a molecule")
     chosen_id = column_named(table, id) if id else _find_id(table, at)
     if label:
         labels = tuple(column_named(table, name) for name in label)
@@ -71,24 +63,21 @@ def find_columns(
             )
         return Columns(at, labels, chosen_id if chosen_id not in labels else None)
     labels = _find_labels(table, at, chosen_id) if labelled else ()
-    # A run remembers them by name.
+    # Runs store the names of the labels, which must therefore be unique.
     labels = tuple(column_named(table, table.columns[number]) for number in labels)
     return Columns(at, labels, chosen_id)
 
 
 def column_named(table: Table, name: str) -> int:
     """Return the number of a column."""
-    found = [n for n, column in enumerate(table.columns) if column == name]
-    found = found or [n for n, c in enumerate(table.columns) if _plain(c) == _plain(name)]
-    if not found:
+    matches = [n for n, column in enumerate(table.columns) if column == name]
+    matches = matches or [n for n, c in enumerate(table.columns) if _plain(c) == _plain(name)]
+    if not matches:
         raise DataError(f"there is no column '{shown(name, 60)}'; the columns are {_listed(table)}")
-    if len(found) > 1:
-        places = " and ".join(str(n + 1) for n in found)
-        raise DataError(
-            f"the columns {shown(places, 40)} are both called '{shown(name, 60)}'; rename one of "
-            "them"
-        )
-    return found[0]
+    if len(matches) > 1:
+        numbers = shown(" and ".join(str(n + 1) for n in matches), 40)
+        raise DataError(f"columns {numbers} are called '{shown(name, 60)}'; rename one of them")
+    return matches[0]
 
 
 def _find_smiles(table: Table, name: str) -> int:
@@ -104,11 +93,11 @@ def _find_smiles(table: Table, name: str) -> int:
     others = [
         n for n in range(len(table.columns)) if n not in shares and _mean_length(table, n) > 3
     ]
-    found = {n: _share_of_smiles(table, n) for n in others}
-    likely = [n for n, share in found.items() if share >= 0.8]
+    other_shares = {n: _share_of_smiles(table, n) for n in others}
+    likely = [n for n, share in other_shares.items() if share >= 0.8]
     if likely:
-        return max(likely, key=lambda n: found[n])
-    if shares:  # it says SMILES; its rows will be refused one by one
+        return max(likely, key=lambda n: other_shares[n])
+    if shares:  # the name says SMILES; invalid rows are rejected one by one
         return max(shares, key=lambda n: shares[n])
     raise DataError(
         f"no column holds SMILES: the columns are {_listed(table)}; name it with smiles='NAME'"
@@ -116,25 +105,23 @@ def _find_smiles(table: Table, name: str) -> int:
 
 
 def _share_of_smiles(table: Table, number: int) -> float:
-    """The share of a column's cells that RDKit can read."""
-    chem = import_rdkit("reading molecules")
-    from rdkit import rdBase
-
+    """Fraction of a column's cells that RDKit can read."""
     cells = [cell.strip() for cell in _sample(table, number) if cell.strip()]
-    with rdBase.BlockLogs():
-        read = [len(cell) < 1000 and chem.MolFromSmiles(cell) is not None for cell in cells]
-    return sum(read) / len(read) if read else 0.0
+    return sum(map(_is_smiles, cells)) / len(cells) if cells else 0.0
 
 
 def _is_molecule(name: str) -> bool:
-    """Whether the name of a column is itself a SMILES, and no usual name."""
-    if _plain(name) in _SMILES_NAMES or "smiles" in _plain(name) or len(name) < 3:
-        return False
+    """Whether the name of a column is itself a SMILES and not a usual name."""
+    usual = _plain(name) in _SMILES_NAMES or "smiles" in _plain(name) or len(name) < 3
+    return not usual and _is_smiles(name)
+
+
+def _is_smiles(text: str) -> bool:
     chem = import_rdkit("reading molecules")
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        return len(name) < 1000 and chem.MolFromSmiles(name) is not None
+        return len(text) < 1000 and chem.MolFromSmiles(text) is not None
 
 
 def _find_id(table: Table, smiles: int) -> int | None:
@@ -154,7 +141,7 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
         and "smiles" not in _plain(name)
         and _could_be_label(table, number)
     ]
-    # A column with one value is nothing to learn, but may be all there is, which is said then.
+    # Prefer columns with several values; if there are none, reading the labels raises an error.
     candidates = [n for n in candidates if len(_values(table, n)) > 1] or candidates
     if not candidates:
         raise DataError(
@@ -166,7 +153,7 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
     named = [n for n in candidates if _plain(table.columns[n]) in _LABEL_NAMES]
     if len(named) == 1:
         return tuple(named)
-    if all(_is_yes_or_no(table, n) for n in candidates):  # several questions, as in Tox21
+    if all(_is_yes_or_no(table, n) for n in candidates):  # several tasks, as in Tox21
         return tuple(candidates)
     names = ", ".join(f"'{shown(table.columns[n], 30)}'" for n in candidates[:8])
     more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
@@ -177,18 +164,14 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
 
 
 def _could_be_label(table: Table, number: int) -> bool:
-    """Whether a column holds numbers or a few words, more than one of them."""
+    """Whether a column holds numbers, but not row numbers, or a few different words."""
     cells = [cell for cell in _sample(table, number) if not is_missing(cell)]
-    distinct = set(cells)
+    numbers = [n for cell in cells if (n := to_number(cell, table.decimal_comma)) is not None]
     if not cells:
         return False
-    numbers = [to_number(cell, table.decimal_comma) for cell in cells]
-    if sum(n is not None for n in numbers) >= 0.8 * len(cells):
-        known = [n for n in numbers if n is not None]
-        # The numbers of the rows are nothing to predict.
-        counted = len(known) > 2 and all(b - a == 1 for a, b in pairwise(known))
-        return not counted
-    return len(distinct) <= max(2, min(50, len(cells) // 2))
+    if len(numbers) >= 0.8 * len(cells):
+        return len(numbers) <= 2 or any(b - a != 1 for a, b in pairwise(numbers))
+    return len(set(cells)) <= max(2, min(50, len(cells) // 2))
 
 
 def _is_yes_or_no(table: Table, number: int) -> bool:
@@ -196,12 +179,12 @@ def _is_yes_or_no(table: Table, number: int) -> bool:
 
 
 def _values(table: Table, number: int) -> set[str]:
-    """The different cells of a column that are not missing."""
+    """Distinct values of a column, without missing ones."""
     return {cell.strip() for cell in table.column(number) if not is_missing(cell)}
 
 
 def _sample(table: Table, number: int) -> list[str]:
-    """Cells from all over a column: tables are often sorted."""
+    """Cells at regular intervals, because tables are often sorted."""
     step = max(1, len(table.rows) // _SAMPLE)
     return [row[number] for row in table.rows[::step]]
 

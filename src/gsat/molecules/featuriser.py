@@ -1,8 +1,7 @@
-"""Atom and bond features: SMILES to the arrays of graphs.
+"""Atom and bond features: from SMILES to the arrays of graphs.
 
-Features depend on the molecule alone, not on the way its SMILES is written: mirror images are told
-apart by R and S, double bonds by E and Z, never by the order of the neighbours. The columns have a
-version, which a model is saved with.
+Features depend on the molecule and not on how its SMILES is written: stereoisomers differ by R and
+S or E and Z, never by the order of neighbours. A saved model stores the version of the features.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from gsat.graphs import GraphStore
 
 VERSION: Final = 1
-MOST_CHARACTERS: Final = 5000  # of a SMILES; far above any drug, far below a file in a cell
+MOST_CHARACTERS: Final = 5000  # per SMILES
 
-# Atom features by name: each is a category, counted from 0; the last one stands for all beyond.
+# Number of categories of each atom feature; the last category includes all larger values.
 ATOM_FEATURES: Final = {
     "element": 119,  # the atomic number; 0 is a dummy atom
     "hydrogens": 6,
@@ -37,16 +36,16 @@ ATOM_FEATURES: Final = {
     "aromatic": 2,
     "ring": 7,  # size of the smallest ring: none, 3, 4, 5, 6, 7, 8 or more
 }
-# What is added to a number to make it a category.
+# Offsets from numbers to categories.
 _SHIFT: Final = {"charge": 2, "ring": -2}
-# Bond features by name: each is 0 or 1.
+# Bond features, each 0 or 1.
 BOND_FEATURES: Final = ("single", "double", "triple", "aromatic", "other", "ring", "E", "Z")
 
 _ORDERS: Final = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 _OTHER, _RING, _STEREO = 4, 5, {"STEREOE": 6, "STEREOZ": 7, "STEREOTRANS": 6, "STEREOCIS": 7}
 _ONE_ORDER: Final = [[int(at == k) for at in range(len(BOND_FEATURES))] for k in range(_OTHER + 1)]
 _CHIRALITY: Final = {"R": 1, "S": 2, "r": 1, "s": 2}
-# Neither metals nor the dummy atom; half-metals such as boron and silicon are among them.
+# Atomic numbers of non-metals and half-metals such as boron and silicon.
 _NON_METALS: Final = frozenset(
     (2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
 )
@@ -54,48 +53,34 @@ _NON_METALS: Final = frozenset(
 
 @dataclass
 class Molecules:
-    """Some molecules as flat lists, and what was wrong with the rest.
+    """Features of several molecules as flat lists, and the texts that could not be used."""
 
-    Attributes:
-        rows: The place of each molecule among the texts that were read.
-        smiles: The SMILES that the graph is made from.
-        canonical: The canonical SMILES, if asked for.
-        scaffold: The Bemis–Murcko scaffold, if asked for.
-        components: Number of disconnected components of the text: 2 for a salt.
-        atoms: Number of atoms of each molecule.
-        bonds: Number of bonds of each.
-        x: Atom features as numbers, one list per molecule, feature after feature.
-        ends: Bonds, one list per molecule, first and second atom.
-        edge_attr: Bond features, one list per molecule, ``bonds · len(BOND_FEATURES)`` numbers.
-        problems: Row and reason of each text that is no molecule.
-    """
-
+    # One entry per molecule; canonical SMILES and Bemis–Murcko scaffolds only if requested.
     rows: list[int] = field(default_factory=list)
     smiles: list[str] = field(default_factory=list)
     canonical: list[str] = field(default_factory=list)
     scaffold: list[str] = field(default_factory=list)
-    components: list[int] = field(default_factory=list)
+    components: list[int] = field(default_factory=list)  # 2 for a salt
     atoms: list[int] = field(default_factory=list)
     bonds: list[int] = field(default_factory=list)
-    x: list[list[int]] = field(default_factory=list)
-    ends: list[list[int]] = field(default_factory=list)
+    x: list[list[int]] = field(default_factory=list)  # feature after feature
+    ends: list[list[int]] = field(default_factory=list)  # first and second atom of each bond
     edge_attr: list[list[int]] = field(default_factory=list)
-    problems: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)  # row and reason
 
 
 def featurise(smiles: Sequence[str], *, largest_fragment: bool = False) -> GraphStore:
-    """Make graphs of molecules: node i is atom i, a bond is two edges, one after the other.
+    """Convert molecules to graphs: node i is atom i, and each bond is two consecutive edges.
 
     Args:
-        smiles: The molecules.
+        smiles: One SMILES per molecule.
         largest_fragment: Whether only the largest component of a salt is kept. (default: ``False``)
 
     Returns:
-        The graphs, with atom features ``[N, 10]`` that are categories, bond features ``[E, 8]`` and
-        their ``smiles``.
+        Graphs with categorical atom features ``[N, 10]``, bond features ``[E, 8]`` and ``smiles``.
 
     Raises:
-        DataError: If one is not a molecule that can be used; the message says why.
+        DataError: If a molecule can't be used; the message gives the reason.
         MissingExtraError: If RDKit is not installed.
 
     Example:
@@ -105,20 +90,15 @@ def featurise(smiles: Sequence[str], *, largest_fragment: bool = False) -> Graph
         >>> store[0].x[:, 0].tolist()
         [6, 6, 8]
     """
-    found = read_all(smiles, largest_fragment=largest_fragment)
-    if found.problems:
-        row, reason = found.problems[0]
+    molecules = read_all(smiles, largest_fragment=largest_fragment)
+    for row, reason in molecules.problems:
         raise DataError(f"{short(smiles[row])} can't be used: {reason}")
-    return to_store([to_arrays(found)], {SMILES: found.smiles})
+    return to_store([to_arrays(molecules)], {SMILES: molecules.smiles})
 
 
 def description() -> dict[str, Any]:
-    """Describe the features as plain values, for a saved model."""
-    return {
-        "version": VERSION,
-        "atoms": dict(ATOM_FEATURES),
-        "bonds": list(BOND_FEATURES),
-    }
+    """The features as plain values, for a saved model."""
+    return {"version": VERSION, "atoms": dict(ATOM_FEATURES), "bonds": list(BOND_FEATURES)}
 
 
 def read_all(
@@ -129,14 +109,14 @@ def read_all(
     canonical: bool = False,
     scaffold: bool = False,
 ) -> Molecules:
-    """Read molecules one by one; what can't be used is noted with its reason."""
+    """Read molecules; texts that can't be used are listed with the reason."""
     chem = import_rdkit("reading molecules")
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     features = _Features(chem)
     out = Molecules()
-    with rdBase.BlockLogs():  # the reason is given in rejected.csv
+    with rdBase.BlockLogs():  # rejected.csv contains the reasons
         for row, text in enumerate(texts):
             try:
                 smiles = _from_mol_block(text, chem) if kind == "mol" else text.strip()
@@ -154,27 +134,27 @@ def read_all(
             if canonical:
                 out.canonical.append(_canonical(smiles, molecule, chem))
             if scaffold:
-                found = MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True)
-                out.scaffold.append(found)
+                murcko = MurckoScaffold.MurckoScaffoldSmiles(mol=molecule, includeChirality=True)
+                out.scaffold.append(murcko)
     return out
 
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def to_arrays(found: Molecules) -> Arrays:
-    """Join the features of molecules: ``atoms``, ``bonds``, ``x``, ``ends`` and ``edge_attr``."""
+def to_arrays(molecules: Molecules) -> Arrays:
+    """Concatenate the features: ``atoms``, ``bonds``, ``x``, ``ends`` and ``edge_attr``."""
     width = len(ATOM_FEATURES)
-    numbers = [np.array(flat, dtype=np.int32).reshape(width, -1).T for flat in found.x]
+    numbers = [np.array(flat, dtype=np.int32).reshape(width, -1).T for flat in molecules.x]
     x = np.concatenate([*numbers, np.zeros((0, width), np.int32)])
     for column, (name, size) in enumerate(ATOM_FEATURES.items()):
         x[:, column] = np.clip(x[:, column] + _SHIFT.get(name, 0), 0, size - 1)
     return {
-        "atoms": np.array(found.atoms, dtype=np.int64),
-        "bonds": np.array(found.bonds, dtype=np.int64),
+        "atoms": np.array(molecules.atoms, dtype=np.int64),
+        "bonds": np.array(molecules.bonds, dtype=np.int64),
         "x": x.astype(np.uint8),
-        "ends": _joined(found.ends, np.int32, 2),
-        "edge_attr": _joined(found.edge_attr, np.uint8, len(BOND_FEATURES)),
+        "ends": _joined(molecules.ends, np.int32, 2),
+        "edge_attr": _joined(molecules.edge_attr, np.uint8, len(BOND_FEATURES)),
     }
 
 
@@ -182,7 +162,7 @@ def to_store(
     parts: Sequence[Arrays], fields: dict[str, Any], y: NDArray[Any] | None = None
 ) -> GraphStore:
     """Make a store of the arrays of :func:`to_arrays`."""
-    # Here, since workers that only read molecules need not wait for torch.
+    # Imported here: workers that only read molecules do not need torch.
     from gsat.graphs import GraphStore
     from gsat.graphs.build import offsets
 
@@ -204,7 +184,7 @@ def to_store(
 
 
 def store_meta() -> dict[str, Any]:
-    """What a store of molecules says about its features."""
+    """Plain values that describe the features of a store of molecules."""
     chem = import_rdkit("reading molecules")
     table = chem.GetPeriodicTable()
     return {
@@ -215,11 +195,11 @@ def store_meta() -> dict[str, Any]:
 
 
 class _Unusable(Exception):
-    """Why a text is no molecule that can be used."""
+    """Reason why a text can't be used as a molecule."""
 
 
 def _parse(smiles: str, chem: Any) -> Any:
-    """The molecule of a SMILES, as RDKit reads it: hydrogens written as atoms are left out."""
+    """Parse a SMILES; as usual in RDKit, hydrogens that are written as atoms are left out."""
     if not smiles:
         raise _Unusable("it is empty")
     if len(smiles) > MOST_CHARACTERS:
@@ -227,7 +207,7 @@ def _parse(smiles: str, chem: Any) -> Any:
     if "\0" in smiles:
         raise _Unusable("it contains a NUL byte")
     head, *rest = smiles.split(maxsplit=1)
-    if rest and not rest[0].startswith("|"):  # what RDKit would take for a name
+    if rest and not rest[0].startswith("|"):  # RDKit would read it as a name
         raise _Unusable("it contains a space")
     molecule = chem.MolFromSmiles(smiles)
     if molecule is not None:
@@ -240,14 +220,14 @@ def _parse(smiles: str, chem: Any) -> Any:
 
 
 def _from_mol_block(block: str, chem: Any) -> str:
-    """The SMILES of a MOL block."""
+    """Convert a MOL block to SMILES."""
     try:
         molecule = chem.MolFromMolBlock(block)
         if molecule is not None:
             return str(chem.MolToSmiles(molecule))
         loose = chem.MolFromMolBlock(block, sanitize=False)
         problems = [] if loose is None else chem.DetectChemistryProblems(loose)
-    except RuntimeError:  # RDKit's own checks fail on some damaged blocks
+    except RuntimeError:  # RDKit's checks fail on some damaged blocks
         problems = []
     reason = f": {problems[0].Message()}" if problems else ""
     raise _Unusable(f"its MOL block can't be read{reason}")
@@ -277,7 +257,7 @@ def _check_elements(numbers: set[int]) -> None:
 
 
 def _canonical(smiles: str, molecule: Any, chem: Any) -> str:
-    if ":" in smiles:  # numbers of atoms, which do not make another molecule
+    if ":" in smiles:  # atom numbers, which do not change the molecule
         molecule = chem.Mol(molecule)
         for atom in molecule.GetAtoms():
             atom.SetAtomMapNum(0)
@@ -285,7 +265,7 @@ def _canonical(smiles: str, molecule: Any, chem: Any) -> str:
 
 
 class _Features:
-    """Computes features; few calls into RDKit, which cost more than what they compute."""
+    """Computes features with few calls into RDKit, which are slow."""
 
     def __init__(self, chem: Any) -> None:
         kinds = chem.HybridizationType
@@ -296,7 +276,7 @@ class _Features:
 
     def add(self, out: Molecules, smiles: str, molecule: Any) -> None:
         """Append the features of a molecule."""
-        # An iterator over RDKit's atoms takes longer than all that is asked of them.
+        # Faster than the iterator molecule.GetAtoms().
         atoms = [*map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))]
         numbers = [atom.GetAtomicNum() for atom in atoms]
         _check_elements(set(numbers))
@@ -351,7 +331,7 @@ class _Features:
         out.edge_attr.append([*chain.from_iterable(attributes)])
 
     def _rare(self, atoms: list[Any], bracket: bool) -> tuple[list[int], ...]:
-        """Charges, stereo, radicals and isotopes, which only atoms in brackets have."""
+        """Charge, chirality, radicals and isotope, which only atoms in brackets have."""
         if not bracket:
             nothing = [0] * len(atoms)
             return nothing, nothing, nothing, nothing
@@ -367,7 +347,7 @@ class _Features:
 
 
 def _chirality(atom: Any) -> int:
-    """R or S of an atom with a chiral tag, or that it is not known."""
+    """Category of an atom with a chiral tag: R, S or unknown."""
     return _CHIRALITY.get(atom.GetProp("_CIPCode"), 3) if atom.HasProp("_CIPCode") else 3
 
 

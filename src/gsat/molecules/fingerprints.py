@@ -1,4 +1,4 @@
-"""How similar molecules are: Tanimoto similarity of Morgan fingerprints."""
+"""Search for similar molecules, by Tanimoto similarity of Morgan fingerprints."""
 
 from __future__ import annotations
 
@@ -14,21 +14,15 @@ BITS: Final = 2048
 
 
 class Neighbour(NamedTuple):
-    """A molecule that is similar to another one.
+    """A molecule found by a search."""
 
-    Attributes:
-        position: Its position among the molecules that were searched.
-        smiles: Its canonical SMILES, without explicit hydrogens.
-        similarity: Tanimoto similarity, from 0 to 1 (the same fingerprint).
-    """
-
-    position: int
-    smiles: str
-    similarity: float
+    position: int  # among the searched molecules
+    smiles: str  # canonical, without explicit hydrogens
+    similarity: float  # Tanimoto, from 0 to 1
 
 
 class NearestMolecules:
-    """Molecules to search for those that are nearest to a new one."""
+    """Fingerprints of molecules, to be searched for those similar to a query."""
 
     def __init__(self, smiles: Sequence[str]) -> None:
         self._chem = import_rdkit("the similarity of molecules")
@@ -37,7 +31,7 @@ class NearestMolecules:
         self._generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
         read = [(place, self._read(text)) for place, text in enumerate(smiles)]
         self._smiles = smiles
-        self._shown: dict[int, str] = {}
+        self._canonical: dict[int, str] = {}
         self._places = [place for place, molecule in read if molecule is not None]
         molecules = [molecule for _, molecule in read if molecule is not None]
         self._fingerprints = list(self._generator.GetFingerprints(molecules, numThreads=0))
@@ -54,13 +48,13 @@ class NearestMolecules:
             return []
         fingerprint = self._generator.GetFingerprint(molecule)
         similarity = np.array(BulkTanimotoSimilarity(fingerprint, self._fingerprints))
-        found = []
+        neighbours = []
         for row in np.argsort(-similarity, kind="stable")[:count].tolist():
             place = self._places[row]
-            if place not in self._shown:
-                self._shown[place] = self._chem.MolToSmiles(self._read(self._smiles[place]))
-            found.append(Neighbour(place, self._shown[place], float(similarity[row])))
-        return found
+            if place not in self._canonical:
+                self._canonical[place] = self._chem.MolToSmiles(self._read(self._smiles[place]))
+            neighbours.append(Neighbour(place, self._canonical[place], float(similarity[row])))
+        return neighbours
 
     def _read(self, smiles: str) -> Any:
         from rdkit import rdBase

@@ -1,9 +1,9 @@
 """Chemically whole fragments of molecules: functional groups, ring systems and chains.
 
-A ring system is a set of rings that share atoms, with the atoms that it has double bonds to. A
-functional group may hold atoms of a ring that is not aromatic (the nitrogen of an amide in a
-piperidine), so that both are whole; aromatic rings are never cut. Carbon chains between them are
-fragments of their own. Every atom is in at least one fragment.
+A ring system consists of rings that share atoms, and of the atoms double-bonded to them. A
+functional group may share atoms with a non-aromatic ring (the nitrogen of an amide in a
+piperidine), so that both are complete; aromatic rings are never divided. The remaining carbon
+chains are fragments, too. Every atom is in at least one fragment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gsat.molecules.functional_groups import CHAINS, GROUPS, RINGS
 from gsat.molecules.smiles import import_rdkit
 
 Kind = Literal["group", "ring", "chain"]
-# Groups that say nothing beyond the ring they lie in.
+# Groups that are ignored within a ring.
 _PART_OF_RING: Final = frozenset({"alkene", "allene", "alkyne", "acetal", "imine"})
 
 # Elements that SMILES writes without brackets.
@@ -25,42 +25,35 @@ _PLAIN: Final = frozenset(("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I", *
 
 @dataclass(frozen=True)
 class Fragment:
-    """A fragment of a molecule.
+    """A fragment of a molecule."""
 
-    Attributes:
-        name: Such as ``"nitro"`` or ``"pyridine"``; its SMILES where it has no common name.
-        kind: ``"group"``, ``"ring"`` or ``"chain"``.
-        atoms: Its atoms, ascending; explicit hydrogens among them.
-        smiles: Its SMILES; ``*`` is where the rest of the molecule is, but for rings.
-    """
-
-    name: str
+    name: str  # such as "nitro" or "pyridine"; the SMILES if there is no common name
     kind: Kind
-    atoms: tuple[int, ...]
-    smiles: str
+    atoms: tuple[int, ...]  # in ascending order, with explicit hydrogens
+    smiles: str  # with * at the bonds to the rest of the molecule, except for rings
 
 
 def fragments(molecule: Any) -> list[Fragment]:
     """Split a molecule into chemically whole fragments."""
     rings = _ring_systems(molecule)
     groups = _groups(molecule, rings)
-    found: list[tuple[frozenset[int], str, Kind]] = [
+    parts: list[tuple[frozenset[int], str, Kind]] = [
         (atoms, name, "group") for atoms, name in groups
     ]
-    whole = {atoms for atoms, _ in groups}  # an epoxide is a group and no ring besides
-    found += [(atoms, "", "ring") for atoms in rings if atoms not in whole]
-    covered = frozenset[int]().union(*(atoms for atoms, _, _ in found))
+    group_atoms = {atoms for atoms, _ in groups}  # an epoxide is a group and not a ring
+    parts += [(atoms, "", "ring") for atoms in rings if atoms not in group_atoms]
+    covered = frozenset[int]().union(*(atoms for atoms, _, _ in parts))
     rest = {
         atom.GetIdx()
         for atom in molecule.GetAtoms()
         if atom.GetIdx() not in covered and not _follows(atom)
     }
     hetero = {i for i in rest if molecule.GetAtomWithIdx(i).GetAtomicNum() != 6}
-    found += [(part, "", "group") for part in _connected(molecule, hetero)]
-    found += [(part, "", "chain") for part in _connected(molecule, rest - hetero)]
+    parts += [(part, "", "group") for part in _connected(molecule, hetero)]
+    parts += [(part, "", "chain") for part in _connected(molecule, rest - hetero)]
     order = {"group": 0, "ring": 1, "chain": 2}
-    found.sort(key=lambda part: (order[part[2]], min(part[0])))
-    return [_fragment(molecule, *part) for part in found]
+    parts.sort(key=lambda part: (order[part[2]], min(part[0])))
+    return [_fragment(molecule, *part) for part in parts]
 
 
 def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fragment:
@@ -111,7 +104,7 @@ def _ring_systems(molecule: Any) -> list[frozenset[int]]:
 
 
 def _belongs(bond: Any, atom: Any) -> bool:
-    """Whether an atom at a ring is part of it: C=O, C=S, C=N, and the oxygen of an N-oxide."""
+    """Whether an atom next to a ring belongs to it: C=O, C=S, C=N, and the oxygen of an N-oxide."""
     double = bond.GetBondTypeAsDouble() == 2 and atom.GetAtomicNum() != 6
     other = bond.GetOtherAtom(atom)
     return double or (
@@ -120,7 +113,7 @@ def _belongs(bond: Any, atom: Any) -> bool:
 
 
 def _groups(molecule: Any, rings: list[frozenset[int]]) -> list[tuple[frozenset[int], str]]:
-    """Find the functional groups; an atom belongs to the first of the table."""
+    """Find the functional groups; an atom belongs to the first matching group."""
     out: list[tuple[frozenset[int], str]] = []
     claimed: set[int] = set()
     for name, query in _queries():
@@ -143,7 +136,7 @@ def _queries() -> tuple[tuple[str, Any], ...]:
 
 
 def _connected(molecule: Any, atoms: set[int]) -> list[frozenset[int]]:
-    """Split atoms into sets that are connected by bonds among them."""
+    """Split atoms into connected sets."""
     left, out = set(atoms), []
     while left:
         part, waiting = set[int](), [min(left)]
@@ -199,7 +192,7 @@ def _written(symbols: tuple[str, ...], ends: tuple[Ends, ...]) -> str:
 
 
 def _symbol(atom: Any, cut: int | None) -> str:
-    """Write one atom; where brackets are needed, hydrogens stand for ``cut`` bonds of a ring."""
+    """Write one atom; in brackets, hydrogens replace the ``cut`` bonds of a ring atom."""
     symbol, charge = atom.GetSymbol(), atom.GetFormalCharge()
     hydrogens = 0
     if cut is not None and (charge or (atom.GetIsAromatic() and symbol != "C")):

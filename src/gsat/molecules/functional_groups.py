@@ -1,4 +1,4 @@
-"""Functional groups by name, as SMARTS, the specific ones before the general ones.
+"""Names of functional groups, ring systems and chains.
 
 All atoms that a SMARTS matches belong to the group; what must stand beside it is written as a
 recursive SMARTS, ``$(…)``. None of them matches an aromatic atom: aromatic rings are never cut.

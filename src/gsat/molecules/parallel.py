@@ -1,4 +1,4 @@
-"""Molecules read by several processes: a chunk of texts each, with a progress bar."""
+"""Reading of many molecules in several processes, with a progress bar."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gsat.launch.progress import Progress
 from gsat.molecules.featuriser import Arrays, Molecules, read_all, to_arrays
 
 CHUNK: Final = 1000  # molecules
-_FEW: Final = 10_000  # with fewer, workers take longer to start (a second each) than they save
+_FEW: Final = 10_000  # for fewer molecules, starting workers takes longer than it saves
 _TEXTS: Final = ("rows", "smiles", "canonical", "scaffold", "components", "problems")
 
 
 def read_many(
     texts: Sequence[str], *, quiet: bool = False, **options: Any
 ) -> tuple[Molecules, list[Arrays]]:
-    """Read molecules, in as many processes as there are cores (``GSAT_JOBS``)."""
+    """Read molecules in ``GSAT_JOBS`` processes, by default one per core."""
     chunks = [texts[first : first + CHUNK] for first in range(0, len(texts), CHUNK)]
     workers = min(worker_count(), len(chunks)) if len(texts) > _FEW else 1
     bar = Progress("molecules", quiet, counted=True)
@@ -39,27 +39,26 @@ def read_many(
     finally:
         bar.stop()
     out = Molecules()
-    for number, (found, _) in enumerate(parts):
+    for number, (texts_of_chunk, _) in enumerate(parts):
         first = number * CHUNK
-        out.rows += [first + row for row in found["rows"]]
-        out.problems += [(first + row, reason) for row, reason in found["problems"]]
+        out.rows += [first + row for row in texts_of_chunk["rows"]]
+        out.problems += [(first + row, reason) for row, reason in texts_of_chunk["problems"]]
         for name in ("smiles", "canonical", "scaffold", "components"):
-            getattr(out, name).extend(found[name])
-    empty = to_arrays(Molecules())
-    return out, [arrays for _, arrays in parts] or [empty]
+            getattr(out, name).extend(texts_of_chunk[name])
+    return out, [arrays for _, arrays in parts] or [to_arrays(Molecules())]
 
 
 def read_chunk(job: dict[str, Any]) -> dict[str, Any]:
-    """Read a chunk in a worker, which writes the arrays to a file."""
-    found, arrays = _read(job["texts"], job["options"])
+    """Read a chunk in a worker, which returns texts and writes arrays to a file."""
+    chunk, arrays = _read(job["texts"], job["options"])
     with Path(job["out"]).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    return found
+    return chunk
 
 
 def _read(texts: list[str], options: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    found = read_all(texts, **options)
-    return {name: getattr(found, name) for name in _TEXTS}, to_arrays(found)
+    molecules = read_all(texts, **options)
+    return {name: getattr(molecules, name) for name in _TEXTS}, to_arrays(molecules)
 
 
 def _in_workers(
@@ -68,8 +67,7 @@ def _in_workers(
     def on_done(name: str, outcome: Outcome) -> None:
         if outcome.status == "died":
             raise DataError(
-                "a process that reads molecules ended early; try GSAT_JOBS=1, which needs the "
-                "least memory"
+                "a process that reads molecules died; try GSAT_JOBS=1, which needs the least memory"
             )
         if outcome.status != "done":
             raise DataError(outcome.value)

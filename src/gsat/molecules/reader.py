@@ -1,4 +1,4 @@
-"""Tables of molecules to graphs: columns found, labels read, duplicates merged, the rest listed."""
+"""Conversion of tables to graphs: columns, labels, duplicates and rejected rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from gsat.molecules.rejected import RejectedRow
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import Table, open_table
 
-VERSION: Final = 1  # raised when what is read from a table changes
+VERSION: Final = 1  # to be incremented when the result of reading a table changes
+# Names of splits in a table.
 MARKS: Final = {
     "train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2,
     "testing": 2, "holdout": 2, "external": 2,
@@ -31,7 +32,7 @@ MARKS: Final = {
 
 @dataclass
 class _Rows:
-    """The rows of a table on their way to graphs."""
+    """The rows of a table while they are being read."""
 
     table: Table
     columns: Columns
@@ -54,7 +55,7 @@ def read_table(path: Path, settings: TableSettings, *, quiet: bool = False) -> G
             work.rejected.append(RejectedRow(line, "", "".join(cells[:1]), reason).short())
         labels = _labels(table, columns, settings)
         texts = table.blocks or table.column(columns.smiles)
-        found, parts = read_many(
+        molecules, parts = read_many(
             texts,
             quiet=quiet,
             kind=SMILES if table.blocks is None else "mol",
@@ -64,7 +65,7 @@ def read_table(path: Path, settings: TableSettings, *, quiet: bool = False) -> G
         )
     except DataError as error:
         raise type(error)(f"{path}: {error}") if str(path) not in str(error) else error from None
-    return _build(path, work, settings, labels, found, parts)
+    return _build(path, work, settings, labels, molecules, parts)
 
 
 def _build(
@@ -72,38 +73,38 @@ def _build(
     work: _Rows,
     settings: TableSettings,
     labels: Labels | None,
-    found: Molecules,
+    molecules: Molecules,
     parts: Sequence[Arrays],
 ) -> GraphStore:
-    """Leave out what can't be used, merge what is the same, and make the graphs."""
+    """Reject unusable rows, merge duplicates, and make the graphs."""
     table, columns = work.table, work.columns
     if table.blocks is not None:
-        for row, smiles in zip(found.rows, found.smiles, strict=True):
+        for row, smiles in zip(molecules.rows, molecules.smiles, strict=True):
             table.rows[row][0] = smiles
-    for row, reason in found.problems:
+    for row, reason in molecules.problems:
         work.refuse(row, f"SMILES: {reason}" if table.blocks is None else reason)
-    keep = np.ones(len(found.rows), dtype=bool)
-    rows = np.array(found.rows, dtype=np.int64)
+    keep = np.ones(len(molecules.rows), dtype=bool)
+    rows = np.array(molecules.rows, dtype=np.int64)
     notes = [*table.notes, *_in_words(table, columns, labels)]
     y: NDArray[np.float64] | None = None
     if labels is not None:
         y = labels.values[rows]
         if settings.labelled:
-            for place, row in enumerate(found.rows):
+            for place, row in enumerate(molecules.rows):
                 if row in labels.problems:
                     keep[place] = False
                     work.refuse(row, labels.problems[row])
         if settings.duplicates == "merge":
-            notes += _merge(work, found, y, keep, labels.kind)
+            notes += _merge(work, molecules, y, keep, labels.kind)
     if not keep.any():
         reasons = sorted(work.rejected)
         first = f"; line {reasons[0].line}: {reasons[0].reason}" if reasons else ""
         raise DataError(f"{path}: none of its {len(table.rows)} rows can be used{first}")
-    salts = sum(np.array(found.components)[keep] > 1)
+    salts = sum(np.array(molecules.components)[keep] > 1)
     if salts:
         kept = "only the largest is kept" if settings.largest_fragment else "all are kept"
         notes.append(f"{salts} molecules have several fragments (salts, mixtures); {kept}")
-    store = to_store(parts, _fields(work, settings, found, rows), y)
+    store = to_store(parts, _fields(work, settings, molecules, rows), y)
     store.meta["table"] = _described(table, columns, labels, settings)
     store.meta.update(
         notes=notes,
@@ -117,10 +118,10 @@ def _build(
 def _columns(table: Table, settings: TableSettings) -> Columns:
     if settings.labelled:
         return find_columns(table, settings.smiles, settings.label, settings.id)
-    # Names of another table: they are looked for, and need not be here.
-    here = set(table.columns)
-    label = settings.label if set(settings.label) <= here else []
-    smiles, id = (name if name in here else "" for name in (settings.smiles, settings.id))
+    # The names are those of the training table; they are optional here.
+    names = set(table.columns)
+    label = settings.label if set(settings.label) <= names else []
+    smiles, id = (name if name in names else "" for name in (settings.smiles, settings.id))
     return find_columns(table, smiles, label, id, labelled=False)
 
 
@@ -138,28 +139,28 @@ def _labels(table: Table, columns: Columns, settings: TableSettings) -> Labels |
     except DataError:
         if settings.labelled:
             raise
-        return None  # empty, or of another kind: the molecules can be predicted all the same
+        return None  # predictions do not need labels
 
 
 def _fields(
-    work: _Rows, settings: TableSettings, found: Molecules, rows: NDArray[np.int64]
+    work: _Rows, settings: TableSettings, molecules: Molecules, rows: NDArray[np.int64]
 ) -> dict[str, Any]:
     """The further per-graph arrays."""
     table, columns = work.table, work.columns
-    fields: dict[str, Any] = {SMILES: found.smiles, "line": np.array(table.lines)[rows]}
+    fields: dict[str, Any] = {SMILES: molecules.smiles, "line": np.array(table.lines)[rows]}
     if columns.id is not None:
-        # A longer text would widen the array for all of them.
-        fields["id"] = [table.rows[row][columns.id].strip()[:200] for row in found.rows]
+        # The longest text determines the width of the array.
+        fields["id"] = [table.rows[row][columns.id].strip()[:200] for row in molecules.rows]
     if settings.scaffold:
-        fields["scaffold"] = found.scaffold
+        fields["scaffold"] = molecules.scaffold
     if settings.split:
         number = column_named(table, settings.split)
-        fields["split"] = [_mark(table, row, number) for row in found.rows]
+        fields["split"] = [_mark(table, row, number) for row in molecules.rows]
     return fields
 
 
 def _mark(table: Table, row: int, number: int) -> int:
-    """The split of a row: 0, 1, 2, or −1 for none."""
+    """The split of a row: 0 train, 1 valid, 2 test, −1 none."""
     text = table.rows[row][number].strip()
     if is_missing(text):
         return -1
@@ -174,19 +175,18 @@ def _mark(table: Table, row: int, number: int) -> int:
 
 def _merge(
     work: _Rows,
-    found: Molecules,
+    molecules: Molecules,
     y: NDArray[np.float64],
     keep: NDArray[np.bool_],
     kind: str,
 ) -> list[str]:
-    """Make one molecule of the rows that have the same, and say so.
+    """Merge rows with the same molecule into the first, and return notes about it.
 
-    Numbers are averaged. Where classes disagree, a row of one label is left out altogether, and of
-    several labels the ones in question are missing.
+    Numbers are averaged. Conflicting classes become missing; rows without any label are left out.
     """
     groups: dict[str, list[int]] = {}
     for place in np.flatnonzero(keep).tolist():
-        groups.setdefault(found.canonical[place], []).append(place)
+        groups.setdefault(molecules.canonical[place], []).append(place)
     lines, repeated, disagreeing = work.table.lines, 0, 0
     for places in groups.values():
         if len(places) == 1:
@@ -201,12 +201,12 @@ def _merge(
             how = ", averaged with it" if kind == "regression" else ", with another label"
         for place in others:
             keep[place] = False
-            line = lines[found.rows[first]]
-            work.refuse(found.rows[place], f"it repeats the molecule in line {line}{how}")
+            line = lines[molecules.rows[first]]
+            work.refuse(molecules.rows[place], f"it repeats the molecule in line {line}{how}")
         if np.isnan(y[first]).all():
             keep[first] = False
-            line = lines[found.rows[others[0]]]
-            work.refuse(found.rows[first], f"it repeats the molecule in line {line}{how}")
+            line = lines[molecules.rows[others[0]]]
+            work.refuse(molecules.rows[first], f"it repeats the molecule in line {line}{how}")
     if not repeated:
         return []
     conflict = ""
@@ -217,17 +217,17 @@ def _merge(
 
 
 def _joined(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The mean of the labels ``[R, T]`` that are known, ``[T]``, and whether they differ."""
-    known = ~np.isnan(values)
-    lowest = np.where(known, values, np.inf).min(axis=0)
-    highest = np.where(known, values, -np.inf).max(axis=0)
-    count = known.sum(axis=0)
-    total = np.where(known, values, 0).sum(axis=0)
+    """Means of labels ``[R, T]`` without missing ones, ``[T]``, and whether they differ."""
+    present = ~np.isnan(values)
+    lowest = np.where(present, values, np.inf).min(axis=0)
+    highest = np.where(present, values, -np.inf).max(axis=0)
+    count = present.sum(axis=0)
+    total = np.where(present, values, 0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan), lowest < highest
 
 
 def _in_words(table: Table, columns: Columns, labels: Labels | None) -> list[str]:
-    """What was found in the columns, in words."""
+    """Describe the columns in words."""
     names = [shown(name, 60) for name in table.columns]
     parts = [f"SMILES in '{names[columns.smiles]}'"] if table.blocks is None else []
     if labels is not None:
@@ -246,7 +246,7 @@ def _in_words(table: Table, columns: Columns, labels: Labels | None) -> list[str
 def _described(
     table: Table, columns: Columns, labels: Labels | None, settings: TableSettings
 ) -> Mapping[str, Any]:
-    """The columns as plain values, for the store and for a saved model."""
+    """The columns as plain values for the store and for saved models."""
     names = [table.columns[number] for number in columns.labels]
     return {
         "smiles": table.columns[columns.smiles],
@@ -259,6 +259,6 @@ def _described(
 
 
 def _unit(name: str) -> str:
-    """The unit at the end of a column's name: ``mol/L`` in ``solubility (mol/L)``."""
-    found = re.search(r"[(\[]([^()\[\]]{1,30})[)\]]\s*$", name)
-    return found[1].strip() if found else ""
+    """Unit at the end of a column's name, such as ``mol/L`` in ``solubility (mol/L)``."""
+    match = re.search(r"[(\[]([^()\[\]]{1,30})[)\]]\s*$", name)
+    return match[1].strip() if match else ""

@@ -1,4 +1,4 @@
-"""Rows of a table that were not used, with their reasons, and tables that are safe to open."""
+"""Rejected rows of a table with their reasons, and CSV files that are safe for spreadsheets."""
 
 from __future__ import annotations
 
@@ -16,35 +16,28 @@ _LONGEST = 200
 
 
 class RejectedRow(NamedTuple):
-    """A row that was not used.
+    """A row that was not used."""
 
-    Attributes:
-        line: The line of the file at which it begins.
-        id: Its identifier, if it has one.
-        smiles: Its SMILES.
-        reason: Why it was not used.
-    """
-
-    line: int
-    id: str
+    line: int  # first line in the file
+    id: str  # may be empty
     smiles: str
     reason: str
 
     def short(self) -> RejectedRow:
-        """The row with its texts cut to a readable length, control characters escaped."""
+        """The row with long texts cut and control characters escaped."""
         return RejectedRow(self.line, *(shown(text, _LONGEST) for text in self[1:]))
 
 
 class RejectedRows(tuple[RejectedRow, ...]):
-    """The rows of a table that were not used, in the order of the file."""
+    """The rejected rows of a table, in the order of the file."""
 
     __slots__ = ()
 
     def summary(self) -> str:
-        """Say in one line how many there are, and why."""
+        """Summarise the number of rows and the most common reasons in one line."""
         if not self:
             return ""
-        # Without what differs from row to row.
+        # Group reasons without the details of each row.
         counts = Counter(re.sub(r" in line \d+|: [^:]*# .*", "", row.reason) for row in self)
         named = [f"{reason} ({count})" for reason, count in counts.most_common(3)]
         more = f" and {len(counts) - 3} other reasons" if len(counts) > 3 else ""
@@ -56,7 +49,7 @@ class RejectedRows(tuple[RejectedRow, ...]):
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]], delimiter: str = ",") -> str:
-    """Write a table that a spreadsheet takes for texts and numbers, never for formulas."""
+    """Write CSV in which spreadsheets find texts and numbers but no formulas."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow([_harmless(name) for name in header])

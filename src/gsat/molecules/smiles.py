@@ -1,7 +1,6 @@
-"""SMILES of graphs: written from tables of atoms and bonds, and read back atom by node.
+"""SMILES of graphs: node i of a graph is atom i of its molecule.
 
-A store of molecules holds one SMILES per graph, the per-graph array ``graph.smiles``. Node i of a
-graph is atom i of :func:`molecule_of`.
+A store of molecules has one SMILES per graph, in the per-graph array ``graph.smiles``.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import Any, Final
 
 from gsat.core.errors import DataError, MissingExtraError
 
-SMILES: Final = "smiles"  # the per-graph array
+SMILES: Final = "smiles"  # name of the per-graph array
 
-# Charges by the sum of bond orders, of atoms whose hydrogens are all atoms of the graph.
+# Charges by the sum of bond orders, if all hydrogens are atoms of the graph.
 _CHARGES: Final[dict[str, dict[int, int]]] = {
     "N": {2: -1, 4: 1},
     "P": {4: 1},
@@ -38,14 +37,13 @@ def import_rdkit(what: str) -> Any:
 
 
 def molecule_of(smiles: str, atoms: int) -> Any:
-    """Read the molecule of a graph: node i of the graph is atom i of the molecule.
+    """Parse the molecule of a graph: node i of the graph is atom i of the molecule.
 
-    Hydrogens that the SMILES writes as atoms are left out, as RDKit does by default, unless the
-    graph has a node for each of them.
+    Hydrogens that are written as atoms are left out, unless the graph has nodes for them.
 
     Args:
         smiles: The SMILES of the graph.
-        atoms: How many nodes the graph has.
+        atoms: Number of nodes of the graph.
 
     Returns:
         An RDKit ``Mol`` with that many atoms.
@@ -63,7 +61,7 @@ def molecule_of(smiles: str, atoms: int) -> Any:
     chem = import_rdkit("a molecule")
     from rdkit import rdBase
 
-    with rdBase.BlockLogs():  # its messages would stand beside our one line
+    with rdBase.BlockLogs():  # the exception contains the reason
         molecule = chem.MolFromSmiles(smiles) if smiles else None
         if molecule is not None and molecule.GetNumAtoms() != atoms:
             parameters = chem.SmilesParserParams()
@@ -71,16 +69,16 @@ def molecule_of(smiles: str, atoms: int) -> Any:
             molecule = chem.MolFromSmiles(smiles, parameters)
     if molecule is None:
         raise DataError(f"{short(smiles)} is not a SMILES that rdkit can read")
-    if (found := molecule.GetNumAtoms()) != atoms:
-        raise DataError(f"{short(smiles)} has {found} atoms, the graph has {atoms} nodes")
+    if (count := molecule.GetNumAtoms()) != atoms:
+        raise DataError(f"{short(smiles)} has {count} atoms, the graph has {atoms} nodes")
     return molecule
 
 
 def write_smiles(symbols: Sequence[str], bonds: Iterable[tuple[int, int, int]]) -> str:
-    """Write a molecule with the atoms in the order of its nodes, hydrogens among them.
+    """Write a SMILES with the atoms, including hydrogens, in the order of the nodes.
 
-    Bonds are written as ring closures between atoms that are apart, which SMILES allows:
-    ``[C]1.[O]1``. Charges follow from the bonds: nitrogen with four is positive.
+    All bonds are ring closures between disconnected atoms, such as ``[C]1.[O]1``. Charges follow
+    from the bonds: a nitrogen with four bonds is positive.
     """
     ends: list[list[tuple[int, int, int]]] = [[] for _ in symbols]
     for a, b, order in bonds:
@@ -95,7 +93,7 @@ def write_smiles(symbols: Sequence[str], bonds: Iterable[tuple[int, int, int]]) 
     for node, symbol in enumerate(symbols):
         digits, done = "", []
         for second, first, order in sorted(ends[node]):
-            if node == second:  # written at its first atom already
+            if node == second:  # the bond was opened at its first atom
                 number = closing[second, first]
                 done.append(number)
                 digits += _digits(number)
@@ -106,7 +104,7 @@ def write_smiles(symbols: Sequence[str], bonds: Iterable[tuple[int, int, int]]) 
                 number, fresh = fresh, fresh + 1
             closing[second, first] = number
             digits += _BONDS[order] + _digits(number)
-        for number in done:  # only now: a number closed and opened at one atom would be confusing
+        for number in done:  # no number is closed and reused at the same atom
             heapq.heappush(free, number)
         charge = _CHARGES.get(symbol, {}).get(sum(order for *_, order in ends[node]), 0)
         parts.append(f"[{symbol}{_SIGNS[charge]}]{digits}")

@@ -1,4 +1,4 @@
-"""SMARTS of users: parsed and matched within bounds."""
+"""Users' SMARTS, parsed and matched within limits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gsat.core.errors import DataError, shown
 from gsat.molecules.smiles import import_rdkit, short
 
 MOST_SMARTS: Final = 20
-MOST_CHARACTERS: Final = 200  # of one SMARTS
-MOST_MATCHES: Final = 10_000  # in one molecule, symmetric ones counted separately
+MOST_CHARACTERS: Final = 200  # per SMARTS
+MOST_MATCHES: Final = 10_000  # per molecule, symmetric matches counted separately
 
 
 def check_smarts(smarts: Sequence[str]) -> None:
-    """Check the number and the length of SMARTS; nothing is parsed."""
+    """Check the number and the length of SMARTS without parsing them."""
     if not 1 <= len(smarts) <= MOST_SMARTS:
         raise DataError(
             f"data option 'smarts' must list 1 to {MOST_SMARTS} SMARTS, not {len(smarts)}; "
@@ -36,7 +36,7 @@ def read_smarts(smarts: Sequence[str]) -> list[Any]:
 
     queries = []
     for text in smarts:
-        # RDKit takes text after a space for a name, and a text without atoms for a valid query.
+        # RDKit reads text after a space as a name, and accepts queries without atoms.
         plain = text.isascii() and text.isprintable() and " " not in text
         with rdBase.BlockLogs():
             query = chem.MolFromSmarts(text) if plain else None
@@ -51,10 +51,10 @@ def read_smarts(smarts: Sequence[str]) -> list[Any]:
 
 def find_matches(molecule: Any, query: Any, smarts: str) -> list[frozenset[int]]:
     """Find the substructures that a query matches."""
-    found = molecule.GetSubstructMatches(query, uniquify=False, maxMatches=MOST_MATCHES + 1)
-    if len(found) > MOST_MATCHES:
+    matches = molecule.GetSubstructMatches(query, uniquify=False, maxMatches=MOST_MATCHES + 1)
+    if len(matches) > MOST_MATCHES:
         raise DataError(
             f"the SMARTS {short(smarts)} has more than {MOST_MATCHES} matches in one molecule; "
             "use a more specific one"
         )
-    return list(dict.fromkeys(map(frozenset, found)))
+    return list(dict.fromkeys(map(frozenset, matches)))

@@ -1,53 +1,49 @@
-"""Tables of molecules as they come: CSV, TSV, SMILES files, SDF, Parquet; plain or gzipped.
+"""Tables of molecules as texts: CSV, TSV, SMILES files and SDF, also gzipped, and Parquet.
 
-Nothing is interpreted here. Every row keeps its text and the line it began at; a row that does not
-fit the header is noted with its reason.
+Cells are not interpreted here. Every row keeps its first line in the file; rows that do not fit the
+header are listed with the reason.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import importlib.util
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from gsat.core.errors import DataError, DataNotFoundError
+from gsat.core.errors import DataError, DataNotFoundError, MissingExtraError, shown
 from gsat.core.files import read_file
 from gsat.core.limits import check_size, memory_limit
-from gsat.molecules.parquet import CELL_BYTES, check_shape, read_parquet
+from gsat.launch.jobs import Job
+from gsat.launch.pool import WorkerPool
 
 TEXT_SUFFIXES: Final = (".csv", ".tsv", ".tab", ".smi", ".sdf")
 SUFFIXES: Final = (*TEXT_SUFFIXES, *(f"{s}.gz" for s in TEXT_SUFFIXES), ".parquet")
+MOST_COLUMNS: Final = 10_000
+CELL_BYTES: Final = 70  # memory of a short text in a list
 _DELIMITERS: Final = (",", ";", "\t", "|")
 
 
 @dataclass
 class Table:
-    """A table of texts.
-
-    Attributes:
-        columns: Names of the columns.
-        rows: The cells of each row, as many as there are columns.
-        lines: The line of the file at which each row begins; in a Parquet file, its number from 1.
-        blocks: The MOL block of each row, of an SDF file; its SMILES are in the first column once
-            they have been read. (default: none)
-        problems: Line, reason and cells of the rows that do not fit the header.
-        notes: What was odd about the file.
-        decimal_comma: Whether a number may be written with a comma. (default: ``False``)
-    """
+    """A table of texts."""
 
     columns: list[str]
     rows: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # first line of each row; in Parquet, its number
+    # MOL blocks of an SDF file; the reader fills the first column with their SMILES.
     blocks: list[str] | None = None
+    # Line, reason and cells of rows that do not fit the header.
     problems: list[tuple[int, str, list[str]]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # about the encoding and quotes
     decimal_comma: bool = False
 
     def column(self, number: int) -> list[str]:
@@ -56,7 +52,7 @@ class Table:
 
 
 def is_table(name: str) -> bool:
-    """Whether a path has the name of a table of molecules."""
+    """Whether a file name has the suffix of a table of molecules."""
     return name.lower().endswith(SUFFIXES)
 
 
@@ -83,7 +79,7 @@ def open_table(path: Path) -> Table:
 
 
 def _text(path: Path) -> tuple[str, list[str]]:
-    """The text of a file, and a note if its encoding had to be guessed."""
+    """Decode a text file; the notes tell if the encoding is a guess."""
     content = read_file(path, error=DataError, limit=memory_limit(), links=True)
     if content[:2] == b"\x1f\x8b":
         content = _unpacked(path, content)
@@ -99,7 +95,7 @@ def _text(path: Path) -> tuple[str, list[str]]:
 
 
 def _unpacked(path: Path, content: bytes) -> bytes:
-    """What a gzipped file holds, as far as it may."""
+    """Decompress up to the memory limit."""
     limit, out = memory_limit(), bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
@@ -111,6 +107,13 @@ def _unpacked(path: Path, content: bytes) -> bytes:
     return bytes(out)
 
 
+def check_shape(rows: int, columns: int) -> None:
+    """Raise if a table has too many columns or needs too much memory."""
+    if columns > MOST_COLUMNS:
+        raise DataError(f"the table has {columns} columns; at most {MOST_COLUMNS} are read")
+    check_size(8 * rows * columns, f"a table of {rows} rows and {columns} columns", DataError)
+
+
 # -- CSV and TSV ----------------------------------------------------------------------------------
 
 
@@ -119,7 +122,7 @@ def _separated(text: str, delimiter: str | None) -> Table:
     if delimiter is None:
         delimiter = max(_DELIMITERS, key=lambda mark: _count(first, mark))
     try:
-        # Strict: a quote that is never closed would swallow the rows after it.
+        # Strict mode raises an error for unclosed quotes, which would hide the rows after them.
         records = list(_records(io.StringIO(text, newline=""), delimiter, strict=True))
         notes: list[str] = []
     except csv.Error:
@@ -137,14 +140,14 @@ def _separated(text: str, delimiter: str | None) -> Table:
 
 
 def _count(line: str, mark: str) -> int:
-    """How often a mark occurs outside quotes."""
+    """Number of occurrences outside quotes."""
     return re.sub(r'"[^"]*"', "", line).count(mark)
 
 
 def _records(
     lines: Iterable[str], delimiter: str, *, strict: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a file, each with the line at which it begins."""
+    """Iterate over rows with their first lines."""
     with _any_length():
         reader = csv.reader(lines, delimiter=delimiter, strict=strict)
         begun = 1
@@ -154,7 +157,7 @@ def _records(
 
 
 def _line_by_line(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """The rows of a file with broken quotes: one per line, so that none swallows the next."""
+    """Read a file with unbalanced quotes: every line is a row."""
     records = []
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
         for _, cells in _records([line], delimiter):
@@ -164,7 +167,7 @@ def _line_by_line(text: str, delimiter: str) -> tuple[list[tuple[int, list[str]]
 
 @contextmanager
 def _any_length() -> Iterator[None]:
-    """Let cells of any length through: a long one is refused by itself, not with its file."""
+    """Lift csv's field limit; overlong cells are rejected per row."""
     before = csv.field_size_limit(1 << 31 - 1)
     try:
         yield
@@ -173,7 +176,7 @@ def _any_length() -> Iterator[None]:
 
 
 def _add(table: Table, line: int, cells: list[str]) -> None:
-    """Add a row; one with too many cells is a problem, missing ones are empty."""
+    """Add a row: missing cells are empty, too many cells are a problem."""
     count = len(table.columns)
     if any(cells[count:]):
         reason = f"the row has {len(cells)} cells, the header has {count}"
@@ -187,7 +190,7 @@ def _add(table: Table, line: int, cells: list[str]) -> None:
 
 
 def _smi(text: str) -> Table:
-    """SMILES, a name, and more, separated by tabs or spaces; a header only if it says SMILES."""
+    """Read columns separated by tabs or spaces; a first line with "smiles" is the header."""
     lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
     split = [(n, re.split(r"\t" if "\t" in line else r"\s+", line.strip())) for n, line in lines]
     if not split:
@@ -206,23 +209,16 @@ def _smi(text: str) -> Table:
 
 
 class SDFRecord(NamedTuple):
-    """One molecule of an SDF file.
+    """One molecule of an SDF file."""
 
-    Attributes:
-        line: The line at which it begins.
-        title: Its first line.
-        block: Its MOL block.
-        fields: Its properties by name.
-    """
-
-    line: int
+    line: int  # first line in the file
     title: str
-    block: str
-    fields: dict[str, str]
+    block: str  # MOL block
+    fields: dict[str, str]  # properties by name
 
 
 def sdf_records(text: str) -> Iterator[SDFRecord]:
-    """Read the molecules of an SDF file, as texts."""
+    """Split an SDF file into molecules."""
     lines: list[str] = []
     begun = 1
     for number, line in enumerate([*text.splitlines(), "$$$$"], start=1):
@@ -253,7 +249,7 @@ def _record(begun: int, lines: list[str]) -> SDFRecord:
 
 
 def _sdf(text: str) -> Table:
-    """One row per record: the SMILES (read later), the title and the properties."""
+    """One row per molecule: the SMILES (filled in later), the title and the properties."""
     records = list(sdf_records(text))
     names = list(dict.fromkeys(name for record in records for name in record.fields))
     titles = ["title"] if any(record.title for record in records) else []
@@ -264,3 +260,48 @@ def _sdf(text: str) -> Table:
         table.rows.append(["", *([record.title] if titles else []), *cells])
         table.lines.append(record.line)
     return table
+
+
+# -- Parquet ---------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a Parquet file in another process, because polars may crash on damaged files."""
+    if importlib.util.find_spec("polars") is None:
+        raise MissingExtraError("polars", "parquet", "a Parquet file")
+    read_file(path, error=DataError, limit=memory_limit(), links=True)
+    name = f"{__name__}.{parse_parquet.__name__}"
+    with WorkerPool(1) as pool:
+        done = pool.run({"read": Job(name, str(path))})
+    if "read" in done.results:
+        return done.results["read"]["columns"], done.results["read"]["rows"]
+    reason = shown(done.failures.get("read", "its reader was stopped"))
+    if reason.startswith(str(path)):
+        raise DataError(reason)
+    raise DataError(f"{path} can't be read as Parquet ({reason})")
+
+
+def parse_parquet(name: str) -> dict[str, Any]:
+    """Read a Parquet file in this process; see :func:`read_parquet`."""
+    import polars
+
+    path = Path(name)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # polars prints errors, too
+    content = read_file(path, error=DataError, limit=memory_limit(), links=True)
+    try:
+        lazy = polars.scan_parquet(io.BytesIO(content))
+        columns = lazy.collect_schema().names()
+        check_shape(int(lazy.select(polars.len()).collect().item()), len(columns))
+        frame = lazy.collect()
+    except polars.exceptions.PanicException as error:  # not an Exception
+        raise DataError(shown(str(error))) from None
+    rows, size = [], 0
+    for row in frame.iter_rows():
+        rows.append([_cell(value) for value in row])
+        size += sum(CELL_BYTES + len(cell) for cell in rows[-1])
+        check_size(size, f"{path}, as a table,", DataError)
+    return {"columns": columns, "rows": rows}
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None or value != value else str(value)

@@ -1,4 +1,4 @@
-"""Grids of settings to tune: the default of each method, and how a grid becomes recipes."""
+"""Grids of settings to tune, the default grid of each method, and points of a grid."""
 
 from __future__ import annotations
 
@@ -10,20 +10,51 @@ from typing import Any
 from gsat.core.errors import RecipeError
 from gsat.core.parsing import ParseError, parse_toml
 from gsat.core.settings import parse_value
+from gsat.metric_names import LOWER_IS_BETTER
 from gsat.training.recipe import Recipe, full_key, with_settings
 
 
 @dataclass(frozen=True)
 class SettingGrid:
-    """Values to try for each setting.
-
-    Attributes:
-        values: Values by setting.
-        metric: Validation metric to choose by. (default: the metric of the task)
-    """
+    """Values to try for each setting."""
 
     values: Mapping[str, tuple[Any, ...]]
-    metric: str | None = None
+    metric: str | None = None  # to choose by; None for the metric of the task
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of settings, and its results on validation data.
+
+    Attributes:
+        settings: Values by full key.
+        recipe_hash: Hash of the recipe with these settings.
+        values: The metric for each seed.
+        mean: Mean over seeds; None where it is undefined or a run failed.
+        std: Population standard deviation over seeds; None as for ``mean``.
+        loss: Mean validation loss, which breaks ties.
+        seconds: Training time of all seeds.
+        failed: Why a run failed; None if none did.
+        outcomes: Outcome of the audit of each run; None without an audit.
+        passed: Share of runs whose explanations passed the audit; None without an audit.
+        gap: Mean over runs of the audit's gap, which measures how necessary explanations are.
+    """
+
+    settings: dict[str, Any]
+    recipe_hash: str
+    values: list[float | None]
+    mean: float | None
+    std: float | None
+    loss: float | None
+    seconds: float
+    failed: str | None = None
+    outcomes: list[str] | None = None
+    passed: float | None = None
+    gap: float | None = None
+
+    def merit(self, metric: str) -> float | None:
+        """The mean, with its sign changed if lower values of the metric are better."""
+        return -self.mean if self.mean is not None and metric in LOWER_IS_BETTER else self.mean
 
 
 _GSAT = SettingGrid({"r_final": (0.5, 0.7, 0.9), "info_coef": (0.1, 1.0, 10.0)})
@@ -45,8 +76,8 @@ GRIDS: Mapping[str | tuple[str, str], SettingGrid] = {
     ("dir", "mutag"): _DIR_WITH_RATIO,
     "ib-subgraph": SettingGrid({"mi_weight": (2.0, 0.2, 0.02)}),
     # Chosen by the true explanations, as in the paper: no other metric depends on the explainer.
-    # The paper's weights of the size (0.1, 0.01, 0.001) are tried as they are and times 128: summed
-    # over a batch of that many graphs beside a mean loss, they are as much for a single graph.
+    # The paper's weights of the size (0.1, 0.01, 0.001) are tried as they are and times 128: the
+    # size is summed over a batch of 128 graphs, while the loss is a mean.
     "gnnexplainer": SettingGrid(
         {
             "explain_lr": (1.0, 0.1, 0.01, 0.001),
@@ -68,11 +99,11 @@ GRIDS: Mapping[str | tuple[str, str], SettingGrid] = {
 
 _READOUT: Mapping[str, Any] = {"readout": "attended"}
 _ATTENDED: Mapping[str, Any] = {**_READOUT, "extractor_norm": "row"}
-# Settings that are tried one after another when explanations are chosen by their audit, from cheap
-# to expensive; a rung holds all of its changes. The first rung is the recipe.
+# With --by audit, these settings are tried in turn, from cheap to expensive. Each entry holds all
+# changes to the recipe; the first is the recipe itself.
 LADDER: tuple[Mapping[str, Any], ...] = (
     {},
-    _READOUT,  # row normalisation loses the contrast within graphs of constant features
+    _READOUT,  # with constant features, row normalisation hides differences within a graph
     _ATTENDED,
     {**_ATTENDED, "r_final": 0.7},
     {**_ATTENDED, "r_final": 0.5},
@@ -83,12 +114,12 @@ LADDER_METHODS = ("gsat", "gsat-star")
 
 
 def default_grid(method: str, dataset: str) -> SettingGrid | None:
-    """The default grid of a method on a data set; None if it has none."""
+    """Return the default grid of a method on a data set; None if it has none."""
     return GRIDS.get((method, dataset), GRIDS.get(method))
 
 
 def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Read a grid from texts."""
+    """Read a grid from texts such as ``lr=0.01,0.001``."""
     grid: dict[str, list[Any]] = {}
     for text in texts:
         key, _, listed = text.partition("=")
@@ -107,7 +138,7 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
 def expand_keys(
     base: Recipe, grid: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Check a grid against a recipe, and write its keys in full."""
+    """Check a grid against a recipe; return values, and repeated values, by full key."""
     full: dict[str, list[Any]] = {}
     duplicates: dict[str, list[Any]] = {}
     for short, values in grid.items():
@@ -116,9 +147,9 @@ def expand_keys(
             raise RecipeError(f"'{key}' can't be tuned: all points are compared on the same data")
         if key in full:
             raise RecipeError(f"the grid has '{key}' twice; write all its values in one")
-        held = [setting(with_settings(base, {key: value}), key) for value in values]
-        full[key] = [value for i, value in enumerate(held) if value not in held[:i]]
-        repeated = [value for i, value in enumerate(held) if value in held[:i]]
+        parsed = [setting(with_settings(base, {key: value}), key) for value in values]
+        full[key] = [value for i, value in enumerate(parsed) if value not in parsed[:i]]
+        repeated = [value for i, value in enumerate(parsed) if value in parsed[:i]]
         if repeated:
             duplicates[key] = repeated
     if not all(full.values()) or not full:
@@ -135,20 +166,20 @@ def make_points(base: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]
 def make_rungs(
     base: Recipe, fixed: Iterable[str] = (), ladder: Sequence[Mapping[str, Any]] | None = None
 ) -> list[tuple[Recipe, dict[str, Any]]]:
-    """Make the recipes of a ladder of settings."""
-    kept, known, rungs = set(fixed), set(), []
+    """Make the recipes of a ladder of settings, with their changes; ``fixed`` keys stay."""
+    kept, hashes, rungs = set(fixed), set(), []
     for changes in LADDER if ladder is None else ladder:
         full = {full_key(base.tables(), key): value for key, value in changes.items()}
         changed = {key: value for key, value in full.items() if key not in kept}
         recipe = with_settings(base, changed)
-        if recipe.hash() not in known:
-            known.add(recipe.hash())
+        if recipe.hash() not in hashes:
+            hashes.add(recipe.hash())
             rungs.append((recipe, {key: setting(recipe, key) for key in changed}))
     return rungs
 
 
 def setting(recipe: Recipe, key: str) -> Any:
-    """The value of a setting of a recipe, by its full key."""
+    """Return the value of a setting of a recipe by its full key."""
     value: Any = recipe.tables()
     for part in key.split("."):
         value = value[part]

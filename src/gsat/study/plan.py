@@ -12,9 +12,8 @@ from typing import Any
 
 from gsat.core.errors import GSATError
 from gsat.datasets.load import check_here
-from gsat.study.bench_folders import BenchFolders
 from gsat.study.cost import CostEstimates, makespan
-from gsat.study.records import graphs_key, is_current
+from gsat.study.records import BenchFolders, graphs_key, is_current
 from gsat.study.study import Experiment, Study
 from gsat.training.many_runs import pretrained_backbone
 from gsat.training.recipe import Recipe, load_data, with_settings
@@ -26,79 +25,61 @@ _FILTER_KEYS = ("dataset", "method", "backbone", "variant")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What studies need of an experiment.
-
-    Attributes:
-        experiment: The experiment.
-        seeds: Seeds 0 to ``seeds`` − 1 are needed.
-        curves: Whether its curves over the epochs are needed. (default: ``False``)
-        model: Whether the trained model of seed 0 is needed. (default: ``False``)
-    """
+    """What studies need of an experiment."""
 
     experiment: Experiment
-    seeds: int
-    curves: bool = False
-    model: bool = False
+    seeds: int  # from 0 to ``seeds`` − 1
+    curves: bool = False  # whether curves over the epochs are needed
+    model: bool = False  # whether the trained model of seed 0 is needed
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run to be trained.
-
-    Attributes:
-        experiment: The experiment it belongs to.
-        recipe: Its recipe, with the seed.
-        seconds: How long it is expected to take; without its pre-training, if a run before it in
-            the plan has the same.
-        name: Its directory within the folder of runs. (default: none yet)
-        curves: Whether its curves are recorded. (default: ``False``)
-    """
+    """One run to be trained."""
 
     experiment: Experiment
-    recipe: Recipe
-    seconds: float
-    name: str = ""
-    curves: bool = False
+    recipe: Recipe  # with the seed
+    seconds: float  # expected; without a pre-training that an earlier run of the plan has
+    name: str = ""  # its directory within the folder of runs
+    curves: bool = False  # whether its curves are recorded
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What has to be run, and what is there already.
+    """What has to be run, and what is recorded."""
 
-    Attributes:
-        to_run: Missing runs, the cheapest first, each with its own pre-training counted.
-        recorded: Names of the runs that are recorded.
-        unavailable: Why a data set is unavailable, by its name; its runs are in neither list.
-        data_hashes: Hash of each data set that was loaded, by :func:`graphs_key`.
-    """
-
-    to_run: list[PlannedRun] = field(default_factory=list)
-    recorded: list[str] = field(default_factory=list)
+    to_run: list[PlannedRun] = field(default_factory=list)  # the cheapest first
+    recorded: list[str] = field(default_factory=list)  # names of runs
+    # Reasons by data set, whose runs are in neither list.
     unavailable: dict[str, str] = field(default_factory=dict)
-    data_hashes: dict[str, str] = field(default_factory=dict)
+    data_hashes: dict[str, str] = field(default_factory=dict)  # of loaded data, by graphs_key
 
     def seconds(self, jobs: int = 1) -> float:
         """Expected time from the first run's start to the last one's end, ``jobs`` at a time."""
         return makespan([run.seconds for run in self.to_run], jobs)
 
 
-def request_runs(studies: Iterable[Study], seeds: int, only: str = "") -> list[RunRequest]:
-    """Collect what studies need, each recipe once."""
-    requests: dict[str, list[tuple[Experiment, str]]] = {}
+def request_runs(
+    studies: Iterable[Study], seeds: int | None = None, only: str = ""
+) -> list[RunRequest]:
+    """Collect what studies need, each recipe once; by default, with the seeds of the studies."""
+    requests: dict[str, list[RunRequest]] = {}
     for study in studies:
-        for experiment in study.experiments:
-            requests.setdefault(experiment.hash, []).append((experiment, study.needs))
-    experiments = [needs[0][0] for needs in requests.values()]
-    admitted = {experiment.hash for experiment in select_experiments(experiments, only)}
+        count = seeds or study.seeds
+        for experiment, need in study.needs:
+            request = RunRequest(
+                experiment, 1 if need == "models" else count, need == "curves", need == "models"
+            )
+            requests.setdefault(experiment.hash, []).append(request)
+    chosen = select_experiments([same[0].experiment for same in requests.values()], only)
     return [
         RunRequest(
-            needs[0][0],
-            1 if all(need == "models" for _, need in needs) else seeds,
-            curves=any(need == "curves" for _, need in needs),
-            model=any(need == "models" for _, need in needs),
+            experiment,
+            max(request.seeds for request in requests[experiment.hash]),
+            any(request.curves for request in requests[experiment.hash]),
+            any(request.model for request in requests[experiment.hash]),
         )
-        for recipe_hash, needs in requests.items()
-        if recipe_hash in admitted
+        for experiment in chosen
     ]
 
 
@@ -106,11 +87,11 @@ def select_experiments(experiments: Sequence[Experiment], only: str) -> list[Exp
     """Select the experiments that a filter admits."""
     filters = parse_filter(only)
     for key, values in filters.items():
-        known = {getattr(e, key) for e in experiments}
-        if values - known:
+        available = {getattr(e, key) for e in experiments}
+        if values - available:
             raise GSATError(
-                f"there is no {key} '{sorted(values - known)[0]}' in this study: available: "
-                f"{', '.join(sorted(known))}"
+                f"there is no {key} '{min(values - available)}' in this study: available: "
+                f"{', '.join(sorted(available))}"
             )
     chosen = [e for e in experiments if all(getattr(e, k) in v for k, v in filters.items())]
     if not chosen:
@@ -176,12 +157,12 @@ def make_plan(
 
 def _identities(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, str]]:
     """Recipe, seed and data of current finished runs; also with any data, as an empty hash."""
-    found = set()
-    for record in filter(is_current, records):
-        if "failed" not in record:
-            for data_hash in (record["data_hash"], ""):
-                found.add((record["recipe_hash"], record["seed"], data_hash))
-    return found
+    return {
+        (record["recipe_hash"], record["seed"], data_hash)
+        for record in filter(is_current, records)
+        if "failed" not in record
+        for data_hash in (record["data_hash"], "")
+    }
 
 
 def _is_available(recipe: Recipe, plan: RunPlan, load: bool) -> bool:

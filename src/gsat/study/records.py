@@ -1,17 +1,66 @@
-"""An index of recorded runs by recipe and seed."""
+"""Recorded runs of studies: where they are kept, and an index by recipe and seed."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gsat.core.writing import check_appendable, check_writable
 from gsat.study.study import PREDICTION, Experiment
-from gsat.training.results import read_runs, results_version
+from gsat.training.results import IDENTITY, read_runs, record_once, results_version
+from gsat.training.run_directory import RunDirectory, run_name
 
 Record = Mapping[str, Any]  # a line of a JSON-lines file
+_DIGITS = 5  # significant digits of recorded curves
+
+
+@dataclass(frozen=True)
+class BenchFolders:
+    """The folders and files of studies."""
+
+    runs: Path  # folder of run directories
+    record: Path  # JSON-lines file of results; the other files are in the same folder
+
+    @property
+    def pretrained_cache(self) -> Path:
+        """Folder of trained backbones, which several methods start from."""
+        return self.runs / "pretrained"
+
+    @property
+    def curves(self) -> Path:
+        """JSON-lines file of curves over epochs."""
+        return self.record.with_name("curves.jsonl")
+
+    @property
+    def pictures(self) -> Path:
+        """Folder of pictures."""
+        return self.record.with_name("figures")
+
+    @property
+    def stability(self) -> Path:
+        """JSON-lines file of rank correlations between seeds."""
+        return self.record.with_name("stability.jsonl")
+
+    def finished(self, experiment: Experiment, data_hash: str = "") -> dict[int, Path]:
+        """Find the finished runs of an experiment by seed; by default, on the latest graphs."""
+        name = run_name(experiment.recipe(0), data_hash or "*")
+        folders = sorted(self.runs.glob(str(Path(name).parent)), key=lambda f: f.stat().st_mtime)
+        return {
+            int(match[1]): run
+            for run in sorted(folders[-1].iterdir() if folders else [])
+            if (match := re.fullmatch(r"seed-(\d+)", run.name))
+            and RunDirectory(run).result_path.is_file()
+        }
+
+    def check(self) -> None:
+        """Raise a :class:`DiskError` unless runs and records can be written."""
+        check_writable(self.runs)
+        for file in (self.record, self.curves):
+            check_appendable(file)
 
 
 def is_current(record: Record) -> bool:
@@ -22,16 +71,10 @@ def is_current(record: Record) -> bool:
 
 @dataclass(frozen=True)
 class RecordedRuns:
-    """The recorded runs of one recipe on the same graphs.
+    """The recorded runs of one recipe on the same graphs."""
 
-    Attributes:
-        done: Records of finished runs, by seed.
-        failed: Records of failed runs, by seed; their ``failed`` holds the reason.
-        data_hash: Hash of the graphs; empty without any record.
-    """
-
-    done: Mapping[int, Record] = field(default_factory=dict)
-    failed: Mapping[int, Record] = field(default_factory=dict)
+    done: Mapping[int, Record] = field(default_factory=dict)  # by seed
+    failed: Mapping[int, Record] = field(default_factory=dict)  # their ``failed`` is the reason
     data_hash: str = ""
 
     @property
@@ -41,7 +84,7 @@ class RecordedRuns:
 
     @property
     def has_gap(self) -> bool:
-        """Whether the seeds are other than 0 to n − 1: an unfavourable one may be missing."""
+        """Whether the seeds are not 0 to n − 1: an unfavourable one may be missing."""
         return self.seeds != list(range(len(self.seeds)))
 
     def values(self, metric: str) -> dict[int, float | None]:
@@ -55,8 +98,8 @@ class RecordedRuns:
 class Records:
     """An index of the recorded runs that are current, each trained by one process.
 
-    Where the graphs of a data set changed between runs, those of the last record count: all runs
-    on older graphs are left out, whatever their recipe.
+    Where the graphs of a data set changed between runs, only runs on the graphs of the last record
+    count, whatever their recipe.
     """
 
     def __init__(self, lines: Iterable[Record]) -> None:
@@ -108,3 +151,34 @@ def _metric_name(record: Record, metric: str) -> str:
     if metric != PREDICTION:
         return metric
     return next(name for name in ("roc_auc", "accuracy", "r2") if name in record["test"])
+
+
+def read_curves(run: str | Path) -> dict[str, Any]:
+    """Read the curves over epochs of a finished run, which figures are drawn from."""
+    directory = RunDirectory.open(run)
+    result = directory.result
+    phases: dict[str, dict[str, list[float | None]]] = {}
+    for line in directory.read_log():
+        phase = phases.setdefault(line["phase"], {"loss": [], "train_auc": [], "valid_auc": []})
+        train = line["train"]
+        # GSAT logs the prediction loss and, with the information loss added, the total.
+        phase["loss"].append(_rounded(train.get("total", train.get("loss"))))
+        phase["train_auc"].append(_rounded(train.get("explanation_auc")))
+        phase["valid_auc"].append(_rounded(line["valid"].get("explanation_auc")))
+    defined = {
+        name: {key: values for key, values in phase.items() if any(v is not None for v in values)}
+        for name, phase in phases.items()
+    }
+    return {
+        **{key: result[key] for key in ("dataset", "method", "backbone", *IDENTITY)},
+        "phases": defined,
+    }
+
+
+def record_curves(path: str | Path, run: str | Path) -> bool:
+    """Append the curves of a run to a file, unless they are there already."""
+    return record_once(path, read_curves(run))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,10 @@ from gsat.core.errors import GSATError, RunError
 from gsat.core.writing import append_line
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore
+from gsat.methods import METHODS
 from gsat.metrics import spearman
+from gsat.study.records import BenchFolders, Records
+from gsat.study.study import Experiment
 from gsat.training.recipe import load_data
 from gsat.training.results import read_records
 from gsat.training.run import load
@@ -47,11 +50,11 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
     scores = [[s[e] for s, e in zip(_scores(run, graphs), edges, strict=True)] for run in runs]
     pairs, undefined = [], 0
     for one, two in itertools.combinations(scores, 2):
-        found = [spearman(a, b) for a, b in zip(one, two, strict=True)]
-        known = [value for value in found if value is not None]
-        undefined += len(found) - len(known)
-        if known:
-            pairs.append(float(np.mean(known)))
+        values = [spearman(a, b) for a, b in zip(one, two, strict=True)]
+        defined = [value for value in values if value is not None]
+        undefined += len(values) - len(defined)
+        if defined:
+            pairs.append(float(np.mean(defined)))
     return {
         **{key: first[key] for key in ("dataset", "method", "backbone", "recipe_hash")},
         **{key: first[key] for key in ("data_hash", "results_version")},
@@ -64,13 +67,43 @@ def stability(paths: Sequence[str | Path], *, limit: int = 200) -> dict[str, Any
     }
 
 
+def compare_seeds(
+    experiments: Iterable[Experiment], folders: BenchFolders
+) -> Iterator[tuple[str, GSATError | None]]:
+    """Compare the explanations of runs that differ only by their seed, and record the result."""
+    compared, records = False, Records.read(folders.record)
+    for experiment in experiments:
+        runs = folders.finished(experiment, records.of(experiment).data_hash)
+        if len(runs) < 2 or not METHODS[experiment.method].Model.explains:
+            continue
+        compared = True
+        try:
+            line = stability(list(runs.values()))
+        except GSATError as error:  # other recipes may still be compared
+            yield str(experiment), error
+            continue
+        record_stability(folders.stability, line)
+        mean = "undefined" if line["mean"] is None else f"{line['mean']:.3f}"
+        spread = "" if line["std"] is None else f" ± {line['std']:.3f}"
+        yield (
+            f"{experiment}: rank correlation between {len(runs)} seeds {mean}{spread} "
+            f"({line['graphs']} graphs, {line['explained']})",
+            None,
+        )
+    if not compared:
+        raise GSATError(
+            f"there are no two finished runs of one recipe in {folders.runs} to compare; the "
+            "folders of the runs are needed"
+        )
+
+
 def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
     """Append the result of :func:`stability` to a file, unless it is there already."""
 
-    def known() -> bool:
+    def is_recorded() -> bool:
         return line in read_records(path, needs=("recipe_hash",))
 
-    return append_line(Path(path), line, unless=known)
+    return append_line(Path(path), line, unless=is_recorded)
 
 
 def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:

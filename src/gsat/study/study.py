@@ -1,305 +1,362 @@
-"""The data types of a study: experiments, and the table or figure of the paper they belong to."""
+"""A study as a TOML file: which methods to compare on which data sets, and published numbers.
+
+The studies of the paper's tables and figures are in ``gsat/studies``; docs/studies.md explains how
+to write one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, ClassVar, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from gsat.core.errors import GSATError
-from gsat.methods import METHODS
-from gsat.training.recipe import Recipe, make_recipe
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-# Mean and standard deviation in per cent; the deviation is None where none is known.
+from gsat.core.errors import GSATError, shown
+from gsat.core.files import read_toml
+from gsat.core.parsing import ParseError, check_model, parse_toml
+from gsat.core.registry import BACKBONES, METHODS, load_file
+from gsat.datasets.registry import find_source, is_own_data, is_path
+from gsat.training.recipe import Recipe, complete_recipe, load_data, make_recipe
+
+# Mean and standard deviation, in per cent for scores; the deviation is None if unknown.
 MeanStd = tuple[float, float | None]
 PREDICTION = "prediction"  # stands for the metric of the task: accuracy, ROC AUC or R²
-
-
-@dataclass(frozen=True)
-class Variant:
-    """An ablation of a method.
-
-    Attributes:
-        title: What the paper prints behind the method's name.
-        settings: Settings of the method that differ from its recipe, by name.
-    """
-
-    title: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-# Seeds 0 to 9 on one split are the members of the ensembles with seeds 0 and 1.
-_ONE_SPLIT = {"data.split_seed": 0, "snapshots": 10}
-_REFINED = {**_ONE_SPLIT, "refine": 1}
-_RECALIBRATED = {**_ONE_SPLIT, "batch_norm": "recalibrated"}
-VARIANTS: Mapping[str, Variant] = {
-    "": Variant(),
-    "beta0": Variant("-β=0", {"info_coef": 0.0}),
-    "nostoch": Variant("-NoStoch", {"sampling": "none"}),
-    "nostoch-beta0": Variant("-NoStoch-β=0", {"sampling": "none", "info_coef": 0.0}),
-    "lin": Variant("-lin", {"variant": "lin"}),
-    "sam": Variant("-sam", {"variant": "sam"}),
-    "snapshots": Variant(", snapshots", _ONE_SPLIT),
-    "ensemble": Variant(", ensemble of 5", {**_ONE_SPLIT, "members": 5}),
-    "recalibrated": Variant(", batch norm recalibrated, snapshots", _RECALIBRATED),
-    "recalibrated-ensemble": Variant(
-        ", batch norm recalibrated, ensemble of 5", {**_RECALIBRATED, "members": 5}
-    ),
-    "refined": Variant(", snapshots, second look", _REFINED),
-    "both-ways": Variant(
-        ", edges both ways, snapshots, second look", {**_REFINED, "data.undirected": True}
-    ),
-    "both-ways-ensemble": Variant(
-        ", edges both ways, ensemble of 5, second look",
-        {**_REFINED, "data.undirected": True, "members": 5},
-    ),
-    "info-on-p": Variant(", information loss of p", {"info_on": "p"}),
-    "same-trees": Variant(", trees as in DIR's generator", {"data.tree_heights": "same"}),
-    "same-trees-train": Variant(
-        ", DIR's trees in the training set alone", {"data.tree_heights": "same-train"}
-    ),
-    "same-trees-valid": Variant(
-        ", DIR's trees in the validation set alone", {"data.tree_heights": "same-valid"}
-    ),
-    "undirected": Variant(", edges both ways", {"data.undirected": True}),
-    "last-epoch": Variant(", the last epoch", {"selection": "last"}),
-    "r-final-0.5": Variant(", r to 0.5", {"r_final": 0.5}),
-    "r-final-0.7": Variant(", r to 0.7", {"r_final": 0.7}),
-    "r-interval-10": Variant(", r falls every 10 epochs", {"r_interval": 10}),
-    "draw-1": Variant(", graphs drawn again, seed 1", {"data.data_seed": 1}),
-    "draw-2": Variant(", graphs drawn again, seed 2", {"data.data_seed": 2}),
-    # For methods whose scores do not depend on what the network has learnt.
-    "one-epoch": Variant(settings={"epochs": 1}),
-}
-# Settings that select the paper's own graphs, where the default of the data set is another.
-_PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {"ba2motifs": {"data.source": "published"}}
-# What the authors of GMT set for single data sets, by backbone and data set; their recipes hold the
-# rest.
-_GMT_SETTINGS: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    ("gin", "spmotif-0.7"): {"samples": 200, "info_coef": 0.1, "r_interval": 20},
-    ("gin", "spmotif-0.9"): {"samples": 200, "info_coef": 0.1},
-    ("pna", "spmotif-0.7"): {"samples": 100, "info_coef": 0.1, "r_final": 0.8},
-}
+PAPER = "paper"  # ``published_by`` of the tables of the GSAT paper
+Need = Literal["results", "curves", "models"]
+_NEEDS: Mapping[str, Need] = {
+    "bars": "results", "curves": "curves", "sweep": "results", "examples": "models"
+}  # fmt: skip
+_OLD_NAMES = {"readings": "interpretations"}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is trained with every seed: a shipped recipe, with some settings changed.
-
-    Attributes:
-        dataset: Name of the data set.
-        method: Name of the method.
-        backbone: Name of the backbone. (default: ``"gin"``)
-        settings: Pairs of a setting's name and its value. (default: none)
-    """
+    """What is trained with every seed: a shipped recipe with some settings changed."""
 
     dataset: str
     method: str
     backbone: str = "gin"
     settings: tuple[tuple[str, Any], ...] = ()
+    variant: str = field(default="plain", compare=False)  # its name in the study, for filters
 
     def recipe(self, seed: int) -> Recipe:
         """Make the recipe of one seed."""
-        own = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
-        place = (self.backbone, self.dataset)
-        published = _GMT_SETTINGS.get(place, {}) if self.method == "gmt" else {}
-        return make_recipe(
+        recipe = make_recipe(
             self.dataset,
             backbone=self.backbone,
             method=self.method,
             seed=seed,
-            settings={**_PAPER_SETTINGS.get(self.dataset, {}), **published, **own},
+            settings={k: list(v) if isinstance(v, tuple) else v for k, v in self.settings},
         )
+        # Part of the recipe is inferred from the user's own data.
+        return complete_recipe(recipe, load_data(recipe)) if is_own_data(self.dataset) else recipe
 
     @property
     def hash(self) -> str:
-        """Hash of the recipe without its seed, by which recorded runs are found."""
+        """Hash of the recipe without its seed, which identifies recorded runs."""
         return _recipe_hash(self)
-
-    @property
-    def variant(self) -> str:
-        """The key of ``VARIANTS`` with these settings, ``"plain"`` for none, else ``"other"``."""
-        found = (name for name, one in VARIANTS.items() if one.settings == dict(self.settings))
-        return next(found, "other") or "plain"
 
     def __str__(self) -> str:
         changed = "".join(f" {key}={value}" for key, value in self.settings)
         return f"{self.dataset} {self.backbone} {self.method}{changed}"
 
 
-@cache  # rows make their experiments again and again
+@cache
 def _recipe_hash(experiment: Experiment) -> str:
     return experiment.recipe(0).hash()
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A row of a table: a method on a backbone.
+def _checked(check: Callable[[str], object]) -> BeforeValidator:
+    """Validate a name by a function that raises an error for an unknown one."""
 
-    Attributes:
-        method: Name of the method.
-        backbone: Name of the backbone.
-        variant: A key of ``VARIANTS``. (default: the method itself)
-        paper: The paper's numbers by data set; a data set without one has no cell in this row.
-            (default: none)
-    """
+    def validate(name: Any) -> Any:
+        if isinstance(name, str):
+            try:
+                check(name)
+            except GSATError as error:
+                raise ValueError(str(error)) from None
+        return name
 
-    method: str
-    backbone: str
-    variant: str = ""
-    paper: Mapping[str, MeanStd] = field(default_factory=dict)
+    return BeforeValidator(validate)
 
-    def experiment(self, dataset: str) -> Experiment:
-        """The experiment of one cell."""
-        return Experiment(
-            dataset, self.method, self.backbone, tuple(VARIANTS[self.variant].settings.items())
+
+def _check_dataset(name: str) -> None:
+    if not is_path(name):
+        find_source(name)
+
+
+def _check_published(text: str) -> None:
+    if text not in ("", "-") and not re.fullmatch(r"-?[\d.]+(±[\d.]+)?", text):
+        raise GSATError('write a published number as "98.74±0.55" or "98.74", "-" for no cell')
+
+
+DatasetName = Annotated[str, _checked(_check_dataset)]
+MethodName = Annotated[str, _checked(METHODS.check)]
+BackboneName = Annotated[str, _checked(BACKBONES.check)]
+Published = Annotated[str, _checked(_check_published)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Variant(_Model):
+    """Named settings that a row may use, such as those of an ablation."""
+
+    title: str = ""  # printed behind the name of the method
+    settings: dict[str, Any] = {}
+
+
+class Override(_Model):
+    """Settings of all experiments with this data set, method and backbone."""
+
+    dataset: DatasetName | None = None
+    method: MethodName | None = None
+    backbone: BackboneName | None = None
+    settings: dict[str, Any]
+
+    def applies(self, dataset: str, method: str, backbone: str) -> bool:
+        """Whether an experiment has these settings."""
+        return (
+            self.dataset in (None, dataset)
+            and self.method in (None, method)
+            and self.backbone in (None, backbone)
         )
 
-    @property
-    def is_registered(self) -> bool:
-        """Whether the method is installed; without it, the row has no recipes."""
-        return self.method in METHODS
+
+class Row(_Model):
+    """A row of a table: a method on a backbone."""
+
+    method: MethodName
+    backbone: BackboneName = "gin"
+    variant: str = ""
+    title: str = ""  # in place of backbone, method and variant
+    datasets: list[DatasetName] = []  # the columns with a cell; all if empty
+    published: list[Published] = []  # one number for each of them: "mean±std", "" or "-"
+    published_seeds: PositiveInt | None = None  # if different from the study's
+    trivial: bool = False  # a trivial baseline: printed, but not counted as a baseline
+
+
+class Table(_Model):
+    """Rows that are measured by the same metric."""
+
+    metric: str = PREDICTION
+    bold: Literal["", "best", "best-baseline", "backbone", "backbone-mean"] = ""
+    rows: list[Row] = Field(min_length=1)
+
+
+class Sweep(_Model):
+    """Values of one setting, drawn along an axis."""
+
+    setting: str
+    values: list[float] = Field(min_length=1)
+    title: str = ""
+    settings: dict[str, Any] = {}  # the same at all points
+    scale: Literal["linear", "log"] = "linear"
+
+
+class ExamplePage(_Model):
+    """How many graphs of a data set are drawn as examples, and their class names."""
+
+    graphs: PositiveInt = 6
+    columns: PositiveInt | None = None
+    most_nodes: PositiveInt | None = None
+    classes: list[str] | None = None
+
+
+class Figure(_Model):
+    """A figure of the study's data sets."""
+
+    # Bars of the study's tables; curves over epochs; metrics over a setting; explained graphs.
+    kind: Literal["bars", "curves", "sweep", "examples"]
+    methods: list[MethodName] = []
+    backbone: BackboneName = "gin"
+    metrics: list[str] = ["explanation_auc"]
+    columns: PositiveInt = 4
+    sweep: list[Sweep] = []
+    pages: dict[DatasetName, ExamplePage] = {}
 
 
 @dataclass(frozen=True)
-class TablePart:
-    """Rows of a table that are measured by the same metric.
+class StudyCell:
+    """A cell of a table: an experiment, and its published number if there is one."""
 
-    Attributes:
-        metric: A metric of the test data; ``PREDICTION`` stands for the task's own.
-        rows: The paper's rows.
-        bold: Name of the paper's rule for what is set in bold (``studies/cells.py``).
-            (default: no rule)
-        quoted: Methods whose numbers the paper takes from other publications, so that their
-            number of seeds is unknown. (default: none)
-        floors: Rows that the paper does not have: trivial methods that any explanation should
-            beat. They are no baselines, and not among the paper's cells. (default: none)
-    """
-
-    metric: str
-    rows: tuple[TableRow, ...]
-    bold: str = ""
-    quoted: tuple[str, ...] = ()
-    floors: tuple[TableRow, ...] = ()
+    table: Table
+    row: Row
+    dataset: str
+    published: MeanStd | None
+    published_seeds: int | None  # None if unknown
+    experiment: Experiment
 
 
-@dataclass(frozen=True)
-class TableStudy:
-    """A table of the paper, with data sets as columns and methods as rows.
+class Study(_Model):
+    """Tables and a figure of the same data sets."""
 
-    Attributes:
-        name: As users type it.
-        title: As it is printed.
-        columns: Names of the data sets.
-        parts: Groups of rows, one below the other.
-        note: A remark below the table. (default: none)
-        later: Whether it is no table of the paper: its cells do not count as the paper's.
-            (default: ``False``)
-        needs: What it is made from: recorded results.
-    """
-
-    name: str
+    name: str = ""  # as users type it
     title: str
-    columns: tuple[str, ...]
-    parts: tuple[TablePart, ...]
-    note: str = ""
-    later: bool = False
-    needs: ClassVar = "results"
+    note: str = ""  # printed below the tables
+    datasets: list[DatasetName] = Field(min_length=1)
+    titles: dict[str, str] = {}  # of data sets
+    seeds: PositiveInt = 10
+    ours: list[str] = ["gsat", "gsat-star"]  # methods compared with all others, the first foremost
+    published_by: str = "published"  # printed beside published numbers
+    published_seeds: PositiveInt | None = None
+    quoted: list[str] = []  # methods with numbers from other publications, of unknown seeds
+    settings: dict[str, Any] = {}  # of all experiments
+    override: list[Override] = []
+    variants: dict[str, Variant] = {}
+    table: list[Table] = []
+    figure: Figure | None = None
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether the published numbers are those of the GSAT paper."""
+        return self.published_by == PAPER
+
+    @cached_property
+    def cells(self) -> tuple[StudyCell, ...]:
+        """The cells of all tables, row by row."""
+        return tuple(
+            cell
+            for table in self.table
+            for row in table.rows
+            for cell in self.row_cells(table, row)
+        )
+
+    def row_cells(self, table: Table, row: Row) -> Iterator[StudyCell]:
+        """Iterate over the cells of a row."""
+        columns = row.datasets or self.datasets
+        numbers = row.published or [""] * len(columns)
+        if len(numbers) != len(columns):
+            raise GSATError(
+                f"row {row.method} has {len(numbers)} published numbers, but {len(columns)} data "
+                'sets; write "-" where there is no cell'
+            )
+        seeds = None if row.method in self.quoted else row.published_seeds or self.published_seeds
+        for dataset, number in zip(columns, numbers, strict=True):
+            if number != "-":
+                mean, _, std = number.partition("±")
+                published = (float(mean), float(std) if std else None) if mean else None
+                made = self.experiment(dataset, row.method, row.backbone, row.variant)
+                yield StudyCell(table, row, dataset, published, seeds, made)
+
+    def experiment(
+        self,
+        dataset: str,
+        method: str,
+        backbone: str = "gin",
+        variant: str = "",
+        settings: Mapping[str, Any] | None = None,
+    ) -> Experiment:
+        """Make an experiment with the settings of the study, then those of a variant, then own."""
+        if variant and variant not in self.variants:
+            known = ", ".join(self.variants) or "none"
+            raise GSATError(f"there is no variant '{shown(variant)}' in this study: {known}")
+        every = dict(self.settings)
+        for override in self.override:
+            if override.applies(dataset, method, backbone):
+                every |= override.settings
+        every |= self.variants[variant].settings if variant else {}
+        every |= settings or {}
+        name = variant or ", ".join(f"{k}={v}" for k, v in (settings or {}).items()) or "plain"
+        pairs = ((k, tuple(v) if isinstance(v, list) else v) for k, v in every.items())
+        return Experiment(dataset, method, backbone, tuple(pairs), name)
+
+    def point(
+        self, dataset: str, method: str, sweep: Sweep | None = None, value: float = 0.0
+    ) -> Experiment:
+        """An experiment of the figure, at a value of a sweep if it has any."""
+        assert self.figure is not None
+        own = {**sweep.settings, sweep.setting: value} if sweep else {}
+        return self.experiment(dataset, method, self.figure.backbone, settings=own)
+
+    @cached_property
+    def needs(self) -> tuple[tuple[Experiment, Need], ...]:
+        """Everything that has to be run, and what is used of the runs."""
+        used: list[tuple[Experiment, Need]] = [(cell.experiment, "results") for cell in self.cells]
+        if self.figure is not None:
+            need = _NEEDS[self.figure.kind]
+            sweeps: list[Sweep | None] = [*self.figure.sweep] or [None]
+            used += [
+                (self.point(dataset, method, sweep, value), need)
+                for dataset in self.datasets
+                for method in self.figure.methods
+                for sweep in sweeps
+                for value in (sweep.values if sweep else [0.0])
+            ]
+        return tuple(used)
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Everything that has to be run, each experiment once; the floors last."""
-        paper = (experiment for *_, experiment in self.cells())
-        floors = (experiment for *_, experiment in self.floor_cells())
-        return tuple(dict.fromkeys((*paper, *floors)))
-
-    def restricted(self, hashes: Collection[str]) -> TableStudy:
-        """The table reduced to the cells of some recipes."""
-        floors = [
-            (row, column)
-            for _, row, column, experiment in self.floor_cells()
-            if experiment.hash in hashes
-        ]
-        parts = []
-        for part in self.parts:
-            rows = [
-                replace(
-                    row,
-                    paper={d: c for d, c in row.paper.items() if row.experiment(d).hash in hashes},
-                )
-                for row in part.rows
-            ]
-            parts.append(
-                replace(
-                    part,
-                    rows=tuple(row for row in rows if row.paper),
-                    floors=tuple(f for f in part.floors if any(f is row for row, _ in floors)),
-                )
-            )
-        columns = [
-            c
-            for c in self.columns
-            if any(c in r.paper for p in parts for r in p.rows) or any(c == d for _, d in floors)
-        ]
-        kept = tuple(part for part in parts if part.rows or part.floors)
-        return replace(self, columns=tuple(columns), parts=kept)
-
-    def cells(self) -> Iterator[tuple[TablePart, TableRow, str, Experiment]]:
-        """Iterate over the paper's cells, row by row."""
-        for part in self.parts:
-            for row in part.rows:
-                for column in self.columns:
-                    if column in row.paper:
-                        yield part, row, column, row.experiment(column)
-
-    def floor_cells(self) -> Iterator[tuple[TablePart, TableRow, str, Experiment]]:
-        """Iterate over the cells of the floors whose methods are registered, as :meth:`cells`."""
-        for part in self.parts:
-            for row in part.floors:
-                if row.is_registered:
-                    for column in self.columns:
-                        yield part, row, column, row.experiment(column)
+        """Everything that has to be run, each experiment once."""
+        return tuple(dict.fromkeys(experiment for experiment, _ in self.needs))
 
 
-@dataclass(frozen=True)
-class FigureStudy:
-    """A figure of the paper; ``studies/figures.py`` draws it by its name.
-
-    Attributes:
-        name: As users type it.
-        title: As it is printed.
-        experiments: Everything that has to be run.
-        needs: What it is drawn from: recorded ``results``, their ``curves`` over the epochs, or the
-            trained ``models`` of seed 0. (default: ``"results"``)
-    """
-
-    name: str
-    title: str
-    experiments: tuple[Experiment, ...]
-    needs: Literal["results", "curves", "models"] = "results"
+def find_study(name: str) -> Study:
+    """Find a shipped study by its name, or read a user's TOML file."""
+    if name.endswith(".toml"):
+        return read_study(Path(name))
+    names = study_names()
+    name = _OLD_NAMES.get(name, name)
+    if name not in names:
+        raise GSATError(
+            f"there is no study '{shown(name, 80)}': available: {', '.join(names)}, or the path of "
+            "a .toml file"
+        )
+    return _shipped(name)
 
 
-Study = TableStudy | FigureStudy
+@cache
+def study_names() -> tuple[str, ...]:
+    """Names of the shipped studies, the tables first."""
+    names = (entry.name for entry in (files("gsat") / "studies").iterdir())
+    stems = [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
+    return tuple(sorted(stems, key=lambda name: (not name.startswith("table"), name)))
 
 
-def parse_rows(columns: str, lines: str) -> tuple[TableRow, ...]:
-    """Read rows of a table from text."""
-    rows = []
-    for line in lines.strip().splitlines():
-        name, backbone, *values = line.split()
-        method, _, variant = name.partition("/")
-        if variant not in VARIANTS:
-            raise GSATError(f"there is no variant '{variant}': available: {', '.join(VARIANTS)}")
-        cells = {
-            column: _mean_std(value)
-            for column, value in zip(columns.split(), values, strict=True)
-            if value != "-"
-        }
-        rows.append(TableRow(method, backbone, variant, cells))
-    return tuple(rows)
+def shipped_studies() -> list[Study]:
+    """All studies of this package."""
+    return [_shipped(name) for name in study_names()]
 
 
-def _mean_std(text: str) -> MeanStd:
-    mean, _, std = text.partition("±")
-    return float(mean), float(std) if std else None
+@cache
+def _shipped(name: str) -> Study:
+    text = (files("gsat") / "studies" / f"{name}.toml").read_text(encoding="utf-8")
+    return check_model(Study, {**parse_toml(text), "name": name})
+
+
+def read_study(path: Path) -> Study:
+    """Read a study of a user; its files are relative to it, and ``file.py:Class`` is imported."""
+    values = read_toml(path, error=GSATError, links=True)
+    try:
+        study = check_model(Study, {"name": path.stem, **_with_files(values, path.parent)})
+        for experiment in study.experiments:
+            _ = experiment.hash  # checks the settings
+    except (ParseError, GSATError) as error:
+        raise GSATError(f"{path}: {error}") from None
+    if not study.experiments:
+        raise GSATError(f"{path} is not a study: it needs a [[table]] with rows, or a [figure]")
+    return study
+
+
+_METHODS = ("method", "methods", "ours", "quoted")
+_DATASETS = ("dataset", "datasets")
+
+
+def _with_files(value: Any, folder: Path, key: str = "") -> Any:
+    """Register the classes of files and complete relative paths."""
+    if isinstance(value, Mapping):
+        return {name: _with_files(inner, folder, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_files(inner, folder, key) for inner in value]
+    if isinstance(value, str) and key in (*_METHODS, *_DATASETS, "backbone"):
+        if ".py:" in value:
+            return load_file(str(folder / value))
+        if key in _DATASETS and is_path(value):
+            return str((folder / value).absolute())
+    return value

@@ -1,12 +1,12 @@
 """Choose settings on validation data: train every point of a grid and take the best.
 
-A run is identified by its recipe, its data and its seed. One that is finished is not trained again,
-so a tuning that was stopped or killed resumes, and a larger grid trains only what is new.
+A run is identified by its recipe, its data and its seed. Finished runs are not trained again, so
+an interrupted tuning continues, and a larger grid trains only the new points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +19,10 @@ from gsat.datasets.load import Dataset
 from gsat.launch.progress import Progress
 from gsat.methods import Method
 from gsat.methods.post_hoc import PostHocMethod
-from gsat.metric_names import EXPLANATION_METRICS, LOWER_IS_BETTER
+from gsat.metric_names import EXPLANATION_METRICS
 from gsat.study.grids import (
     LADDER_METHODS,
+    Point,
     default_grid,
     expand_keys,
     make_points,
@@ -44,43 +45,10 @@ from gsat.training.run_files import run_label
 from gsat.training.toml_edit import change_settings
 from gsat.training.train_method import make_method
 
-# Tunings with the same values of these are the same one, which is recorded once.
+# A tuning with the same values of these keys is recorded only once.
 _IDENTITY = (
     "recipe", "grid", "seeds", "metric", "chosen", "data_hash", "results_version"
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Point:
-    """One combination of settings, and its results on validation data.
-
-    Attributes:
-        settings: Values by full key.
-        recipe_hash: Hash of the recipe with these settings.
-        values: The metric for each seed.
-        mean: Mean over seeds; None where it is undefined or a run failed.
-        std: Population standard deviation over seeds; None as for ``mean``.
-        loss: Mean validation loss, which breaks ties.
-        seconds: Training time of all seeds.
-        failed: Why a run failed; None if none did. (default: ``None``)
-        outcomes: Outcome of the audit of each run; None if they were not audited.
-            (default: ``None``)
-        passed: Share of its runs whose explanations passed the audit; None as for ``outcomes``.
-            (default: ``None``)
-        gap: How necessary the explanations are, the mean of the audit's gap. (default: ``None``)
-    """
-
-    settings: dict[str, Any]
-    recipe_hash: str
-    values: list[float | None]
-    mean: float | None
-    std: float | None
-    loss: float | None
-    seconds: float
-    failed: str | None = None
-    outcomes: list[str] | None = None
-    passed: float | None = None
-    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -88,17 +56,16 @@ class Tuned:
     """The result of a tuning.
 
     Attributes:
-        metric: The validation metric it was chosen by.
-        points: All points, in the order of the grid; of a ladder, those that were tried.
+        metric: The validation metric that decided.
+        points: All points in the order of the grid; with a ladder, those that were tried.
         chosen: The best point.
         record: The line for ``results/tuning.jsonl``.
-        ties: Other points with the same mean as the chosen one, which has the lower validation
-            loss or, with an equal loss, came first. (default: none)
-        identical: Groups of points that gave the same values and the same loss, to the last bit:
-            the settings they differ by had no effect. (default: none)
-        duplicates: Values that the grid has more than once, by full key; they are tried once.
-            (default: none)
-        rungs: Number of rungs of the ladder; None for a grid. (default: ``None``)
+        ties: Other points with the mean of the chosen one. They have a higher validation loss, or
+            the same loss and a later place in the grid.
+        identical: Groups of points with bit-identical values and losses: the settings they differ
+            in had no effect.
+        duplicates: Values that the grid repeats, by full key; each is tried once.
+        rungs: Number of settings of the ladder; None for a grid.
     """
 
     metric: str
@@ -137,19 +104,19 @@ def tune(
         method: Name of the method. (default: ``"gsat"``)
         backbone: Name of the backbone. (default: as in :func:`gsat.make_recipe`)
         seeds: Each point is trained with all of them and judged by the mean. (default: ``(0,)``)
-        grid: Values to try by setting. (default: the method's grid in ``studies/grids.py``; by
-            audit, its ladder: settings are tried one after another, until one predicts as well as
+        grid: Values to try by setting. (default: the method's grid in ``gsat.study.grids``; by
+            audit, a ladder: settings are tried one after another until one predicts as well as
             the best so far and its explanations pass)
-        metric: Metric of the validation data to choose by. (default: the grid's, else the task's)
-        by: ``"metric"``, or ``"audit"``: of the points that predict as well as the best one, take
-            the one whose explanations pass the audit. (default: ``"metric"``)
-        file: A recipe file that all points share. (default: none)
-        settings: Single settings that all points share, as for ``make_recipe``. (default: none)
+        metric: Validation metric to choose by. (default: that of the grid, else of the task)
+        by: ``"metric"``, or ``"audit"``: among the points that predict as well as the best one,
+            take one whose explanations pass the audit. (default: ``"metric"``)
+        file: Recipe file of all points. (default: none)
+        settings: Settings of all points, as for ``make_recipe``. (default: none)
         out: Folder of the runs. (default: one in ``runs/`` for each data set and method)
-        jobs: How many runs at a time. (default: ``1``)
-        record: A JSON-lines file to which grid and choice are appended, once. (default: none)
-        write: A recipe file that gets the chosen settings. (default: none)
-        progress: Whether a progress bar is shown. (default: ``False``)
+        jobs: Number of runs to train in parallel. (default: ``1``)
+        record: JSON-lines file to append the grid and the choice to. (default: none)
+        write: Recipe file to write the chosen settings to. (default: none)
+        progress: Whether to show a progress bar. (default: ``False``)
 
     Returns:
         All points and the chosen one.
@@ -160,60 +127,40 @@ def tune(
         RunError: If no point could be chosen.
         Interrupted: If another process is training some of the runs.
     """
-    climbs = by == "audit" and grid is None and method in LADDER_METHODS
+    is_ladder = by == "audit" and grid is None and method in LADDER_METHODS
     default = default_grid(method, dataset)
     base = make_recipe(
         dataset, backbone=backbone, method=method, seed=seeds[0], file=file, settings=settings
     )
     if base.seed != seeds[0]:
         raise RecipeError(f"tuning uses seed {seeds[0]}, but the recipe sets seed {base.seed}")
-    if grid is None and default is None:
-        raise GSATError(f"there is no default grid for {method}: give the values to try, as grid")
-    tried = grid if grid is not None else default.values if default else {}
-    values, duplicates = ({}, {}) if climbs else expand_keys(base, tried)
+    if grid is None:
+        if default is None:
+            raise GSATError(f"{method} has no default grid: give the values to try, as grid")
+        metric = metric or (default.metric if by == "metric" else None)
+    chosen_grid = default.values if grid is None and default else grid or {}
+    values, duplicates = ({}, {}) if is_ladder else expand_keys(base, chosen_grid)
     data = load_data(base)
     base = complete_recipe(base, data)
-    fixed = _given_keys(base, settings)
-    rungs = make_rungs(base, fixed) if climbs else None
-    recipes = [recipe for recipe, _ in rungs] if rungs else make_points(base, values)
-    made = make_method(recipes[0], data)
-    # A post-hoc explainer leaves the network as it is, so the task's metric is always the same.
-    own: str = "explanation_auc" if isinstance(made, PostHocMethod) else data.task.metric
-    if by == "audit":  # among points that predict equally well
-        own = data.task.metric
-    elif default and grid is None:
-        own = default.metric or own
-    metric = metric or own
-    _check_metric(metric, data, made)
-    if by == "audit":
-        _check_audit(metric, made)
+    rungs = make_rungs(base, _given_keys(base, settings)) if is_ladder else []
+    recipes = [recipe for recipe, _ in rungs] or make_points(base, values)
+    trained = make_method(recipes[0], data)
+    # A post-hoc explainer does not change the network, so prediction metrics are always the same.
+    explainer = isinstance(trained, PostHocMethod) and by == "metric"
+    metric = metric or ("explanation_auc" if explainer else data.task.metric)
+    _check_metric(metric, by, data, trained)
     if record is not None:
         read_records(record, _IDENTITY)  # find a broken file before training, not after
 
     folder = Path(out or Path("runs") / f"tune-{run_label(base)}")
-    of_hash = {recipe.hash(): recipe for recipe in recipes}
-
-    def trained(some: Sequence[Recipe], keys: Iterable[str]) -> list[Point]:
-        results, failures = _train_points(some, seeds, data, folder, jobs, progress)
-        return [
-            _measure(r, keys, metric, results, failures, [_name(r, data, seed) for seed in seeds])
-            for r in some
-        ]
-
-    def audited(some: Sequence[Point]) -> list[Point]:
-        return audit_points(
-            some,
-            lambda p: [folder / _name(of_hash[p.recipe_hash], data, seed) for seed in seeds],
-            Progress("audit", quiet=not progress),
-        )
-
+    tuning = _Tuning(data, metric, seeds, folder, jobs, progress)
     if rungs:
-        points, chosen = _climb(rungs, trained, audited, metric, data)
+        points, chosen = tuning.climb(rungs)
     else:
-        points = trained(recipes, values)
+        points = tuning.train(recipes, values)
         chosen = _best(points, metric)
         if by == "audit":
-            points, chosen = _most_faithful(points, chosen, audited, metric, data)
+            points, chosen = tuning.choose_by_audit(points)
     line = _line(base, values, seeds, metric, points, chosen, data)
     line |= {"by": by} if by == "audit" else {}
     line |= {"ladder": [changes for _, changes in rungs]} if rungs else {}
@@ -221,7 +168,7 @@ def tune(
         _record_once(Path(record), line)
     if write is not None:
         change_settings(Path(write), _keys_to_write(chosen.settings, method))
-    if rungs:  # the order decides between equals, and snapshots change explanations only
+    if rungs:  # settings of a ladder may tie: snapshots do not change predictions
         return Tuned(metric, points, chosen, line, rungs=len(rungs))
     ties = [
         point
@@ -231,150 +178,142 @@ def tune(
     return Tuned(metric, points, chosen, line, ties, _identical(points), duplicates)
 
 
-def _climb(
-    rungs: Sequence[tuple[Recipe, Mapping[str, Any]]],
-    trained: Callable[[Sequence[Recipe], Iterable[str]], list[Point]],
-    audited: Callable[[Sequence[Point]], list[Point]],
-    metric: str,
-    data: Dataset,
-) -> tuple[list[Point], Point]:
-    """Try settings one after another until one predicts as well as any, and passes the audit."""
-    points: list[Point] = []
-    for recipe, changes in rungs:
-        points += trained([recipe], changes)
-        if points[-1].mean is None:
-            continue
-        if points[-1] in as_accurate(points, _best(points, metric), metric, data):
-            points[-1:] = audited(points[-1:])
-            if points[-1].passed == 1:
-                return points, points[-1]
-    return _most_faithful(points, _best(points, metric), audited, metric, data)
+class _Tuning:
+    """Trains and audits the points of one tuning."""
 
+    def __init__(
+        self,
+        data: Dataset,
+        metric: str,
+        seeds: Sequence[int],
+        folder: Path,
+        jobs: int,
+        progress: bool,
+    ) -> None:
+        self.data, self.metric, self.seeds, self.folder = data, metric, seeds, folder
+        self.jobs, self.progress = jobs, progress
+        self._folders: dict[str, list[Path]] = {}  # of the runs, by recipe hash
 
-def _most_faithful(
-    points: list[Point],
-    best: Point,
-    audited: Callable[[Sequence[Point]], list[Point]],
-    metric: str,
-    data: Dataset,
-) -> tuple[list[Point], Point]:
-    """The points, audited if they predict as well as the best one, and the most faithful one."""
-    found = audited(as_accurate(points, best, metric, data))
-    known = {point.recipe_hash: point for point in found}
-    return [known.get(p.recipe_hash, p) for p in points], most_faithful(found, metric)
+    def train(self, recipes: Sequence[Recipe], keys: Iterable[str]) -> list[Point]:
+        """Train the runs that are not finished, and return a point for each recipe."""
+        runs: dict[str, Recipe] = {}
+        names: dict[str, list[str]] = {}
+        for recipe in recipes:
+            seeded = [with_settings(recipe, {"seed": seed}) for seed in self.seeds]
+            names[recipe.hash()] = [run_name(run, self.data.hash) for run in seeded]
+            self._folders[recipe.hash()] = [self.folder / name for name in names[recipe.hash()]]
+            runs |= dict(zip(names[recipe.hash()], seeded, strict=True))
+        folders = {name: RunDirectory(self.folder / name) for name in runs}
+        results = {name: run.result for name, run in folders.items() if run.result_path.is_file()}
+        left = {name: recipe for name, recipe in runs.items() if name not in results}
+        label = f"{recipes[0].data.label}, {len(recipes)} points"
+        with Progress(label, quiet=not self.progress).start(len(runs), len(results)) as bar:
+            outcome = train_each(
+                left,
+                self.folder,
+                jobs=self.jobs,
+                done=lambda *_: bar.advance(),
+                pretrained_cache=self.folder / "pretrained",
+            )
+        if outcome.unfinished:
+            raise Interrupted(
+                f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in "
+                f"{self.folder}; repeat the command when it has ended"
+            )
+        results |= outcome.results
+        return [
+            self._measure(recipe, list(keys), names[recipe.hash()], results, outcome.failures)
+            for recipe in recipes
+        ]
+
+    def climb(self, rungs: Sequence[tuple[Recipe, Mapping[str, Any]]]) -> tuple[list[Point], Point]:
+        """Try settings in turn until one predicts as well as the best and passes the audit."""
+        points: list[Point] = []
+        for recipe, changes in rungs:
+            points += self.train([recipe], changes)
+            if points[-1].mean is None:
+                continue
+            best = _best(points, self.metric)
+            if points[-1] in as_accurate(points, best, self.metric, self.data):
+                points[-1:] = self._audit(points[-1:])
+                if points[-1].passed == 1:
+                    return points, points[-1]
+        return self.choose_by_audit(points)
+
+    def choose_by_audit(self, points: Sequence[Point]) -> tuple[list[Point], Point]:
+        """Audit the points that predict as well as the best one, and choose among them."""
+        best = _best(points, self.metric)
+        audited = self._audit(as_accurate(points, best, self.metric, self.data))
+        by_hash = {point.recipe_hash: point for point in audited}
+        updated = [by_hash.get(point.recipe_hash, point) for point in points]
+        return updated, most_faithful(audited, self.metric)
+
+    def _audit(self, points: Sequence[Point]) -> list[Point]:
+        bar = Progress("audit", quiet=not self.progress)
+        return audit_points(points, [self._folders[point.recipe_hash] for point in points], bar)
+
+    def _measure(
+        self,
+        recipe: Recipe,
+        keys: Sequence[str],
+        names: Sequence[str],
+        results: Mapping[str, dict[str, Any]],
+        failures: Mapping[str, str],
+    ) -> Point:
+        """Return the point of a recipe, from the validation metrics of its runs."""
+        failed = next((failures[name] for name in names if name in failures), None)
+        done = [results[name] for name in names if name in results]
+        values = [result["valid"].get(self.metric) for result in done]
+        spread = None if failed else summarise(values)
+        loss = None if failed else summarise(result["valid"]["loss"] for result in done)
+        return Point(
+            settings={key: setting(recipe, key) for key in keys},
+            recipe_hash=recipe.hash(),
+            values=values,
+            mean=spread[0] if spread else None,
+            std=spread[1] if spread else None,
+            loss=loss[0] if loss else None,
+            seconds=round(sum(result["seconds"] for result in done), 3),
+            failed=failed,
+        )
 
 
 def _given_keys(base: Recipe, settings: Mapping[str, Any] | Iterable[str]) -> list[str]:
-    """The full keys of settings that the caller gave."""
+    """Return the full keys of the caller's settings."""
     if not isinstance(settings, Mapping):
         settings = dict(parse_setting(text) for text in settings)
     return [full_key(base.tables(), key) for key in settings]
 
 
-def _train_points(
-    recipes: Sequence[Recipe],
-    seeds: Sequence[int],
-    data: Dataset,
-    folder: Path,
-    jobs: int,
-    progress: bool,
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Train what is not finished: results, and reasons of failures, by name of the run."""
-    runs = {
-        _name(recipe, data, seed): with_settings(recipe, {"seed": seed})
-        for recipe in recipes
-        for seed in seeds
-    }
-    folders = {name: RunDirectory(folder / name) for name in runs}
-    results = {name: run.result for name, run in folders.items() if run.result_path.is_file()}
-    left = {name: recipe for name, recipe in runs.items() if name not in results}
-    bar = Progress(f"{recipes[0].data.label}, {len(recipes)} points", quiet=not progress)
-    bar.start(len(runs), len(results))
-    try:
-        outcome = train_each(
-            left,
-            folder,
-            jobs=jobs,
-            done=lambda *_: bar.advance(),
-            pretrained_cache=folder / "pretrained",
-        )
-    finally:
-        bar.stop()
-    if outcome.unfinished:
-        raise Interrupted(
-            f"another process is training {len(outcome.unfinished)} of {len(runs)} runs in "
-            f"{folder}; run the same again when it has ended"
-        )
-    return results | outcome.results, outcome.failures
-
-
-def _name(recipe: Recipe, data: Dataset, seed: int) -> str:
-    return run_name(with_settings(recipe, {"seed": seed}), data.hash)
-
-
-def _check_metric(metric: str, data: Dataset, method: Method) -> None:
-    """Raise, before anything is trained, if the metric will not be there to choose by."""
+def _check_metric(metric: str, by: str, data: Dataset, method: Method) -> None:
+    """Raise, before anything is trained, if the metric or the audit can't decide."""
     of_task = ("r2", "mae", "rmse") if data.task.kind == "regression" else (data.task.metric,)
     if metric not in (*of_task, "loss", *EXPLANATION_METRICS):
         names = ", ".join((*of_task, "loss", *EXPLANATION_METRICS))
         raise GSATError(f"there is no metric '{metric}' on {data.name}: available: {names}")
-    if metric in EXPLANATION_METRICS and not method.model.explains:
-        raise GSATError(f"{method.title} gives no explanations, so it can't be tuned by {metric}")
-    if metric in EXPLANATION_METRICS and not data.valid.has("edge_truth"):
-        advice = (
-            "which an explainer needs to be tuned; choose its settings by hand"
-            if isinstance(method, PostHocMethod)
-            else f"to tune by; choose another metric, such as {of_task[0]}"
-        )
-        raise DataError(f"{data.name} has no true explanations {advice}")
-
-
-def _check_audit(metric: str, method: Method) -> None:
-    """Raise if an audit can't choose."""
+    if by == "audit":
+        if metric in EXPLANATION_METRICS:
+            raise GSATError(
+                "the audit chooses among settings that predict equally well: choose a prediction "
+                f"metric, not {metric}"
+            )
+        if not method.model.explains:
+            raise GSATError(f"{method.title} gives no explanations, so there is nothing to audit")
     if metric in EXPLANATION_METRICS:
-        raise GSATError(
-            f"the audit chooses among settings that predict equally well: choose by a metric of "
-            f"prediction, not by {metric}"
-        )
-    if not method.model.explains:
-        raise GSATError(f"{method.title} gives no explanations, so there is nothing to audit")
+        if not method.model.explains:
+            raise GSATError(f"{method.title} gives no explanations, so not tunable by {metric}")
+        if not data.valid.has("edge_truth"):
+            explainer = isinstance(method, PostHocMethod)
+            advice = "set the explainer's settings by hand" if explainer else f"try {of_task[0]}"
+            raise DataError(f"{data.name} has no true explanations to tune by {metric}; {advice}")
 
 
-def _measure(
-    recipe: Recipe,
-    keys: Iterable[str],
-    metric: str,
-    results: Mapping[str, dict[str, Any]],
-    failures: Mapping[str, str],
-    names: Sequence[str],
-) -> Point:
-    """A point with the settings of these keys, from the validation metrics of its runs."""
-    failed = next((failures[name] for name in names if name in failures), None)
-    valid = [results[name]["valid"] for name in names if name in results]
-    seconds = sum(results[name]["seconds"] for name in names if name in results)
-    values = [measured.get(metric) for measured in valid]
-    spread = None if failed else summarise(values)
-    loss = None if failed else summarise(measured["loss"] for measured in valid)
-    return Point(
-        settings={key: setting(recipe, key) for key in keys},
-        recipe_hash=recipe.hash(),
-        values=values,
-        mean=spread[0] if spread else None,
-        std=spread[1] if spread else None,
-        loss=loss[0] if loss else None,
-        seconds=round(seconds, 3),
-        failed=failed,
-    )
-
-
-def _best(points: list[Point], metric: str) -> Point:
-    """The point with the best mean; of equals, the one with the lower loss, then the first."""
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+def _best(points: Sequence[Point], metric: str) -> Point:
+    """Return the point with the best mean; ties go to the lower loss, then to the first."""
     best: Point | None = None
     for point in points:
-        merit = None if point.mean is None else sign * point.mean
-        before = None if best is None or best.mean is None else sign * best.mean
-        if metrics.better(merit, point.loss, before, best.loss if best else None):
+        before = (None, None) if best is None else (best.merit(metric), best.loss)
+        if metrics.better(point.merit(metric), point.loss, *before):
             best = point
     if best is None:
         failed = next((point.failed for point in points if point.failed), None)
@@ -384,7 +323,7 @@ def _best(points: list[Point], metric: str) -> Point:
 
 
 def _identical(points: Iterable[Point]) -> list[list[Point]]:
-    """Groups of at least two points with the same values and loss."""
+    """Group points with the same values and loss; groups of one are left out."""
     groups: dict[tuple[Any, ...], list[Point]] = {}
     for point in points:
         if point.mean is not None:
@@ -393,7 +332,7 @@ def _identical(points: Iterable[Point]) -> list[list[Point]]:
 
 
 def _keys_to_write(settings: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """Settings by their keys in a recipe file; those of training apply to this method only."""
+    """Return the keys of a recipe file; training settings apply to this method only."""
     return {
         f"training.{method}.{key.removeprefix('training.')}"
         if key.startswith("training.")
@@ -407,11 +346,11 @@ def _line(
     grid: Mapping[str, Sequence[Any]],
     seeds: Sequence[int],
     metric: str,
-    points: list[Point],
+    points: Sequence[Point],
     chosen: Point,
     data: Dataset,
 ) -> dict[str, Any]:
-    """The record of a tuning."""
+    """Return the record of a tuning."""
     return {
         "dataset": base.data.name,
         "method": base.method,
@@ -430,8 +369,8 @@ def _line(
 
 
 def _record_once(path: Path, line: dict[str, Any]) -> None:
-    def known() -> bool:
+    def is_recorded() -> bool:
         records = read_records(path, _IDENTITY)
         return any(all(record.get(key) == line[key] for key in _IDENTITY) for record in records)
 
-    append_line(path, line, unless=known)
+    append_line(path, line, unless=is_recorded)

@@ -1,26 +1,22 @@
 """Settings chosen by the audit of their explanations, among those that predict equally well.
 
-Accuracy does not tell explanations apart: many settings reach the same accuracy with explanations
-of very different quality. The audit does, and needs no true explanations, only validation graphs.
+Many settings reach the same accuracy with explanations of very different quality. The audit tells
+them apart on validation graphs, without true explanations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gsat.datasets.load import Dataset
 from gsat.launch.progress import Progress
-from gsat.metric_names import LOWER_IS_BETTER
+from gsat.study.grids import Point
 from gsat.training.run import open_run
 from gsat.training.run_audit import outcome_of, read_audit
 from gsat.training.selection import noise
-
-if TYPE_CHECKING:
-    from gsat.study.tune import Point
 
 SPLIT = "valid"
 
@@ -35,50 +31,47 @@ def as_accurate(points: Sequence[Point], best: Point, metric: str, data: Dataset
     task = data.task
     error = noise(task, best.mean, data.valid.count(task.level)) if metric == task.metric else 0.0
     error = max(error, (best.std or 0.0) / math.sqrt(len(best.values)))
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    return [p for p in points if p.mean is not None and sign * (p.mean - best.mean) >= -error]
+    least = best.merit(metric) - error  # type: ignore[operator]
+    return [p for p in points if (merit := p.merit(metric)) is not None and merit >= least]
 
 
 def audit_points(
-    points: Sequence[Point], runs: Callable[[Point], Sequence[Path]], progress: Progress
+    points: Sequence[Point], runs: Sequence[Sequence[Path]], progress: Progress
 ) -> list[Point]:
-    """Audit the runs of points on validation graphs; what was audited before is read again."""
-    folders = [runs(point) for point in points]
-    progress.start(sum(map(len, folders)), 0)
+    """Audit the runs of each point on validation graphs; stored audits are read."""
     audited = []
-    try:
-        for point, own in zip(points, folders, strict=True):
-            found = []
-            for folder in own:
-                found.append(_audited(folder))
+    with progress.start(sum(map(len, runs))):
+        for point, folders in zip(points, runs, strict=True):
+            outcomes, gaps = [], []
+            for folder in folders:
+                outcome, gap = _audit(folder)
+                outcomes.append(outcome)
+                gaps.append(gap)
                 progress.advance()
-            outcomes, gaps = [outcome for outcome, _ in found], [gap for _, gap in found]
             passed = outcomes.count("passed") / len(outcomes)
-            mean = sum(gaps) / len(gaps)
-            audited.append(replace(point, outcomes=outcomes, passed=passed, gap=mean))
-    finally:
-        progress.stop()
+            audited.append(
+                replace(point, outcomes=outcomes, passed=passed, gap=sum(gaps) / len(gaps))
+            )
     return audited
 
 
 def most_faithful(points: Sequence[Point], metric: str) -> Point:
-    """Choose the point that passed for most seeds; of equals, mixed ones, then the widest gap."""
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    """Choose the point that passed for most seeds; ties go to mixed outcomes, then to the gap."""
 
     def rank(point: Point) -> tuple[float, ...]:
         mixed = (point.outcomes or []).count("mixed")
-        return point.passed or 0.0, mixed, point.gap or 0.0, sign * (point.mean or 0.0)
+        return point.passed or 0.0, mixed, point.gap or 0.0, point.merit(metric) or 0.0
 
     return max(points, key=rank)
 
 
-def _audited(folder: Path) -> tuple[str, float]:
-    """The outcome of the audit of a run, and by how much its explanations are necessary."""
+def _audit(folder: Path) -> tuple[str, float]:
+    """Return the outcome of a run's audit, and the gap that measures necessity."""
     run = open_run(folder)
-    known = read_audit(folder, run.result["best_epoch"])
-    if known is None or known["split"] != SPLIT:
+    audit = read_audit(folder, run.result["best_epoch"])
+    if audit is None or audit["split"] != SPLIT:
         run.audit(split=SPLIT)
-        known = read_audit(folder, run.result["best_epoch"])
-        assert known is not None
-    gaps = [known["measures"].get(f"{how}_gap") for how in ("redrawn", "levelled")]
-    return outcome_of(known), max((gap for gap in gaps if gap is not None), default=0.0)
+        audit = read_audit(folder, run.result["best_epoch"])
+        assert audit is not None
+    gaps = [audit["measures"].get(f"{how}_gap") for how in ("redrawn", "levelled")]
+    return outcome_of(audit), max((gap for gap in gaps if gap is not None), default=0.0)

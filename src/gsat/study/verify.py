@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,11 @@ from gsat.training.train import train
 
 @dataclass(frozen=True)
 class Verified:
-    """A recorded run compared with the same run trained now.
-
-    Attributes:
-        record: The recorded run.
-        differing: Metrics that differ in any bit, as (recorded, now).
-        environment: What differs about the machine and its software, as (recorded, now).
-    """
+    """A recorded run compared with the same run trained now."""
 
     record: Record
-    differing: dict[str, tuple[Any, Any]]
-    environment: dict[str, tuple[Any, Any]]
+    differing: dict[str, tuple[Any, Any]]  # metrics that differ in any bit: (recorded, now)
+    environment: dict[str, tuple[Any, Any]]  # of machine and software: (recorded, now)
 
     @property
     def is_same(self) -> bool:
@@ -65,15 +59,21 @@ def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verifi
     return Verified(record, _differences(metrics), _differences(machine))
 
 
-def verifiable(path: str | Path, only: str = "", budget: float | None = None) -> list[Record]:
-    """Find the recorded runs that can be trained again."""
+def verifiable(
+    path: str | Path,
+    only: str = "",
+    budget: float | None = None,
+    hashes: Collection[str] | None = None,
+) -> list[Record]:
+    """Find the recorded runs that can be trained again: all, or those of certain recipes."""
     filters = parse_filter(only)
     return [
         record
         for record in filter(is_current, read_runs(path))
         if "failed" not in record
         and record["backbone"] != "wrapped"
-        and all(record[key] in values for key, values in filters.items())
+        and (hashes is None or record["recipe_hash"] in hashes)
+        and all(record.get(key) in values for key, values in filters.items())
         and (budget is None or record["seconds"] <= budget)
     ]
 

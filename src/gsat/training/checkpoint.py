@@ -46,21 +46,13 @@ class StateFile(FileModel):
 
 @dataclass
 class State:
-    """What a checkpoint holds.
+    """What a checkpoint holds."""
 
-    Attributes:
-        epoch: How many epochs are done, over all phases.
-        tensors: Weights and optimiser state by name.
-        best: Weights of the best epoch so far, if any.
-        values: Plain values: the state of the loop, the method and the optimisers.
-        snapshots: Weights after the last epochs, by the number of the epoch.
-    """
-
-    epoch: int
-    tensors: Tensors
-    best: Tensors | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-    snapshots: dict[int, Tensors] = field(default_factory=dict)
+    epoch: int  # number of finished epochs, over all phases
+    tensors: Tensors  # weights and optimiser state
+    best: Tensors | None = None  # weights of the best epoch so far
+    values: dict[str, Any] = field(default_factory=dict)  # of the loop, method and optimisers
+    snapshots: dict[int, Tensors] = field(default_factory=dict)  # weights by epoch
 
 
 def capture(method: Method) -> tuple[Tensors, dict[str, Any]]:
@@ -105,7 +97,7 @@ def write(folder: Path, state: State) -> None:
     values = {"epoch": state.epoch, "values": state.values}
     checks = {name: sha256(content) for name, content in files.items()}
     checks["values"] = checksum(values)
-    # Not write_json: a method's state may be infinite (the lowest loss of no epoch).
+    # Not write_json: the state may hold infinity (the lowest loss before the first epoch).
     text = json.dumps({**values, "sha256": checks}, indent=2)
     write_text(target / "state.json", f"{text}\n")
     sync_folder(folder)

@@ -72,16 +72,7 @@ def describe(model: GSAT) -> dict[str, Any]:
     network = model.backbone.settings.model_dump(exclude={"name"})
     return {
         **{f"backbone.{key}": value for key, value in network.items()},
-        "method.gsat.attention": model.on,
-        "method.gsat.extractor_dropout": model.extractor.dropout,
-        "method.gsat.temperature": model.temperature,
-        "method.gsat.sampling": model.sampling,
-        "method.gsat.samples": model.samples,
-        "method.gsat.refine": model.refine,
-        "method.gsat.batch_norm": model.batch_norm,
-        "method.gsat.extractor_norm": model.extractor.norm,
-        "method.gsat.readout": model.readout,
-        "method.gsat.context": model.context,
+        **{f"method.gsat.{key}": value for key, value in model.options.model_dump().items()},
     }
 
 

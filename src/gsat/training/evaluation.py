@@ -15,7 +15,7 @@ from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.build import ranges
-from gsat.graphs.neighbourhood import k_hop_edges
+from gsat.graphs.subgraph import k_hop_edges
 from gsat.metric_names import ATOM_METRICS, EXPLANATION_METRICS
 from gsat.models import InterpretableModel, ModelOutput
 from gsat.tasks import Task
@@ -32,28 +32,13 @@ def measure(
     batch_size: int,
     hops: int | None = None,
     explains: bool = True,
-    on: str = "edge",
+    on: str = "edge",  # what the model attends to
     on_scores: Callable[[NDArray[Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Compute all metrics of a split.
+    """Compute all metrics of a split, as fractions by name, and the losses.
 
-    Args:
-        store: The graphs.
-        task: Their task.
-        score: Returns the model's output for a batch, and the losses to average over batches.
-        batch_size: Graphs per batch.
-        hops: How many layers a node's prediction depends on; needed at node level. (default: None)
-        explains: Whether the edge scores mean anything. (default: True)
-        on: What the model attends to, ``"edge"`` or ``"node"``. (default: ``"edge"``)
-        on_scores: Called with the scores of all edges, ``[E]``, if they mean anything.
-            (default: None)
-
-    Returns:
-        Metrics as fractions by name, None where one is undefined, and the losses.
-
-    Raises:
-        DataError: There are no graphs, or the labels do not fit the task.
-        FloatingPointError: A prediction, an edge score or a loss is not a finite number.
+    ``score`` returns the output for a batch, and the losses to average over batches. ``hops`` is
+    needed at node level. ``on_scores`` is called with the edge scores, if the model explains.
     """
     if not len(store):
         raise DataError("the split has no graphs to evaluate")
@@ -230,7 +215,7 @@ def evaluate(
 
 def hops_of(model: InterpretableModel) -> int | None:
     """How many layers a node's prediction depends on; None at graph level."""
-    return model.backbone.hops if model.task.level == "node" else None
+    return model.hops if model.task.level == "node" else None
 
 
 def _edges(store: GraphStore) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ from gsat.launch.interrupts import StopRequest
 from gsat.launch.progress import Progress
 from gsat.methods import Context, Method, Phase
 from gsat.models import ModelOutput
-from gsat.ops import Draws, exclusive_threads, keep_freed_memory, return_freed_memory
+from gsat.ops import Draws, keep_freed_memory, return_freed_memory
 from gsat.tasks import Task
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State, Tensors
@@ -70,14 +70,7 @@ class TrainOptions:
 
 
 class Loop:
-    """Train a method on a data set, in a run directory or in memory.
-
-    Attributes:
-        done: How many epochs are done, over all phases.
-        best: The best epoch so far, if there is one.
-        best_weights: The model's weights after it.
-        spent: Seconds of training, in earlier sessions as well.
-    """
+    """Train a method on a data set, in a run directory or in memory."""
 
     def __init__(
         self,
@@ -101,8 +94,8 @@ class Loop:
         self.best: Best | None = None
         self.best_weights: Tensors | None = None
         self.snapshots, self._stability = Snapshots(method), ScoreStability()
-        self.done = 0
-        self.spent = run.read_seconds() if run else 0.0
+        self.done = 0  # finished epochs, over all phases
+        self.spent = run.read_seconds() if run else 0.0  # seconds, in earlier sessions as well
         self._stop = StopRequest(
             lambda: self.progress.print_line(
                 "stopping after this epoch; press Ctrl-C again to stop at once"
@@ -170,7 +163,7 @@ class Loop:
         total = sum(phase.epochs for phase in self.method.phases())
         line: dict[str, Any] = {}
         disk = disk_errors(self.run.path) if self.run else nullcontext()
-        threads = exclusive_threads() if self.method.model.backbone.in_kernels else nullcontext()
+        threads = self.method.model.threads()
         used = self.method.model.being_trained()
         with disk, threads, used, self._stop, self.group.report_lost_process():
             if self.done == 0:
@@ -202,7 +195,7 @@ class Loop:
             return self._finish(line, started)
 
     def _load_first_phase(self) -> None:
-        """Skip the first phase if another run has trained it."""
+        """Take the first phase from the cache of pretrained backbones, if it is there."""
         taken = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
         if taken is None:
             return
@@ -213,7 +206,7 @@ class Loop:
         self.done, self.spent = len(log), self.spent + seconds
 
     def _keep_first_phase(self, seconds: float) -> None:
-        """Keep the first phase for other runs if it has just ended."""
+        """Store the first phase in the cache of pretrained backbones if it has just ended."""
         if self.pretrained and self.run and self.method.first and self.method.first.weights:
             log = self.run.read_log()
             if len(log) == self.done:  # the log is whole
@@ -221,7 +214,7 @@ class Loop:
             self.method.first.weights = {}
 
     def _is_finished(self, epochs_done: int) -> bool:
-        """Whether training is over after so many epochs."""
+        """Whether training is over after this number of epochs."""
         return is_finished(self.method.phases(), epochs_done, self.best)
 
     def _place(self, epoch: int) -> tuple[Phase, int]:
@@ -312,7 +305,7 @@ class Loop:
     # -- selection ------------------------------------------------------------------------------
 
     def _choose(self, new: Best) -> bool:
-        """Take the epoch that has ended for the best so far, if it is; returns whether it is."""
+        """Select the epoch that has ended if it is the best so far; returns whether it is."""
         task = self.method.model.task
         if "last" in (self.method.reports, self.method.training.selection):
             return False
@@ -326,7 +319,7 @@ class Loop:
         return chosen
 
     def _select(self, best: Best) -> None:
-        """Take the model as it is for the best so far."""
+        """Make the model as it is now the best so far."""
         self.best, self.best_weights = best, copy_weights(self.method.model)
         if self.run:
             self.run.write_best(self.best_weights, self._config(), best.epoch)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from gsat.core.errors import DataError, GSATError
-from gsat.draw.files import PICTURES, check_suffix, write
-from gsat.draw.molecule_page import PageInfo, report_page
-from gsat.draw.molecule_tables import patterns_csv, scores_csv
-from gsat.draw.pattern_page import pattern_page
 from gsat.explain.molecules import (
-    ExplainedMolecule,
+    MoleculeReport,
+    ReportInfo,
     explain_molecules,
     find_target,
     output_names,
 )
-from gsat.explain.patterns import PatternGroup, find_patterns
+from gsat.explain.patterns import PatternReport, find_patterns
 from gsat.molecules import SMILES
 from gsat.molecules.fingerprints import NearestMolecules
-from gsat.tasks import Task
 from gsat.training.prediction_table import read_smiles
 from gsat.training.run_audit import doubts, support
 from gsat.training.run_files import shown_metrics
@@ -31,73 +26,6 @@ from gsat.training.run_files import shown_metrics
 if TYPE_CHECKING:
     from gsat.models import InterpretableModel
     from gsat.training.run import Data, Run
-
-REPORTS: Final = (".html", ".csv", ".json")
-MOST_CARDS: Final = 10_000  # of a page, some 10 kB each
-PATTERN_FILES: Final = (".html", ".csv")
-
-
-@dataclass(frozen=True)
-class MoleculeReport:
-    """Explained molecules, which write themselves to files.
-
-    Attributes:
-        molecules: The molecules.
-        info: What stands at the head of their page.
-        task: What the model predicts.
-    """
-
-    molecules: Sequence[ExplainedMolecule]
-    info: PageInfo
-    task: Task
-
-    def __len__(self) -> int:
-        return len(self.molecules)
-
-    def __getitem__(self, position: int) -> ExplainedMolecule:
-        return self.molecules[position]
-
-    def save(self, path: str | Path, **options: Any) -> Path:
-        """Write the molecules to a file."""
-        known = (*PICTURES, *REPORTS) if len(self.molecules) == 1 else REPORTS
-        suffix = check_suffix(path, known)
-        if suffix in PICTURES:
-            return self.molecules[0].explanation.save(path, **options)
-        if suffix == ".html" and len(self.molecules) > MOST_CARDS:
-            raise GSATError(
-                f"a page of {len(self.molecules)} molecules would be too large for a browser: give "
-                f"at most {MOST_CARDS}, or write a .csv file"
-            )
-        if suffix == ".html":
-            return write(path, report_page(self.molecules, self.info).encode())
-        if suffix == ".csv":
-            return write(path, scores_csv(self.molecules).encode())
-        values = [molecule.as_dict() for molecule in self.molecules]
-        named = {"outputs": list(self.info.outputs), "notes": list(self.info.notes)}
-        whole = {**named, "molecules": values} if len(values) != 1 else {**named, **values[0]}
-        text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
-        return write(path, f"{text}\n".encode())
-
-
-@dataclass(frozen=True)
-class PatternReport:
-    """Patterns, which write themselves to files.
-
-    Attributes:
-        groups: The patterns of each answer.
-        molecules: The molecules they were found in.
-        info: What stands at the head of their page.
-    """
-
-    groups: Sequence[PatternGroup]
-    molecules: Sequence[ExplainedMolecule]
-    info: PageInfo
-
-    def save(self, path: str | Path) -> Path:
-        """Write the patterns to a file."""
-        if check_suffix(path, PATTERN_FILES) == ".csv":
-            return write(path, patterns_csv(self.groups, self.molecules).encode())
-        return write(path, pattern_page(self.groups, self.molecules, self.info).encode())
 
 
 def molecule_report(
@@ -116,7 +44,7 @@ def molecule_report(
     else:
         store = run.graphs(data, split)
     if run.model.task.level != "graph" or not store.has(SMILES):
-        raise DataError("these graphs are no molecules: they carry no SMILES")
+        raise DataError("these graphs are not molecules: they carry no SMILES")
     explanations = run.explain(store)
     task = run.model.task
     plain = output_names(task, explanations[0].get("class_names") if explanations else None)
@@ -131,7 +59,7 @@ def molecule_report(
         target=find_target(target, plain),
         nearest=nearest_in_training(run),
     )
-    info = PageInfo(
+    info = ReportInfo(
         title=_title(len(molecules), data, smiles is not None, split),
         outputs=names,
         about=_about(run),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.core.errors import DataError, GSATError, RunError
+from gsat.core.writing import write_output
 from gsat.datasets import molecule_tables
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
@@ -65,7 +66,7 @@ class PredictionTable:
         )
 
     def rows(self) -> Iterator[list[str]]:
-        """Make the lines of a table, the header first: where, what, and the probabilities."""
+        """The header and the lines of a table: place, prediction, probabilities."""
         labels = self.labels if self.labels.ndim > 1 else self.labels[:, None]
         count, classes = labels.shape[1], range(self.probabilities.shape[1])
         places = [self.graph] if self.node is None else [self.graph, self.node]
@@ -90,11 +91,7 @@ class PredictionTable:
             yield [*map(str, place), *predicted, *numbers]
 
     def prediction_names(self, count: int) -> list[str]:
-        """Name the columns of predictions.
-
-        Args:
-            count: How many there are: labels, or numbers.
-        """
+        """Names of the prediction columns, one per label or number."""
         if count == 1:
             return ["prediction"]
         names = self.class_names or ()
@@ -117,9 +114,7 @@ class PredictionTable:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(self.rows())
         if path is not None:
-            from gsat.draw.files import write
-
-            write(path, text.getvalue().encode())
+            write_output(path, text.getvalue().encode())
         return text.getvalue()
 
 
@@ -137,7 +132,7 @@ class PredictedTable:
     Attributes:
         columns: Those of the input, then the predictions and a note.
         rows: The cells of each row, in the order of the input.
-        unread: How many rows could not be read; they have a note in place of a prediction.
+        unread: Number of rows that could not be read; a note says why.
     """
 
     columns: list[str]
@@ -153,12 +148,10 @@ class PredictedTable:
 
     def save(self, path: str | Path) -> Path:
         """Write the table."""
-        from gsat.draw.files import write
-
         path = Path(path)
         if path.suffix not in (".csv", ".tsv"):
             raise GSATError(f"predictions are written as .csv or .tsv, not to {path.name}")
-        write(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
+        write_output(path, self.to_csv("\t" if path.suffix == ".tsv" else ",").encode())
         return path
 
 
@@ -243,40 +236,23 @@ def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> Pr
 def _answers(
     model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
 ) -> tuple[list[str], list[list[str]]]:
-    """The names of the added columns, and what stands in them for each molecule."""
-    header, answers, spread = _plain_answers(model, store, given)
-    if spread is None:
-        return header, answers
-    names = [name[2:-1] for name in header if name.startswith("p(")]
-    wide = spread.reshape(len(store), -1)
-    more = [[f"{value:.6g}" for value in row] for row in wide.tolist()]
-    header = [*header, *spread_names(names, wide.shape[1])]
-    return header, [[*row, *own] for row, own in zip(answers, more, strict=True)]
-
-
-def _plain_answers(
-    model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
-) -> tuple[list[str], list[list[str]], Tensor | None]:
-    """The same without the spread over members, and that spread."""
+    """The names of the added columns, and their cells for each molecule."""
     predicted, spread = model.predict_with_spread(store)
-    task, labels = model.task, given["table"]["labels"]
-    probabilities = [[f"{p:.6f}" for p in row] for row in predicted.probabilities.tolist()]
-    if task.kind == "regression":
-        numbers = predicted.labels.reshape(len(store), -1).tolist()
-        answers = [[f"{number:.6g}" for number in row] for row in numbers]
-        return _named("prediction", labels if task.classes > 1 else []), answers, spread
-    if task.kind == "multilabel":
-        header = [*_named("prediction", labels), *(f"p({name})" for name in labels)]
-        decided = [[str(value) for value in row] for row in predicted.labels.tolist()]
-        return header, [[*a, *p] for a, p in zip(decided, probabilities, strict=True)], spread
-    names = given.get("classes") or [str(number) for number in range(task.classes)]
-    header = ["prediction", *(f"p({name})" for name in names)]
-    chosen = [names[number] for number in predicted.labels.tolist()]
-    return header, [[a, *p] for a, p in zip(chosen, probabilities, strict=True)], spread
-
-
-def _named(what: str, labels: list[str]) -> list[str]:
-    return [f"{what}({name})" for name in labels] or [what]
+    several = model.task.kind in ("multilabel", "regression")
+    names = given["table"]["labels"] if several else given.get("classes")
+    rows = PredictionTable(
+        *predicted,
+        level="graph",
+        graph=np.arange(len(store)),
+        node=None,
+        class_names=names or None,
+        spread=spread,
+    ).rows()
+    header = next(rows)[1:]  # without the number of the graph
+    answers = [row[1:] for row in rows]
+    if names and not several:  # classes by name
+        answers = [[names[int(number)], *rest] for number, *rest in answers]
+    return header, answers
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -59,13 +59,9 @@ class PretrainedCache:
 
 @dataclass(frozen=True)
 class PretrainedEntry:
-    """One pretrained backbone of a :class:`PretrainedCache`: its last epoch and its best one.
+    """One pretrained backbone of a :class:`PretrainedCache`: its last epoch and its best one."""
 
-    Attributes:
-        folder: Where it is stored, in the form of a checkpoint.
-    """
-
-    folder: Path
+    folder: Path  # has the form of a checkpoint
 
     def load_into(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
         """Give a method the pretrained backbone in place of its first phase."""

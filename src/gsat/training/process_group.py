@@ -41,14 +41,9 @@ _PATIENCE = timedelta(days=1)
 
 
 class ProcessGroup(GradientSync):
-    """The processes that train one run together.
+    """The processes that train one run together: torch's process group, or this process alone.
 
-    They are those of torch's process group where there is one, else this process only; then every
-    method returns at once.
-
-    Attributes:
-        rank: The number of this process, from 0.
-        size: How many processes there are.
+    With one process, every method returns at once.
     """
 
     def __init__(self) -> None:

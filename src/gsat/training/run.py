@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from gsat.audit.report import AuditReport
 from gsat.core.errors import DataError, GSATError
 from gsat.datasets.labels import for_task
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.own_data import read
 from gsat.datasets.registry import full_name, is_path
 from gsat.datasets.splits import NAMES as SPLIT_NAMES
+from gsat.explain.molecules import MoleculeReport
+from gsat.explain.patterns import PatternReport
+from gsat.explain.scores_file import write_scores_npz
 from gsat.graphs import GraphStore
 from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import MEMBERS, Ensemble
 from gsat.models.saved import fill, load_model, model_folder, read_model
+from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import is_table
 from gsat.training.checks import check_config
 from gsat.training.evaluation import evaluate
@@ -36,7 +41,6 @@ from gsat.training.recipe import Recipe, load_data
 from gsat.training.run_audit import (
     AUDIT,
     SHARE,
-    AuditReport,
     audit_run,
     doubts,
     read_audit,
@@ -48,7 +52,6 @@ from gsat.training.run_files import check_run, shown_metrics
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
-    from gsat.training.molecule_reports import MoleculeReport, PatternReport
 
 Data = str | Path | Dataset | GraphStore
 
@@ -56,8 +59,9 @@ Data = str | Path | Dataset | GraphStore
 class Run:
     """A run: what was trained, how well it did, and what its model says about graphs.
 
-    Opening a run reads nothing but small files; the model and the data are loaded when first used.
-    :func:`gsat.open_run`, :func:`gsat.train`, :func:`gsat.fit` and :func:`gsat.resume` make one.
+    The model and the data are loaded when first used. :func:`gsat.open_run`, :func:`gsat.train`,
+    :func:`gsat.fit` and :func:`gsat.resume` make runs. In all methods, ``data`` and ``split`` are
+    those of :meth:`graphs`; by default, the run's own test graphs are used.
 
     Args:
         path: The run directory; None if nothing was written. (default: ``None``)
@@ -159,10 +163,7 @@ class Run:
         return "\n  ".join([*lines, str(self.path or "not saved")])
 
     def refined(self, passes: int) -> Run:
-        """Return the same run with a model that refines its explanations.
-
-        Args:
-            passes: Number of refinement passes; see :meth:`GSAT.refined`.
+        """Return the same run with a model that refines its explanations; see :meth:`GSAT.refined`.
 
         Raises:
             GSATError: If the model can't refine explanations.
@@ -192,15 +193,7 @@ class Run:
         return self._graphs(data, split)[0]
 
     def predict(self, data: Data | None = None, split: str = "test") -> PredictionTable:
-        """Predict graphs, or nodes.
-
-        Args:
-            data: As in :meth:`graphs`; labels are not needed. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-
-        Returns:
-            The predictions, in the order of the graphs.
-        """
+        """Predict graphs, or nodes, in the order of the graphs; labels are not needed."""
         store, class_names = self._graphs(data, split, labelled=False)
         level = self.model.task.level
         predicted, spread = self.model.predict_with_spread(store)
@@ -260,14 +253,14 @@ class Run:
         """Explain one graph, one node, or all graphs of a split.
 
         Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
+            data: See :meth:`graphs`. (default: the run's own data)
             graph: The number of a graph within the split. (default: all, or 0 with ``node``)
             node: The number of a node of that graph, where the model is node-level.
                 (default: the whole graph)
             top: Keep only the highest-scored edges: a number, or a share such as ``"20%"``.
                 (default: all edges)
             above: Keep only the edges scored above this probability. (default: all edges)
-            split: As in :meth:`graphs`. (default: ``"test"``)
+            split: See :meth:`graphs`. (default: ``"test"``)
             refine: Refinement passes; see :meth:`GSAT.refined`. (default: as the model has it)
 
         Returns:
@@ -304,7 +297,7 @@ class Run:
         test graphs is kept in the run directory, and explanations carry its verdict.
 
         Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
+            data: See :meth:`graphs`. (default: the run's own data)
             options: ``split``; ``others``, further runs to compare with; ``sanity``, whether to
                 compare with an untrained model and one trained on shuffled labels; ``top`` or
                 ``above``, what is in an explanation; ``progress``; and any setting of
@@ -336,11 +329,7 @@ class Run:
     def short_audit(self, *, share: float = SHARE, progress: bool = False) -> AuditReport | None:
         """Audit as many validation graphs as a share of the training time allows.
 
-        As by :meth:`audit`, the report is kept in the run directory. ``gsat train`` ends so.
-
-        Args:
-            share: Share of the training time. (default: ``0.1``)
-            progress: Whether to show a progress bar on a terminal. (default: ``False``)
+        ``gsat train`` ends with such an audit, which is kept as by :meth:`audit`.
 
         Returns:
             The audit; None if there are, or the time allows, fewer than 20 graphs.
@@ -354,9 +343,9 @@ class Run:
         """Explain molecules by their fragments, each with a signed effect.
 
         Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            options: ``smiles``, ``split`` and ``target`` of
-                :func:`gsat.training.molecule_reports.molecule_report`.
+            data: See :meth:`graphs`. (default: the run's own data)
+            options: ``smiles``, one or several, in place of ``data``; ``split``; ``target``, the
+                class or label that effects are measured on.
 
         Returns:
             The molecules; ``.save("report.html")`` writes a page of them.
@@ -368,10 +357,6 @@ class Run:
     def patterns(self, data: Data | None = None, split: str = "test") -> PatternReport:
         """Find the fragments of molecules that recur in explanations, by predicted class.
 
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-
         Returns:
             The patterns; ``.save("patterns.html")`` writes a page of them.
         """
@@ -382,18 +367,11 @@ class Run:
     def save_scores(
         self, path: str | Path, data: Data | None = None, split: str = "test"
     ) -> tuple[int, int]:
-        """Write the scores of all edges of a split, as arrays.
-
-        Args:
-            path: An ``.npz`` file; see :func:`gsat.draw.write_scores_npz`.
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
+        """Write the scores of all edges of a split; see :func:`gsat.draw.write_scores_npz`.
 
         Returns:
-            How many graphs and edges there are.
+            Number of graphs, and of edges.
         """
-        from gsat.draw import write_scores_npz
-
         store = self.graphs(data, split)
         logits, scores = self.model.score_edges(store)
         level = self.model.task.level
@@ -405,39 +383,23 @@ class Run:
     ) -> dict[str, Any]:
         """Measure predictions, and explanations where the ground truth is known.
 
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-            refine: As in :meth:`explain`. (default: as the model has it)
-
         Returns:
             Metrics by name, as fractions; None where one is undefined.
         """
         store = self.graphs(data, split)
-        if isinstance(data, (str, Path)) and is_table(str(data)):
-            store = with_labels(store)  # of another table, where some rows may lack one
+        if self.model.task.level == "graph" and store.has(SMILES):
+            store = with_labels(store)  # rows of another table may lack a label
         return evaluate(self.model if refine is None else self.model.refined(refine), store)
 
     def readable_metrics(
         self, metrics: dict[str, Any], data: Data | None = None, split: str = "test"
     ) -> dict[str, float | None]:
-        """Choose the metrics that people read, by title; see :func:`shown_metrics`.
-
-        Args:
-            metrics: As :meth:`evaluate` returns them for the same ``data`` and ``split``.
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-        """
+        """Metrics for display by title; see :func:`shown_metrics`."""
         undefined = shown_metrics(metrics, True) != shown_metrics(metrics, False)
         return shown_metrics(metrics, undefined and self.has_truth(data, split))
 
     def has_truth(self, data: Data | None = None, split: str = "test") -> bool:
-        """Whether the ground truth of explanations is known.
-
-        Args:
-            data: As in :meth:`graphs`. (default: the run's own data)
-            split: As in :meth:`graphs`. (default: ``"test"``)
-        """
+        """Whether the ground truth of explanations is known."""
         return self._graphs(data, split, labelled=False)[0].has("edge_truth")
 
     @property
@@ -449,10 +411,7 @@ class Run:
     def _graphs(
         self, data: Data | None, split: str, labelled: bool = True
     ) -> tuple[GraphStore, Sequence[str] | None]:
-        """Graphs, as :meth:`graphs` returns them, and the names of their classes.
-
-        Labels of your own graphs are read as those of the model only if ``labelled``.
-        """
+        """Graphs and the names of their classes; labels of files are read only if ``labelled``."""
         if isinstance(data, GraphStore):
             return data, self._names(data)
         if isinstance(data, str) and data in (*SPLIT_NAMES, "all"):
@@ -478,7 +437,7 @@ class Run:
         return store, self._names(store)
 
     def _names(self, store: GraphStore) -> Sequence[str] | None:
-        """The names of classes or, where there are several labels or numbers, of these."""
+        """Names of the classes; with several labels or numbers, of these."""
         several = self.model.task.kind in ("multilabel", "regression")
         return store.meta.get("labels" if several else "classes")
 
@@ -492,8 +451,8 @@ def open_run(
     """Open a run directory, or several as one ensemble.
 
     Args:
-        path: The run directory. Of several runs on one split of one data set, the predictions and
-            explanations are means, with the spread over the runs.
+        path: The run directory, or several, trained on one split of one data set: predictions and
+            explanations are then means, with the spread over the runs.
         model: The model that was given to :func:`gsat.fit`, made again, where its backbone is a
             network of your own (:func:`gsat.wrap`); it gets the weights of the run.
             (default: ``None``)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gsat.audit.audit import Audit, Measures, audit_model, chosen_graphs
-from gsat.audit.masks import unit_of
+from gsat.audit.audit import Audit, audit_model, chosen_graphs
+from gsat.audit.measures import Measures
+from gsat.audit.perturbations import unit_of
+from gsat.audit.report import AuditReport
 from gsat.audit.settings import AuditSettings
 from gsat.audit.stability import (
     Scores,
@@ -21,15 +22,13 @@ from gsat.audit.stability import (
     score_graphs,
     stability,
 )
-from gsat.audit.verdict import Verdict
-from gsat.audit.words import GROUPS, fill
+from gsat.audit.verdict import model_notes
 from gsat.core import writing
 from gsat.core.errors import DataError, GSATError, RunError
 from gsat.core.files import is_regular, read_json
 from gsat.core.settings import validated
 from gsat.datasets.load import Dataset
 from gsat.datasets.registry import is_own_data
-from gsat.explain.trust import model_notes
 from gsat.graphs import GraphStore
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import load_any
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from gsat.training.run import Data, Run
 
 AUDIT: Final = "audit.json"
-REPORTS: Final = (".html", ".json")
 LAST_EPOCHS: Final = 10  # over which score stability is averaged
 SHUFFLED_EPOCHS: Final = 20  # maximum for the training on shuffled labels
 
@@ -52,46 +50,6 @@ SHUFFLED_EPOCHS: Final = 20  # maximum for the training on shuffled labels
 SHARE: Final = 0.1  # of the training time
 LEAST: Final = 20  # graphs; a verdict on fewer is unreliable
 PASSES: Final = 20.0  # cost of a quick audit, in evaluations of its graphs (measured: 6 to 26)
-
-
-@dataclass(frozen=True)
-class AuditReport:
-    """An audit of a run, which writes itself to files.
-
-    Attributes:
-        audit: What was measured.
-        title: What was audited.
-        about: Lines on the model and the graphs.
-    """
-
-    audit: Audit
-    title: str
-    about: tuple[str, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the explanations are faithful, with the evidence."""
-        return self.audit.verdict
-
-    @property
-    def measures(self) -> Measures:
-        """Numbers by name, None where undefined."""
-        return self.audit.measures
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"title": self.title, "about": list(self.about), **self.audit.as_dict()}
-
-    def save(self, path: str | Path) -> Path:
-        """Write the audit to a file."""
-        from gsat.draw.audit_page import audit_page
-        from gsat.draw.files import check_suffix, write
-
-        if check_suffix(path, REPORTS) == ".html":
-            page = audit_page(self.audit, _groups(self.audit), title=self.title, about=self.about)
-            return write(path, page.encode())
-        text = json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        return write(path, f"{text}\n".encode())
 
 
 def audit_run(
@@ -128,21 +86,6 @@ def audit_run(
     return report
 
 
-def report_lines(report: AuditReport, *, whole: bool = True) -> list[str]:
-    """Write an audit as text."""
-    verdict = report.verdict
-    lines = [verdict.line, *(f"against: {finding}" for finding in verdict.against)]
-    if verdict.remedy is not None:
-        lines.append(f"may help: train with the setting {verdict.remedy}")
-    lines += report.about
-    for group in _groups(report.audit) if whole else ():
-        lines += ["", group["title"], group["about"]]
-        for row in group["rows"]:
-            mark = "*" if row["used"] else " "
-            lines.append(f"{mark} {row['title']:<26} {row['value']:>7}  {row['meaning']}")
-    return [*lines, "", "* the verdict rests on these"] if whole else lines
-
-
 def mean_stability(log: Sequence[dict[str, Any]]) -> float | None:
     """The mean score stability over the last epochs of a training."""
     values = [line.get("score_stability") for line in log[-LAST_EPOCHS:]]
@@ -163,17 +106,11 @@ def read_audit(path: Path, best_epoch: int) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class TrainingVerdict:
-    """The verdict that a training ends with.
+    """The verdict that a training ends with."""
 
-    Attributes:
-        outcome: ``"passed"``, ``"mixed"`` or ``"failed"``.
-        line: The verdict in one sentence.
-        remedy: A setting that may lead to better explanations, as ``key=value``; None without one.
-    """
-
-    outcome: str
+    outcome: str  # "passed", "mixed" or "failed"
     line: str
-    remedy: str | None = None
+    remedy: str | None = None  # a setting that may improve explanations, as key=value
 
     @classmethod
     def of(cls, audit: Mapping[str, Any]) -> TrainingVerdict:
@@ -210,10 +147,9 @@ def short_audit(run: Run, *, share: float = SHARE, progress: bool = False) -> Au
 
 
 def affordable(model: InterpretableModel, graphs: GraphStore, seconds: float) -> int:
-    """Count the graphs that a model can evaluate in a given time.
+    """Number of graphs that a model can evaluate in a given time.
 
-    The time of an evaluation is measured on 20 graphs and on all of them, and is taken to grow
-    evenly between the two.
+    Interpolated linearly between the times for 20 graphs and for all of them.
     """
     few = _seconds(model, graphs.select(range(LEAST)))
     if few > seconds:
@@ -311,29 +247,6 @@ def _seconds(model: InterpretableModel, graphs: GraphStore) -> float:
         model.score_edges(graphs)
         taken.append(time.perf_counter() - start)
     return min(taken)
-
-
-def _groups(audit: Audit) -> list[dict[str, Any]]:
-    """The measures of an audit in words; those that were not measured are left out."""
-
-    def filled(text: str) -> str:
-        return fill(text, audit.settings, audit.metric, audit.unit)
-
-    groups = []
-    for group in GROUPS:
-        rows = [
-            {
-                "title": filled(row.title),
-                "value": f"{value:.3f}".replace("-", "−"),
-                "meaning": filled(row.text),
-                "used": row.used,
-            }
-            for row in group.measures
-            if (value := audit.measures.get(row.name)) is not None
-        ]
-        if rows:
-            groups.append({"title": group.title, "about": filled(group.about), "rows": rows})
-    return groups
 
 
 def _model(other: str | Path | Run) -> InterpretableModel:

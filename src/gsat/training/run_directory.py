@@ -34,12 +34,7 @@ LOG_BYTES = 64 << 20
 
 
 class RunDirectory:
-    """The files of one run.
-
-    Attributes:
-        path: The directory.
-        checkpoints: ``ckpt`` in it, the folder of :mod:`gsat.training.checkpoint`.
-    """
+    """The files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

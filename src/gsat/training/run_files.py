@@ -25,27 +25,18 @@ State = Literal["finished", "running", "stopped"]
 class RunSummary:
     """One run directory in a list of runs.
 
-    Attributes:
-        path: The run directory.
-        dataset: Name or path of the data set.
-        method: Name of the method.
-        backbone: Name of the backbone.
-        seed: The seed.
-        state: ``"finished"``, ``"running"`` (another process trains it now) or ``"stopped"``.
-        progress: How far it is, such as ``"epoch 12 of 100"``; empty for a finished run.
-        test: Test metrics of a finished run.
-        seconds: How long it has trained.
+    A run is ``"running"`` if another process trains it now.
     """
 
     path: Path
-    dataset: str
+    dataset: str  # name or path
     method: str
     backbone: str
     seed: int
     state: State
-    progress: str
-    test: dict[str, float | None]
-    seconds: float
+    progress: str  # such as "epoch 12 of 100"; empty for a finished run
+    test: dict[str, float | None]  # metrics of a finished run
+    seconds: float  # of training
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -105,10 +96,10 @@ def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[R
     folder = Path(folder)
     if not folder.is_dir():
         raise GSATError(f"there is no folder {folder} to list the runs of")
-    found = [summary for path in _run_folders(folder) if (summary := _summarise(path))]
+    summaries = [summary for path in _run_folders(folder) if (summary := _summarise(path))]
     if sort is None:
-        return found
-    known = sorted({name for run in found for name in run.test})
+        return summaries
+    known = sorted({name for run in summaries for name in run.test})
     if known and sort not in known:
         raise GSATError(f"no run has the metric '{sort}': there are {', '.join(known)}")
     sign = 1.0 if sort in LOWER_IS_BETTER else -1.0
@@ -117,7 +108,7 @@ def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[R
         value = run.test.get(sort)
         return value is None, 0.0 if value is None else sign * value
 
-    return sorted(found, key=place)
+    return sorted(summaries, key=place)
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:

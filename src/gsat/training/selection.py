@@ -26,32 +26,20 @@ _SHARES = ("accuracy", "roc_auc")
 
 @dataclass
 class Best:
-    """The best epoch so far.
+    """The best epoch so far."""
 
-    Attributes:
-        epoch: Its number, over all phases.
-        valid: Its validation metrics.
-        score_stability: Its :class:`ScoreStability`; None where unknown. (default: ``None``)
-        top: The best validation metric of any epoch so far, where less of it may be chosen.
-            (default: ``None``)
-    """
-
-    epoch: int
+    epoch: int  # over all phases
     valid: dict[str, Any]
     score_stability: float | None = None
-    top: float | None = None
+    top: float | None = None  # highest validation metric of any epoch, if stability decides
 
 
 class ScoreStability:
-    """Rank correlation of edge scores between consecutive epochs.
-
-    Attributes:
-        value: That of the last two epochs; None after the first, and where all scores are equal.
-    """
+    """Rank correlation of edge scores between consecutive epochs."""
 
     def __init__(self) -> None:
         self._before: NDArray[Any] | None = None
-        self.value: float | None = None
+        self.value: float | None = None  # None after the first epoch, and where scores are equal
 
     def see(self, scores: NDArray[Any]) -> None:
         """Compare the scores of an epoch with those of the epoch before."""
@@ -115,11 +103,7 @@ def is_finished(phases: Sequence[Phase], epochs_done: int, best: Best | None) ->
 
 
 class Snapshots:
-    """The weights of a model after several epochs; the oldest are dropped.
-
-    Attributes:
-        weights: State dicts by the number of the epoch, the oldest first.
-    """
+    """The weights of a model after several epochs; the oldest are dropped."""
 
     def __init__(self, method: Method) -> None:
         self.most: int = method.training.snapshots or 0
@@ -128,7 +112,7 @@ class Snapshots:
         selectable = [p.epochs - p.selectable_from for p in phases if p.selectable_from is not None]
         spread = self.most and method.training.snapshot_epochs == "spread"
         self._every = max(1, sum(n for n in selectable if n > 0) // self.most) if spread else 1
-        self.weights: dict[int, Tensors] = {}
+        self.weights: dict[int, Tensors] = {}  # by epoch, the oldest first
         if self.most:
             try:
                 method.model.take_snapshots([])

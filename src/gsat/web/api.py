@@ -1,192 +1,161 @@
-"""The JSON API."""
+"""Routes of the JSON API."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
+from fastapi.routing import APIRoute
 
 from gsat.core.errors import GSATError
-from gsat.web.answers import (
-    error_values,
-    explanation_values,
-    json_bytes,
-    model_values,
-    pattern_values,
-    prediction_values,
-    row_values,
-    run_values,
+from gsat.core.parsing import ParseError, parse_json
+from gsat.web.batching import Batcher
+from gsat.web.charts import curve_values
+from gsat.web.library import LoadedRun, RunLibrary
+from gsat.web.metrics import CONTENT_TYPE, Metrics
+from gsat.web.requests import (
+    SPLITS,
+    BadInputError,
+    Filter,
+    GraphsQuery,
+    PartQuery,
+    Question,
+    SplitQuery,
 )
-from gsat.web.audits import read_audit
-from gsat.web.curves import curve_values
-from gsat.web.errors import BadInputError, NotFoundError
-from gsat.web.inputs import Question, parse_question
-from gsat.web.loaded import SPLITS, LoadedRun
-from gsat.web.metrics import CONTENT_TYPE
-from gsat.web.queries import PAGE, Rows
-from gsat.web.scored import Filter
-from gsat.web.service import Service
+from gsat.web.responses import (
+    Curves,
+    Explanations,
+    ExplanationValues,
+    GraphDetails,
+    GraphRow,
+    GraphRows,
+    Health,
+    ItemProblem,
+    ModelValues,
+    Patterns,
+    Predictions,
+    PredictionValues,
+    Problem,
+    RunDetails,
+    Runs,
+    RunValues,
+)
 
-MOST_ROWS: Final = 1000
 Name = Annotated[str, Path(description="The name of a run, as in /api/runs.", max_length=100)]
 Split = Annotated[str, Path(description=f"One of {', '.join(SPLITS)}.", max_length=20)]
 Number = Annotated[int, Path(description="A graph, or node, of the split.", ge=0, lt=2**31)]
-InSplit = Annotated[str, Query(alias="split", description=f"One of {', '.join(SPLITS)}.")]
-
-
-class Problem(BaseModel):
-    """An error."""
-
-    status: int = Field(description="The HTTP status.")
-    error: str = Field(description="What was needed and what came, in one line.")
-
-
-class Edge(BaseModel):
-    """An edge with its score."""
-
-    model_config = ConfigDict(extra="allow")
-
-    source: int = Field(description="The node it comes from.")
-    target: int = Field(description="The node it goes to.")
-    score: float = Field(description="The probability with which the model keeps it.")
-
-
-class ExplanationOut(BaseModel):
-    """A prediction and the scores of the edges behind it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    id: str | None = Field(description="The identifier of the graph.")
-    answer: str = Field(description="The prediction in words.")
-    outputs: list[str] = Field(description="Names of the classes, labels or numbers.")
-    prediction: Any = Field(None, description="The class, the labels or the number.")
-    probabilities: list[float] | None = Field(None, description="One per class or label.")
-    confidence: float | None = Field(None, description="The highest of them.")
-    found: bool = Field(description="Whether any edge stands out.")
-    message: str = Field(description="The same in words.")
-    stability: float | None = Field(
-        None, description="Agreement of ensemble members or snapshots about the scores, at most 1."
-    )
-    necessary: bool | None = Field(
-        None, description="Whether the prediction changes without the explanation."
-    )
-    sufficient: bool | None = Field(
-        None, description="Whether the prediction stays with the explanation alone."
-    )
-    edges: list[Edge] = Field(description="In the order of the graph that was sent.")
-
-
-class Explanations(BaseModel):
-    """One entry for each graph or molecule, in the order of the request."""
-
-    results: list[ExplanationOut | dict[str, str]] = Field(
-        description="Explanations; {'error': …} for one that could not be used, among others."
-    )
-
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": Problem, "description": text}
     for status, text in (
-        (400, "The body is not JSON."),
+        (400, "The body is not valid JSON."),
         (401, "A token is needed."),
         (403, "The request comes from another site."),
         (404, "There is no such run, split or graph."),
-        (408, "The body came too slowly."),
+        (408, "The body arrived too slowly."),
+        (409, "The run can't be used in this way."),
         (413, "The request is too large."),
         (421, "The Host header names another service."),
-        (422, "What was sent can't be used."),
+        (422, "The request is invalid."),
         (503, "Too many requests are waiting, or the time is up."),
     )
 }
-_BODY: Final = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Question"}}},
-    }
-}
 
 
-def answered(values: Any, status: int = 200) -> Response:
-    """Answer with JSON."""
-    return Response(json_bytes(values), status, media_type="application/json")
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        """Parse the body by our strict parser: depth, repeated keys, size of numbers."""
+        try:
+            return parse_json(await self.body())
+        except ParseError as error:
+            raise HTTPException(400, f"the body can't be parsed: {error}") from None
 
 
-def make_api(service: Service) -> APIRouter:
+class _StrictRoute(APIRoute):
+    """A route whose body is JSON, whatever its content type says."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+            headers.append((b"content-type", b"application/json"))
+            scope = {**request.scope, "headers": headers}
+            return await handle(_StrictRequest(scope, request.receive))
+
+        return strict
+
+
+def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRouter:
     """Make the routes of the API."""
-    router = APIRouter(responses=_PROBLEMS)
-    library = service.library
+    router = APIRouter(responses=_PROBLEMS, route_class=_StrictRoute)
 
     @router.get("/healthz", tags=["service"])
-    def healthz() -> Response:
-        """Say that the service is up, and how many runs it shows."""
-        return answered({"status": "ok", "runs": len(library.entries())})
+    def healthz() -> Health:
+        """Whether the service is up, and how many runs it has."""
+        return Health(runs=len(library.entries()))
 
     @router.get("/metrics", tags=["service"], response_class=Response)
     def metrics() -> Response:
-        """Counters, as Prometheus reads them."""
-        service.metrics.runs.set(len(library.entries()))
-        return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE})
+        """Counters for Prometheus."""
+        counters.runs.set(len(library.entries()))
+        return Response(counters.text(), headers={"content-type": CONTENT_TYPE})
 
     @router.get("/api/runs", tags=["runs"])
-    def runs() -> Response:
+    def runs() -> Runs:
         """List the runs."""
-        return answered({"runs": [run_values(entry) for entry in library.entries()]})
+        return Runs(runs=[RunValues.of(entry) for entry in library.entries()])
 
     @router.get("/api/runs/{run}", tags=["runs"])
-    def one_run(run: Name) -> Response:
-        """Say what was trained on what, how well it did, and what its model needs."""
+    def one_run(run: Name) -> RunDetails:
+        """Describe a run: data, method, metrics, and what its model needs."""
         entry, loaded = library.entry(run), library.open(run)
-        values = {**run_values(entry), "splits": list(SPLITS)}
+        details: dict[str, Any] = {"splits": SPLITS}
         if loaded.run.finished:
-            values |= {"valid": loaded.run.valid, "best_epoch": loaded.run.result["best_epoch"]}
+            details |= {"valid": loaded.run.valid, "best_epoch": loaded.run.result["best_epoch"]}
         try:
-            values["model"] = model_values(loaded)
-        except GSATError as error:  # it has not come to its first epoch
-            values |= {"model": None, "note": str(error)}
-        return answered(values)
+            details["model"] = ModelValues.of(loaded)
+        except GSATError as error:  # the first epoch has not ended
+            details |= {"model": None, "note": str(error)}
+        return RunDetails.of(entry, **details)
 
-    @router.get("/api/runs/{run}/curves", tags=["runs"])
-    def curves(run: Name) -> Response:
+    @router.get("/api/runs/{run}/curves", tags=["runs"], response_model=Curves)
+    def curves(run: Name) -> Any:
         """Metrics of every epoch so far."""
-        return answered(curve_values(library.open(run).run.log))
+        return curve_values(library.open(run).run.log)
+
+    @router.get("/api/runs/{run}/audit", tags=["runs"])
+    def audit(run: Name) -> dict[str, Any]:
+        """The last audit of a run: verdict, evidence and measures."""
+        return library.entry(run).read_audit()
 
     @router.get("/api/runs/{run}/graphs", tags=["graphs"])
-    def graphs(
-        run: Name, rows: Rows, split: InSplit = "test", offset: _Offset = 0, limit: _Limit = PAGE
-    ) -> Response:
-        """List graphs (or nodes) of a split with the answers: filtered, sorted, searched."""
-        loaded = library.open(run)
-        return answered(_listed(loaded, split, rows, offset, limit))
+    def graphs(run: Name, query: Annotated[GraphsQuery, Query()]) -> GraphRows:
+        """List graphs (or nodes) of a split with predictions: filtered, sorted, searched."""
+        return _rows(library.open(run), query, query)
 
     @router.get("/api/runs/{run}/graphs/{split}/{number}", tags=["graphs"])
-    def one_graph(run: Name, split: Split, number: Number) -> Response:
-        """Return a graph of a split: its edges and features, and what is known of it."""
+    def one_graph(run: Name, split: Split, number: Number) -> GraphDetails:
+        """Return a graph of a split: its edges, features, label and prediction."""
         loaded = library.open(run)
         scored, place = loaded.row(split, number)
         data = scored.store[int(scored.graph[place])]
-        values: dict[str, Any] = {
+        graph: dict[str, Any] = {
             "num_nodes": int(data.num_nodes),
             "edges": data.edge_index.T.tolist(),
         }
         for name in ("x", "edge_attr", "edge_weight", "edge_truth"):
             if data.get(name) is not None:
-                values[name] = data[name].tolist()
-        described = row_values(scored, place, loaded.outputs)
-        return answered({**described, "input": values})
+                graph[name] = data[name].tolist()
+        return GraphDetails.of(scored, place, loaded.outputs, input=graph)
 
     @router.get("/api/runs/{run}/predictions", tags=["predictions"])
-    def predictions(
-        run: Name, split: InSplit = "test", offset: _Offset = 0, limit: _Limit = PAGE
-    ) -> Response:
+    def predictions(run: Name, query: Annotated[PartQuery, Query()]) -> GraphRows:
         """Predictions for graphs (or nodes) of a split."""
-        return answered(_listed(library.open(run), split, Filter(), offset, limit))
+        return _rows(library.open(run), query, Filter())
 
-    @router.get(
-        "/api/runs/{run}/explanations/{split}/{number}",
-        tags=["explanations"],
-        responses={200: {"model": ExplanationOut}},
-    )
+    @router.get("/api/runs/{run}/explanations/{split}/{number}", tags=["explanations"])
     def explanation(
         run: Name,
         split: Split,
@@ -194,88 +163,53 @@ def make_api(service: Service) -> APIRouter:
         top: Annotated[
             str | None, Query(max_length=20, description="Mark the top edges: 6, or 20%.")
         ] = None,
-    ) -> Response:
+    ) -> ExplanationValues:
         """Explain a graph (or node) of a split."""
         loaded = library.open(run)
-        found = loaded.explanation(split, number)
+        explained = loaded.explanation(split, number)
         scored, place = loaded.row(split, number)
-        return answered(explanation_values(found, top, scored.title(place)))
+        return ExplanationValues.of(explained, top, scored.title(place))
 
-    @router.post(
-        "/api/runs/{run}/explanations",
-        tags=["explanations"],
-        responses={200: {"model": Explanations}},
-        openapi_extra=_BODY,
-    )
-    async def explain(run: Name, request: Request) -> Response:
-        """Explain graphs or molecules that are sent, one or many."""
-        asked = parse_question(await request.body(), service.limits)
-        found = await service.batcher.answer(library.open(run), asked)
-        return answered(
-            {
-                "results": [
-                    error_values(one)
-                    if isinstance(one, GSATError)
-                    else explanation_values(one, asked.top)
-                    for one in found
-                ]
-            }
+    @router.post("/api/runs/{run}/explanations", tags=["explanations"])
+    async def explain(run: Name, question: Question) -> Explanations:
+        """Explain graphs or molecules."""
+        answers = await batcher.answer(library.open(run), question)
+        return Explanations(
+            results=[
+                ItemProblem.of(one)
+                if isinstance(one, GSATError)
+                else ExplanationValues.of(one, question.top)
+                for one in answers
+            ]
         )
 
-    @router.post("/api/runs/{run}/predictions", tags=["predictions"], openapi_extra=_BODY)
-    async def predict(run: Name, request: Request) -> Response:
-        """Predict graphs or molecules that are sent, one or many."""
-        asked = parse_question(await request.body(), service.limits)
-        found = await service.batcher.answer(library.open(run), asked)
-        return answered(
-            {
-                "results": [
-                    error_values(one) if isinstance(one, GSATError) else prediction_values(one)
-                    for one in found
-                ]
-            }
+    @router.post("/api/runs/{run}/predictions", tags=["predictions"])
+    async def predict(run: Name, question: Question) -> Predictions:
+        """Predict graphs or molecules."""
+        answers = await batcher.answer(library.open(run), question)
+        return Predictions(
+            results=[
+                ItemProblem.of(one) if isinstance(one, GSATError) else PredictionValues.of(one)
+                for one in answers
+            ]
         )
 
     @router.get("/api/runs/{run}/patterns", tags=["explanations"])
-    def patterns(run: Name, split: InSplit = "test") -> Response:
-        """Fragments of molecules that recur in the explanations of a split, by predicted class."""
-        loaded = library.open(run)
-        if not loaded.split(split).smiles:
-            raise NotFoundError("there are no patterns: the graphs of this run are no molecules")
-        return answered({"groups": pattern_values(loaded.patterns(split))})
-
-    @router.get("/api/runs/{run}/audit", tags=["runs"])
-    def audit(run: Name) -> Response:
-        """The last audit of a run: verdict, evidence and measures."""
-        values = read_audit(library.entry(run).path)
-        if values is None:
-            raise NotFoundError(f"the run '{run}' was not audited yet")
-        return answered(values)
+    def patterns(run: Name, query: Annotated[SplitQuery, Query()]) -> Patterns:
+        """Fragments that recur in the explanations of a split, by predicted class."""
+        return Patterns(groups=list(library.open(run).patterns(query.split).groups))
 
     return router
 
 
-_Offset = Annotated[int, Query(ge=0, lt=2**31, description="How many to leave out.")]
-_Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many to return.")]
-
-
-def add_question(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the form of a question to the description of the API."""
-    made = Question.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts = schema.setdefault("components", {}).setdefault("schemas", {})
-    parts.update(made.pop("$defs", {}))
-    parts["Question"] = made
-    return schema
-
-
-def _listed(loaded: LoadedRun, split: str, rows: Filter, offset: int, limit: int) -> dict[str, Any]:
-    scored = loaded.split(split)
-    found = scored.rows(rows)
-    if offset and offset >= len(found):
-        raise BadInputError(f"there are {len(found)} rows; 'offset' is {offset}")
-    chosen = found[offset : offset + limit].tolist()
-    return {
-        "total": len(found),
-        "offset": offset,
-        "graphs": [row_values(scored, row, loaded.outputs) for row in chosen],
-    }
+def _rows(loaded: LoadedRun, part: PartQuery, query: Filter) -> GraphRows:
+    scored = loaded.split(part.split)
+    rows = scored.rows(query)
+    if part.offset and part.offset >= len(rows):
+        raise BadInputError(f"there are {len(rows)} rows; 'offset' is {part.offset}")
+    chosen = rows[part.offset : part.offset + part.limit].tolist()
+    return GraphRows(
+        total=len(rows),
+        offset=part.offset,
+        graphs=[GraphRow.of(scored, row, loaded.outputs) for row in chosen],
+    )

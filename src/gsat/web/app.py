@@ -4,96 +4,90 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from gsat.core.errors import DataNotFoundError, GSATError, RunError, shown
-from gsat.web.api import add_question, make_api
-from gsat.web.errors import RequestError
-from gsat.web.guard import Guard, error_body
+from gsat.web.api import make_api
+from gsat.web.batching import Batcher
+from gsat.web.guard import INTERNAL, Guard, Policy, problem
+from gsat.web.library import RunLibrary
+from gsat.web.metrics import Metrics
 from gsat.web.pages import error_page, make_pages
-from gsat.web.service import Service
+from gsat.web.requests import RequestError, in_one_line
 
-TITLE: Final = "gsat"
-ABOUT: Final = (
-    "Predictions of graph neural networks, and the edges behind them. Errors are JSON with a "
-    "status and a line that says what was needed and what came."
+DESCRIPTION: Final = (
+    "Predictions of graph neural networks, and scores of the edges that explain them. Errors are "
+    "JSON with a status and a message of one line."
 )
 
 
-def make_app(service: Service, *, page: bool = True) -> Guard:
-    """Make the application."""
+def make_app(
+    library: RunLibrary, policy: Policy | None = None, *, pages: bool = True, batching: bool = True
+) -> Guard:
+    """Make the application for runs; without batching, it answers requests one by one."""
+    from gsat import __version__
+
+    limits, metrics = library.limits, Metrics()
+    batcher = Batcher(limits, metrics, batching)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        service.batcher.start()
+        batcher.start()
         yield
-        await service.batcher.stop()
-
-    from gsat import __version__
+        await batcher.stop()
 
     app = FastAPI(
-        title=TITLE,
-        description=ABOUT,
+        title="gsat",
+        description=DESCRIPTION,
         version=__version__,
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
-        docs_url=None,  # its scripts would come from elsewhere
+        docs_url=None,  # they load scripts from other sites
         redoc_url=None,
     )
-    app.include_router(make_api(service))
-    if page:
-        app.include_router(make_pages(service), include_in_schema=False)
-    describe = app.openapi
-    app.openapi = lambda: add_question(describe())  # type: ignore[method-assign]
+    app.include_router(make_api(library, batcher, metrics))
+    if pages:
+        app.include_router(make_pages(library), include_in_schema=False)
     _add_errors(app)
-    return Guard(app, service.policy, service.limits, service.metrics)
+    return Guard(app, policy or Policy(), limits, metrics)
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Answer errors in the form that was asked for."""
-
     @app.exception_handler(GSATError)
-    async def ours(request: Request, error: Exception) -> Response:
-        return _problem(request, _status(error), str(error))
+    async def user_error(request: Request, error: GSATError) -> Response:
+        status = 409 if isinstance(error, RunError) else 422
+        if isinstance(error, RequestError):
+            status = error.status
+        elif isinstance(error, DataNotFoundError):
+            status = 404
+        return _response(request, status, str(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: Exception) -> Response:
-        first: dict[str, Any] = error.errors()[0]  # type: ignore[attr-defined]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        what = first["msg"][:1].lower() + first["msg"][1:]
-        return _problem(
-            request, 422, f"'{shown(where, 60)}': {what}, not {shown(first.get('input'), 60)}"
-        )
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return _response(request, 422, in_one_line(error.errors()[0], skip=1))
 
-    @app.exception_handler(Exception)  # which the guard logs
-    async def unexpected(request: Request, error: Exception) -> Response:
-        return _problem(request, 500, "an error in gsat itself; the service has logged it")
+    @app.exception_handler(Exception)  # the guard logs it
+    async def internal(request: Request, error: Exception) -> Response:
+        return _response(request, 500, INTERNAL)
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: Exception) -> Response:
-        status = int(getattr(error, "status_code", 500))
-        texts = {404: f"there is nothing at {shown(request.url.path, 80)}",
-                 405: f"{request.method} is not possible here"}  # fmt: skip
-        answer = _problem(request, status, texts.get(status, str(getattr(error, "detail", ""))))
-        for name, value in (getattr(error, "headers", None) or {}).items():
-            answer.headers[name] = value
-        return answer
+    async def http(request: Request, error: HTTPException) -> Response:
+        messages = {
+            404: f"there is nothing at {shown(request.url.path, 80)}",
+            405: f"{request.method} is not possible here",
+        }
+        message = messages.get(error.status_code, str(error.detail))
+        response = _response(request, error.status_code, message)
+        response.headers.update(error.headers or {})
+        return response
 
 
-def _status(error: Exception) -> int:
-    if isinstance(error, RequestError):
-        return error.status
-    if isinstance(error, DataNotFoundError):
-        return 404
-    return 409 if isinstance(error, RunError) else 422
-
-
-def _problem(request: Request, status: int, message: str) -> Response:
+def _response(request: Request, status: int, message: str) -> Response:
     wants_page = "text/html" in request.headers.get("accept", "")
     if wants_page and not request.url.path.startswith("/api"):
         return error_page(status, message)
-    return Response(error_body(status, message), status, media_type="application/json")
+    return problem(status, message)

@@ -1,43 +1,41 @@
-"""Concurrent requests, answered together: the model computes many graphs almost as fast as one."""
+"""Batching of concurrent requests: a model computes many graphs almost as fast as one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gsat.core.errors import GSATError
 from gsat.explanation import Explanation
-from gsat.graphs import GraphStore
-from gsat.web.errors import BadInputError, RequestError
-from gsat.web.inputs import Asked, each_store, to_store
-from gsat.web.limits import Limits
-from gsat.web.loaded import LoadedRun
+from gsat.web.library import LoadedRun
 from gsat.web.metrics import Metrics
+from gsat.web.requests import BadInputError, Limits, Question, RequestError
 
 Answer = Explanation | GSATError
-GATHERING: Final = 0.002  # seconds
+GATHERING: Final = 0.002  # seconds in which clients that were answered together may ask again
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Waiting:
-    """A question that waits for the model."""
+    """A question in the queue."""
 
     loaded: LoadedRun
-    asked: Asked
+    question: Question
     answer: asyncio.Future[list[Answer]]
 
 
 class Batcher:
-    """Answers questions in the order they come, as many at once as are waiting.
+    """A queue of questions, answered in batches.
 
     A question that comes alone is answered at once. While the model computes one batch, the next
-    one gathers; those who were answered together get a moment to ask again.
+    one gathers.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics, together: bool = True) -> None:
-        self.limits, self.metrics, self.together = limits, metrics, together
+    def __init__(self, limits: Limits, metrics: Metrics, batching: bool = True) -> None:
+        self.limits, self.metrics, self.batching = limits, metrics, batching
         self._queue: list[_Waiting] = []
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -48,21 +46,22 @@ class Batcher:
         self._task = asyncio.create_task(self._work())
 
     async def stop(self) -> None:
-        """Answer what is waiting, then end."""
+        """Answer all waiting questions, then end."""
         while self._queue:
             await asyncio.sleep(0.01)
         if self._task is not None:
             self._task.cancel()
         self._thread.shutdown(wait=True)
 
-    async def answer(self, loaded: LoadedRun, asked: Asked) -> list[Answer]:
-        """Ask for explanations."""
+    async def answer(self, loaded: LoadedRun, question: Question) -> list[Answer]:
+        """Explain the graphs or molecules of a question."""
+        question.check(self.limits)
         if len(self._queue) >= self.limits.waiting:
             raise RequestError(
                 503, f"{len(self._queue)} requests are waiting already; try again in a moment"
             )
         future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(loaded, asked, future))
+        self._queue.append(_Waiting(loaded, question, future))
         self.metrics.waiting.set(len(self._queue))
         self._arrived.set()
         return await future
@@ -71,78 +70,72 @@ class Batcher:
         loop = asyncio.get_running_loop()
         while True:
             await self._arrived.wait()
-            batch = self._take()
+            batch = self._next_batch()
             if not batch:
                 self._arrived.clear()
                 continue
-            answers = await loop.run_in_executor(self._thread, _compute, batch)
-            self.metrics.batch.observe(sum(len(one.asked.items) for one in batch))
-            for one, answer in zip(batch, answers, strict=True):
-                if one.answer.done():
+            questions = [waiting.question for waiting in batch]
+            answers = await loop.run_in_executor(
+                self._thread, _answer_batch, batch[0].loaded, questions
+            )
+            self.metrics.batch.observe(sum(len(question.items) for question in questions))
+            for waiting, answer in zip(batch, answers, strict=True):
+                if waiting.answer.done():
                     continue
                 if isinstance(answer, Exception):
-                    one.answer.set_exception(answer)
+                    waiting.answer.set_exception(answer)
                 else:
-                    one.answer.set_result(answer)
+                    waiting.answer.set_result(answer)
             if len(batch) > 1:
                 await asyncio.sleep(GATHERING)
 
-    def _take(self) -> list[_Waiting]:
-        """Take questions to one model that fit into a batch; given up ones are dropped."""
-        self._queue = [one for one in self._queue if not one.answer.done()]
-        taken: list[_Waiting] = []
+    def _next_batch(self) -> list[_Waiting]:
+        """Take questions for one model that fit into a batch, and drop cancelled ones."""
+        batch: list[_Waiting] = []
+        others: list[_Waiting] = []
         graphs = 0
-        for one in self._queue:
-            like = not taken or (
-                one.loaded is taken[0].loaded and one.asked.molecules == taken[0].asked.molecules
-            )
-            fits = not taken or graphs + len(one.asked.items) <= self.limits.batch_graphs
-            if like and fits:
-                taken.append(one)
-                graphs += len(one.asked.items)
-            if not self.together or graphs >= self.limits.batch_graphs:
-                break
-        self._queue = [one for one in self._queue if one not in taken]
-        self.metrics.waiting.set(len(self._queue))
-        return taken
+        for waiting in self._queue:
+            if waiting.answer.done():  # the client has gone
+                continue
+            size = len(waiting.question.items)
+            if not batch or (
+                self.batching
+                and waiting.loaded is batch[0].loaded
+                and waiting.question.molecules == batch[0].question.molecules
+                and graphs + size <= self.limits.batch_graphs
+            ):
+                batch.append(waiting)
+                graphs += size
+            else:
+                others.append(waiting)
+        self._queue = others
+        self.metrics.waiting.set(len(others))
+        return batch
 
 
-def _compute(batch: list[_Waiting]) -> list[list[Answer] | Exception]:
-    """Answer the questions of a batch; an error of one leaves the others alone."""
-    loaded, molecules = batch[0].loaded, batch[0].asked.molecules
-    items = [item for one in batch for item in one.asked.items]
+def _answer_batch(loaded: LoadedRun, questions: list[Question]) -> list[list[Answer] | Exception]:
+    """Answer the questions of a batch; an invalid item does not affect the others."""
+    items = [item for question in questions for item in question.items]
     try:
-        answers: list[Answer] = []
-        answers += loaded.explain_store(to_store(loaded, Asked(items, molecules, False)))
+        answers: Iterator[Answer] = iter(loaded.explain(loaded.read(items)))
     except GSATError:
-        return [_one_by_one(loaded, one.asked) for one in batch]
+        return [_one_by_one(loaded, question) for question in questions]
     except Exception as error:
-        return [error for _ in batch]
-    out: list[list[Answer] | Exception] = []
-    done = 0
-    for one in batch:
-        out.append(answers[done : done + len(one.asked.items)])
-        done += len(one.asked.items)
-    return out
+        return [error for _ in questions]
+    return [[next(answers) for _ in question.items] for question in questions]
 
 
-def _one_by_one(loaded: LoadedRun, asked: Asked) -> list[Answer] | Exception:
-    out: list[Answer] = []
-    try:
-        for store in each_store(loaded, asked):
-            out.append(_explained(loaded, store))
-    except Exception as error:
-        return error
-    if all(isinstance(one, GSATError) for one in out):
-        first: Any = out[0]
+def _one_by_one(loaded: LoadedRun, question: Question) -> list[Answer] | Exception:
+    """Answer each item by itself; an error if there is no answer to any of them."""
+    answers: list[Answer] = []
+    for item in question.items:
+        try:
+            answers += loaded.explain(loaded.read([item]))
+        except GSATError as error:
+            answers.append(error)
+        except Exception as error:
+            return error
+    first = answers[0]
+    if isinstance(first, GSATError) and all(isinstance(one, GSATError) for one in answers):
         return first if isinstance(first, RequestError) else BadInputError(str(first))
-    return out
-
-
-def _explained(loaded: LoadedRun, store: GraphStore | GSATError) -> Answer:
-    if isinstance(store, GSATError):
-        return store
-    try:
-        return loaded.explain_store(store)[0]
-    except GSATError as error:
-        return error
+    return answers

@@ -1,60 +1,136 @@
-"""Charts of the page as SVG: curves over epochs, predicted against true. Colours are the page's."""
+"""Learning curves and scatter plots as SVG; the style sheet of the pages colours them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Final
+from itertools import zip_longest
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-WIDE, HIGH = 340, 210
+from gsat.core.errors import RunError
+from gsat.metric_names import METRIC_TITLES
+from gsat.training.members import member_folders
+from gsat.training.run import Run
+from gsat.training.run_directory import RunDirectory
+
+WIDTH, HEIGHT = 340, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 30
-_MOST_POINTS: Final = 2000
-Place = Callable[[float], float]
+_MAX_POINTS: Final = 2000
+Log = Sequence[Mapping[str, Any]]
+Lines = dict[str, list[float | None]]
+Curves = list[tuple[str, Lines]]
 
 
-def line_chart(
-    title: str, lines: Mapping[str, Sequence[float | None]], *, selected: int | None = None
-) -> str:
+def curve_values(log: Log) -> dict[str, Any]:
+    """Gather the values of each metric over the epochs."""
+    curves: dict[str, Lines] = {}
+    for part in ("train", "valid"):
+        names = dict.fromkeys(name for line in log for name in line[part])
+        curves[part] = {name: [line[part].get(name) for line in log] for name in names}
+    return {
+        "epochs": len(log),
+        "phases": [line["phase"] for line in log],
+        "selected": next((i for i, line in enumerate(log) if line.get("selected")), None),
+        "curves": curves,
+    }
+
+
+def shown_curves(log: Log) -> Curves:
+    """Choose the curves of a page: the loss, then each metric that has values."""
+    curves = curve_values(log)["curves"]
+    train, valid = curves["train"], curves["valid"]
+    loss = train.get("total", train.get("loss", []))
+    charts = [("loss", {"train": loss, "valid": valid.get("loss", [])})]
+    charts += [
+        (title, {"train": train.get(name, []), "valid": valid.get(name, [])})
+        for name, title in METRIC_TITLES.items()
+    ]
+    defined = [
+        (title, {part: line for part, line in lines.items() if any(v is not None for v in line)})
+        for title, lines in charts
+    ]
+    return [(title, lines) for title, lines in defined if lines]
+
+
+def member_logs(run: Run) -> list[Log]:
+    """Read the logs of the members of an ensemble that have begun; empty for other runs."""
+    if run.path is None or run.recipe.members is None:
+        return []
+    logs: list[Log] = []
+    for folder in member_folders(RunDirectory(run.path)):
+        try:
+            logs.append(RunDirectory(folder).read_log())
+        except RunError:  # its training has not begun
+            continue
+    return logs
+
+
+def mean_curves(logs: Sequence[Log]) -> Curves:
+    """Average the curves of several runs, each epoch over the runs that have reached it."""
+    gathered: dict[str, dict[str, list[list[float | None]]]] = {}
+    for log in logs:
+        for title, lines in shown_curves(log):
+            for part, values in lines.items():
+                gathered.setdefault(title, {}).setdefault(part, []).append(values)
+    return [
+        (
+            title,
+            {
+                part: [_mean(epoch) for epoch in zip_longest(*lines)]
+                for part, lines in parts.items()
+            },
+        )
+        for title, parts in gathered.items()
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    defined = [value for value in values if value is not None]
+    return sum(defined) / len(defined) if defined else None
+
+
+def line_chart(title: str, lines: Lines, *, selected: int | None = None) -> str:
     """Draw curves over epochs."""
     count = max((len(values) for values in lines.values()), default=0)
-    known = [v for values in lines.values() for v in values if v is not None and math.isfinite(v)]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    ticks = nice_ticks(low, high)
+    defined = {
+        name: [(epoch, v) for epoch, v in enumerate(values) if v is not None and math.isfinite(v)]
+        for name, values in lines.items()
+    }
+    every = [value for points in defined.values() for _, value in points]
+    low, high = (min(every), max(every)) if every else (0.0, 1.0)
+    ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
+    last_epoch = max(count - 1, 1)
 
     def x(epoch: float) -> float:
-        return _LEFT + (WIDE - _LEFT - _RIGHT) * epoch / max(count - 1, 1)
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * epoch / last_epoch
 
     def y(value: float) -> float:
-        return HIGH - _BOTTOM - (HIGH - _TOP - _BOTTOM) * (value - low) / ((high - low) or 1)
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * (value - low) / ((high - low) or 1)
 
-    last = ", ".join(
-        f"{name} {_last(values):.3f}"
-        for name, values in lines.items()
-        if any(v is not None for v in values)
-    )
+    last = ", ".join(f"{name} {points[-1][1]:.3f}" for name, points in defined.items() if points)
     out = [_head(f"{title} over {count} epochs; at the end: {last}")]
-    out += [
-        f'<path class="grid" d="M{_LEFT} {y(t):.1f}H{WIDE - _RIGHT}"/>'
-        f'<text class="tick" x="{_LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:g}</text>'
-        for t in ticks
-    ]
-    whole = [t for t in nice_ticks(0, max(count - 1, 1)) if t == int(t) and t <= max(count - 1, 1)]
-    out += [
-        f'<text class="tick" x="{x(t):.1f}" y="{HIGH - 10}" text-anchor="middle">{int(t)}</text>'
-        for t in whole
-    ]
+    for tick in ticks:
+        out.append(f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{WIDTH - _RIGHT}"/>')
+        out.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g}"))
+    for tick in _ticks(0, last_epoch):
+        if tick == int(tick) and tick <= last_epoch:
+            out.append(_text(x(tick), HEIGHT - 10, "middle", f"{int(tick)}"))
     if selected is not None and selected < count:
         out.append(
-            f'<path class="chosen-epoch" d="M{x(selected):.1f} {_TOP}V{HIGH - _BOTTOM}">'
-            f"<title>epoch {selected} was selected</title></path>"
+            f'<path class="chosen-epoch" d="M{x(selected):.1f} {_TOP}V{HEIGHT - _BOTTOM}">'
+            f"<title>selected epoch: {selected}</title></path>"
         )
-    for name, values in lines.items():
-        out.append(f'<path class="line line-{escape(name)}" d="{_curve(values, x, y)}"/>')
+    for name, points in defined.items():
+        path, before = "", -2
+        for epoch, value in points:  # a gap in the values is a gap in the line
+            path += f"{'L' if epoch == before + 1 else 'M'}{x(epoch):.1f} {y(value):.1f}"
+            before = epoch
+        out.append(f'<path class="line line-{escape(name)}" d="{path}"/>')
     return "".join([*out, "</svg>"])
 
 
@@ -62,66 +138,45 @@ def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
     """Draw predicted against true numbers, with the diagonal."""
     known = np.isfinite(true) & np.isfinite(predicted)
     true, predicted = true[known], predicted[known]
-    step = max(1, len(true) // _MOST_POINTS)
+    step = max(1, len(true) // _MAX_POINTS)
     true, predicted = true[::step], predicted[::step]
     both = np.concatenate([true, predicted]) if len(true) else np.array([0.0, 1.0])
-    ticks = nice_ticks(float(both.min()), float(both.max()))
+    ticks = _ticks(float(both.min()), float(both.max()))
     low, high = min(both.min(), ticks[0]), max(both.max(), ticks[-1])
-    side = HIGH + 90
+    side = HEIGHT + 90
+    length = side - _LEFT - _BOTTOM
 
-    def at(value: float) -> float:
-        return (side - _LEFT - _BOTTOM) * (value - low) / ((high - low) or 1)
+    def x(value: float) -> float:
+        return float(_LEFT + length * (value - low) / ((high - low) or 1))
+
+    def y(value: float) -> float:
+        return side - _BOTTOM + _LEFT - x(value)
 
     out = [_head(f"predicted against true numbers of {len(true)} graphs", side, side)]
-    for t in ticks:
-        y = side - _BOTTOM - at(t)
-        out.append(
-            f'<path class="grid" d="M{_LEFT} {y:.1f}H{side - 12}"/>'
-            f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{t:g}</text>'
-            f'<text class="tick" x="{_LEFT + at(t):.1f}" y="{side - 12}" '
-            f'text-anchor="middle">{t:g}</text>'
-        )
-    end = at(high)
-    out.append(
-        f'<path class="diagonal" d="M{_LEFT} {side - _BOTTOM}L{_LEFT + end:.1f} '
-        f'{side - _BOTTOM - end:.1f}"/>'
-    )
+    for tick in ticks:
+        out.append(f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{side - 12}"/>')
+        out.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g}"))
+        out.append(_text(x(tick), side - 12, "middle", f"{tick:g}"))
+    out.append(f'<path class="diagonal" d="M{_LEFT} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>')
     for a, b in zip(true.tolist(), predicted.tolist(), strict=True):
-        out.append(
-            f'<circle class="point" cx="{_LEFT + at(a):.1f}" cy="{side - _BOTTOM - at(b):.1f}" '
-            f'r="2.6"/>'
-        )
+        out.append(f'<circle class="point" cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.6"/>')
     return "".join([*out, "</svg>"])
 
 
-def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
+def _ticks(low: float, high: float) -> list[float]:
     """Choose round numbers that cover a range."""
-    span = (high - low) or abs(high) or 1.0
-    rough = span / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    digits = max(0, -math.floor(math.log10(step)))
-    return [round(step * number, digits) for number in range(first, max(last, first + 1) + 1)]
+    from matplotlib.ticker import MaxNLocator
+
+    high = high if high > low else low + (abs(low) or 1.0)
+    return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
 
 
-def _curve(values: Sequence[float | None], x: Place, y: Place) -> str:
-    out, drawing = "", False
-    for epoch, value in enumerate(values):
-        if value is None or not math.isfinite(value):
-            drawing = False
-            continue
-        out += f"{'L' if drawing else 'M'}{x(epoch):.1f} {y(value):.1f}"
-        drawing = True
-    return out
+def _text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
 
 
-def _last(values: Sequence[float | None]) -> float:
-    return next((value for value in reversed(values) if value is not None), math.nan)
-
-
-def _head(label: str, wide: int = WIDE, high: int = HIGH) -> str:
+def _head(label: str, width: int = WIDTH, height: int = HEIGHT) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {wide} {high}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" '
         f'role="img" aria-label="{escape(label)}"><title>{escape(label)}</title>'
     )

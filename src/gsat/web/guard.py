@@ -1,4 +1,4 @@
-"""The door of the service: who may ask, from where, how much, and what a browser may do with it."""
+"""Security of the service: hosts, origins, tokens, sizes, times, and headers of responses."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ import hmac
 import ipaddress
 import json
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request, cookie_parser
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gsat.core.errors import GSATError, shown
-from gsat.web.errors import RequestError
-from gsat.web.limits import Limits
 from gsat.web.metrics import Metrics
+from gsat.web.requests import Limits, RequestError
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-LONGEST_ADDRESS: Final = 8192
+MAX_ADDRESS: Final = 8192
+INTERNAL: Final = "internal error; the log of the service has details"
 COOKIE: Final = "gsat_token"
-OPEN: Final = ("/healthz",)  # what a load balancer asks, without a token
+OPEN: Final = ("/healthz",)  # needs no token: load balancers request it
 _HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -38,31 +36,37 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
 }
+_ERROR_HEADERS: Final = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},  # the rest of the body is not read
+    413: {"connection": "close"},
+    503: {"retry-after": "1"},
+}
+_HOST: Final = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(:\d*)?")
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _LOG: Final = logging.getLogger("gsat.web")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Who may ask.
+    """Names by which the service may be reached, and its token."""
 
-    Attributes:
-        host: The address that the service is bound to. (default: ``"127.0.0.1"``)
-        names: Further names that it is reached by. (default: none)
-        token: What every request has to bring; None if it is open. (default: ``None``)
-    """
+    host: str = "127.0.0.1"  # the address to which the service is bound
+    names: frozenset[str] = field(default_factory=frozenset)  # further host names
+    token: str | None = None  # required from every request, unless None
 
-    host: str = "127.0.0.1"
-    names: frozenset[str] = field(default_factory=frozenset)
-    token: str | None = None
-
-    def knows(self, host: str) -> bool:
+    def accepts(self, host: str) -> bool:
         """Whether a Host header names this service.
 
-        A web page elsewhere can make its own name point to this machine, but not an IP address.
+        Another site can make its own name point to this machine (DNS rebinding), but not an IP
+        address.
         """
-        name = _without_port(host).lower()
+        parts = _HOST.fullmatch(host.lower())
+        if parts is None:
+            return False
+        name = parts["name"].strip("[]")
         if name in {"localhost", self.host.lower(), *self.names}:
             return True
         try:
@@ -73,7 +77,7 @@ class Policy:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether only this machine can reach an address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -82,210 +86,155 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
-    """Middleware that refuses what should not come in, and marks what goes out."""
+def check_token(host: str, token: str | None) -> str | None:
+    """Check a token; a service that other machines can reach needs one."""
+    if token is None and not is_loopback(host):
+        raise GSATError(f"other machines can reach {host}: give a token, by --token or GSAT_TOKEN")
+    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
+        raise GSATError("a token has at least 16 printable ASCII characters")
+    if token is not None and any(c in token for c in ' ,;"\\'):
+        raise GSATError("a token has no spaces, commas, semicolons, quotes or backslashes")
+    return token
 
-    def __init__(self, app: App, policy: Policy, limits: Limits, metrics: Metrics) -> None:
+
+def problem(status: int, message: str) -> Response:
+    """Make the response for an error."""
+    body = json.dumps({"status": status, "error": message}, ensure_ascii=False)
+    return Response(body, status, _ERROR_HEADERS.get(status), "application/json")
+
+
+class Guard:
+    """Middleware that refuses unsafe requests and adds security headers to responses."""
+
+    def __init__(self, app: ASGIApp, policy: Policy, limits: Limits, metrics: Metrics) -> None:
         self.app, self.policy, self.limits, self.metrics = app, policy, limits, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Handle a request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        begun, sent = time.perf_counter(), _Sent(send)
+        begun, status = time.perf_counter(), 0
+
+        async def respond(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
         try:
-            headers = _headers(scope)
-            self._check(scope, headers)
-            if not await self._has_token(scope, headers, sent):
-                return
-            body = await self._body(headers, receive)
-            async with asyncio.timeout(self.limits.seconds):
-                await self.app(scope, _replayed(body, receive), sent)
+            refused = await self._handle(scope, receive, respond)
         except RequestError as error:
-            await _refuse(sent, error.status, str(error))
+            refused = problem(error.status, str(error))
         except TimeoutError:
             seconds = f"{self.limits.seconds:g}"
-            await _refuse(sent, 503, f"there was no answer within {seconds} seconds; ask for less")
-        except asyncio.CancelledError:  # by the server, when it has waited long enough
-            await _refuse(sent, 503, "the service was stopped before there was an answer")
+            refused = problem(503, f"no answer within {seconds} seconds; request less at a time")
+        except asyncio.CancelledError:  # the server stops and has waited long enough
+            refused = problem(503, "the service was stopped before there was an answer")
         except Exception:
-            _LOG.exception("an error in gsat itself")
-            await _refuse(sent, 500, "an error in gsat itself; the service has logged it")
-        finally:
-            route = getattr(scope.get("route"), "path", "other")
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            self.metrics.requests.labels(route, method, str(sent.status)).inc()
-            self.metrics.seconds.labels(route).observe(time.perf_counter() - begun)
+            _LOG.exception(INTERNAL)
+            refused = problem(500, INTERNAL)
+        if refused is not None and not status:  # no response has begun
+            await refused(scope, receive, respond)
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self.metrics.requests.labels(route, method, str(status)).inc()
+        self.metrics.seconds.labels(route).observe(time.perf_counter() - begun)
 
-    def _check(self, scope: Scope, headers: dict[str, list[str]]) -> None:
-        """Refuse a request that a page elsewhere has made."""
-        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
-            raise RequestError(414, f"an address has at most {LONGEST_ADDRESS} characters")
-        hosts = headers.get("host", [])
-        if len(hosts) != 1 or not self.policy.knows(hosts[0]):
-            came = shown(", ".join(hosts), 60) or "none"
-            raise RequestError(421, f"the Host header does not name this service: {came} came")
-        for origin in headers.get("origin", []):
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        request = Request(scope)
+        self._check_origin(request)
+        if (redirect := self._check_token(request)) is not None:
+            return redirect
+        body = await self._body(request.headers, receive)
+        received = False
+
+        async def replay() -> Message:
+            nonlocal received
+            if received:
+                return await receive()
+            received = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async with asyncio.timeout(self.limits.seconds):
+            await self.app(scope, replay, send)
+        return None
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse requests for other hosts, and requests made by pages of other sites."""
+        scope, headers = request.scope, request.headers
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS:
+            raise RequestError(414, f"the address has more than {MAX_ADDRESS} characters")
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self.policy.accepts(hosts[0]):
+            sent = shown(", ".join(hosts), 60) or "none"
+            raise RequestError(421, f"the Host header must name this service, not {sent}")
+        for origin in headers.getlist("origin"):
             if origin.partition("://")[2].lower() != hosts[0].lower():
                 raise RequestError(
-                    403, f"requests from other sites are refused: {shown(origin, 60)} came"
+                    403, f"requests from other sites are refused: {shown(origin, 60)}"
                 )
-        fetched = headers.get("sec-fetch-site", ["none"])[0]
-        navigates = headers.get("sec-fetch-mode", [""])[0] == "navigate"
-        if fetched in ("cross-site", "same-site") and not (navigates and scope["method"] == "GET"):
+        is_link = headers.get("sec-fetch-mode") == "navigate" and request.method == "GET"
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link:
             raise RequestError(403, "requests from other sites are refused")
 
-    async def _has_token(self, scope: Scope, headers: dict[str, list[str]], send: Send) -> bool:
-        """Whether a request may pass; a token in the address is moved to a cookie."""
+    def _check_token(self, request: Request) -> Response | None:
+        """Check the token; move a token in the address to a cookie."""
         token = self.policy.token
-        if token is None or scope["path"] in OPEN:
-            return True
-        for header in headers.get("authorization", []):
-            kind, _, came = header.partition(" ")
-            if kind.lower() == "bearer" and _same(came.strip(), token):
-                return True
-        for header in headers.get("cookie", []):
-            if _same(_cookie(header), token):
-                return True
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if any(key == "token" and _same(value, token) for key, value in query):
-            rest = urlencode([pair for pair in query if pair[0] != "token"])
-            await _to_cookie(send, scope["path"] + (f"?{rest}" if rest else ""), token)
-            return False
+        if token is None or request.scope["path"] in OPEN:
+            return None
+        for header in request.headers.getlist("authorization"):
+            kind, _, value = header.partition(" ")
+            if kind.lower() == "bearer" and _same(value.strip(), token):
+                return None
+        for header in request.headers.getlist("cookie"):
+            if _same(cookie_parser(header).get(COOKIE, ""), token):
+                return None
+        if any(_same(value, token) for value in request.query_params.getlist("token")):
+            others = [item for item in request.query_params.multi_items() if item[0] != "token"]
+            query = f"?{urlencode(others)}" if others else ""
+            # A single slash: '//host' would lead to another host.
+            path = "/" + request.scope["path"].lstrip("/\\")
+            redirect = RedirectResponse(path + query, 303)
+            redirect.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            return redirect
         raise RequestError(
             401, "a token is needed: send it as the header 'Authorization: Bearer TOKEN'"
         )
 
-    async def _body(self, headers: dict[str, list[str]], receive: Receive) -> bytes:
-        """Read the whole body, unless it is too large or too slow."""
-        most = self.limits.body_bytes
-        for length in headers.get("content-length", []):
-            if not length.isdigit() or int(length[:20]) > most:
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """Read the whole body within the limits of size and time."""
+        limit = self.limits.body_bytes
+        for length in headers.getlist("content-length"):
+            if not length.isdigit() or int(length[:20]) > limit:
                 raise RequestError(
-                    413, f"the body has {shown(length, 20)} bytes, at most {most} fit"
+                    413, f"the body has {shown(length, 20)} bytes; at most {limit} are allowed"
                 )
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
-        parts, size = [], 0
+        parts, size, more = [], 0, True
         try:
             async with asyncio.timeout(self.limits.body_seconds):
-                while True:
+                while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise RequestError(400, "the request ended before its body did")
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > most:
-                        raise RequestError(413, f"the body has more than {most} bytes")
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
+                        raise RequestError(400, "the body is incomplete")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > limit:
+                        raise RequestError(413, f"the body has more than {limit} bytes")
+                    more = message.get("more_body", False)
         except TimeoutError:
             seconds = f"{self.limits.body_seconds:g}"
             raise RequestError(408, f"the body did not arrive within {seconds} seconds") from None
+        return b"".join(parts)
 
 
-class _Sent:
-    """Sends an answer with the headers that all answers have, and remembers its status."""
-
-    def __init__(self, send: Send) -> None:
-        self.status, self._send = 0, send
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = list(message.get("headers", []))
-            known = {name.lower() for name, _ in headers}
-            added = {**_HEADERS, "cache-control": "no-store"}
-            headers += [
-                (name.encode(), value.encode())
-                for name, value in added.items()
-                if name.encode() not in known
-            ]
-            message = {**message, "headers": headers}
-        await self._send(message)
-
-
-def error_body(status: int, message: str) -> bytes:
-    """Write an error as JSON."""
-    return json.dumps({"status": status, "error": message}, ensure_ascii=False).encode()
-
-
-async def _refuse(send: _Sent, status: int, message: str) -> None:
-    if send.status:  # the answer has begun; nothing can be added to it
-        return
-    body = error_body(status, message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if status == 503:
-        headers.append((b"retry-after", b"1"))
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if status in (408, 413):
-        headers.append((b"connection", b"close"))  # what is left of the body is not read
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _to_cookie(send: Send, path: str, token: str) -> None:
-    """Send a browser to the same page without the token, which it keeps as a cookie."""
-    cookie = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"
-    # One slash alone: '//host' would lead elsewhere.
-    to = "/" + path.lstrip("/\\")
-    headers = [(b"location", to.encode()), (b"set-cookie", cookie.encode())]
-    await send({"type": "http.response.start", "status": 303, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _headers(scope: Scope) -> dict[str, list[str]]:
-    out: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        out.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return out
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
-def _same(came: str, token: str) -> bool:
-    return hmac.compare_digest(came.encode(), token.encode())
-
-
-def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
-
-
-def check_token(host: str, token: str | None) -> str | None:
-    """Check that a service which others can reach has a token."""
-    if token is None and not is_loopback(host):
-        raise GSATError(
-            f"{host} can be reached by others: a token is needed, which every request has to bring"
-        )
-    if token is not None and (len(token) < 16 or not token.isascii() or not token.isprintable()):
-        raise GSATError("a token has at least 16 printable ASCII characters")
-    if token is not None and any(c in token for c in ' ,;"\\'):
-        raise GSATError("a token has no spaces, commas, semicolons, quotes or backslashes")
-    return token
+def _same(value: str, token: str) -> bool:
+    return hmac.compare_digest(value.encode(), token.encode())

@@ -1,4 +1,4 @@
-"""What the service counts, as Prometheus reads it."""
+"""Counters of the service, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -12,35 +12,23 @@ _GRAPHS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class Metrics:
-    """Counters of one service.
-
-    Attributes:
-        requests: Requests by route, method and status.
-        seconds: Time to answer by route.
-        batch: Graphs per batch.
-        waiting: Requests that wait for the model.
-        runs: Runs that are shown.
-    """
+    """Counters of one service."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "gsat_requests", "Requests answered.", ("route", "method", "status"),
-            registry=self._registry,
-        )  # fmt: skip
+        here = self._registry = CollectorRegistry()
+        labels = ("route", "method", "status")
+        self.requests = Counter("gsat_requests", "Requests answered.", labels, registry=here)
         self.seconds = Histogram(
-            "gsat_request_seconds", "Time to answer.", ("route",),
-            buckets=_SECONDS, registry=self._registry,
-        )  # fmt: skip
-        self.batch = Histogram(
-            "gsat_batch_graphs", "Graphs computed at once.",
-            buckets=_GRAPHS, registry=self._registry,
-        )  # fmt: skip
-        self.waiting = Gauge(
-            "gsat_waiting_requests", "Requests that wait for the model.", registry=self._registry
+            "gsat_request_seconds", "Response time.", ("route",), buckets=_SECONDS, registry=here
         )
-        self.runs = Gauge("gsat_runs", "Runs that are shown.", registry=self._registry)
+        self.batch = Histogram(
+            "gsat_batch_graphs", "Graphs per batch.", buckets=_GRAPHS, registry=here
+        )
+        self.waiting = Gauge(
+            "gsat_waiting_requests", "Requests that wait for the model.", registry=here
+        )
+        self.runs = Gauge("gsat_runs", "Runs of the service.", registry=here)
 
     def text(self) -> bytes:
-        """Write all counters in Prometheus' text format."""
+        """Write all counters."""
         return generate_latest(self._registry)

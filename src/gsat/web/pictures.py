@@ -1,4 +1,4 @@
-"""An explanation as a picture of the page: each kind of graph as itself."""
+"""Pictures of explanations for the pages: graphs, molecules, sentences and images."""
 
 from __future__ import annotations
 
@@ -7,44 +7,34 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from gsat.draw.budget import RankedEdge
-from gsat.draw.caption import answer
-from gsat.draw.graph import describe
-from gsat.draw.molecule import formula, hexadecimal, mixed
-from gsat.draw.molecule_picture import MoleculePicture
+from markupsafe import Markup
+
+from gsat.draw.explanations import describe
+from gsat.draw.molecule import MoleculePicture, formula
 from gsat.draw.options import DrawingOptions
 from gsat.draw.pictures import cropped, picture_of, scene_of
 from gsat.draw.sentence import Sentence
-from gsat.draw.sheet import Sheet
+from gsat.draw.shapes import Sheet
 from gsat.draw.superpixels import ImagePicture
 from gsat.draw.svg import sheet_svg
-from gsat.explanation import Explanation
-from gsat.web.loaded import LoadedRun
+from gsat.explanation import Explanation, RankedEdge
+from gsat.web.library import LoadedRun
 
-LARGE: Final = 150  # nodes; of larger graphs the explanation and its neighbours are shown
+LARGE: Final = 150  # nodes; larger graphs are cropped to the explanation and its neighbours
 THUMBNAIL: Final = (2.6, 1.8)  # inches
 _KINDS: Final = {MoleculePicture: "molecule", Sentence: "sentence", ImagePicture: "image"}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, and what a legend says about it.
+    """A picture with the values of its legend."""
 
-    Attributes:
-        svg: An ``<svg>`` element.
-        kind: ``"graph"``, ``"molecule"``, ``"sentence"`` or ``"image"``.
-        low: The score at the lower end of the scale.
-        high: The score at its upper end.
-        cropped: How many edges are shown, if not all are.
-        edges: How many edges there are.
-    """
-
-    svg: str
-    kind: str
-    low: float
+    svg: Markup
+    kind: str  # graph, molecule, sentence or image
+    low: float  # score at the lower end of the scale
     high: float
-    cropped: int | None = None
-    edges: int = 0
+    cropped: int | None  # number of edges in the picture, if some are left out
+    edges: int
 
 
 def draw_picture(
@@ -56,36 +46,35 @@ def draw_picture(
     truth: bool = True,
     small: bool = False,
 ) -> Picture:
-    """Draw an explanation for the page."""
-    budget = None if top is None or top <= 0 else top
+    """Draw an explanation; layouts are cached under the key."""
     large = int(explanation.num_nodes or 0) > LARGE
-    options = DrawingOptions(top=budget, truth=truth, crop=large)
+    options = DrawingOptions(top=top, truth=truth, crop=large)
     whole = explanation.num_units
     explanation, options, left_out = cropped(explanation, options)
-    wide, made = 4.6 if small else 7.6, []
+    width, drawn = 4.6 if small else 7.6, []
 
     def places() -> Any:
-        made.append(picture_of(explanation, options, width=wide))
-        shown = scene_of(made[0])
-        return None if shown is None else shown.at
+        drawn.append(picture_of(explanation, options, width=width))
+        scene = scene_of(drawn[0])
+        return None if scene is None else scene.at
 
-    # Layouts are kept: that of a graph takes longer than its picture.
+    # A layout takes longer than the rest of the picture.
     name = ("layout", *key, options.top if left_out else None)
-    at = loaded.kept(name, places, 16 * int(explanation.num_nodes or 0) + 200)
-    picture = made[0] if made else picture_of(explanation, options, width=wide, at=at)
+    at = loaded.cached(name, places, 16 * int(explanation.num_nodes or 0) + 200)
+    picture = drawn[0] if drawn else picture_of(explanation, options, width=width, at=at)
     kind = _KINDS.get(type(picture), "graph")
     scores = explanation.edge_mask
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
     if isinstance(picture, MoleculePicture):
         low, high = picture.scale.low, picture.scale.high
     size = THUMBNAIL if small and kind == "molecule" else picture.size
-    label = answer(explanation) or "explained graph"
+    label = explanation.caption() or "explained graph"
     about = "" if small else describe(explanation)
     sheet = Sheet(size, [picture.part((0.0, 0.0, *size))], title=label, about=about)
     svg = without_styles(sheet_svg(sheet, alone=False))
     svg = svg.replace('class="gsat"', f'class="gsat {kind}" aria-label="{escape(label)}"', 1)
     svg = svg if small or kind == "image" else _with_areas(svg)
-    return Picture(svg, kind, low, high, explanation.num_units if left_out else None, whole)
+    return Picture(Markup(svg), kind, low, high, explanation.num_units if left_out else None, whole)
 
 
 _EDGE: Final = re.compile(
@@ -94,7 +83,7 @@ _EDGE: Final = re.compile(
 
 
 def _with_areas(svg: str) -> str:
-    """Give every line something wider, which can't be seen, for the pointer to find."""
+    """Add a wide transparent line over each edge, so that the pointer finds it."""
     areas = "".join(
         f'<path class="area" data-edge="{number}" d="{path}" fill="none" stroke="#000" '
         f'stroke-opacity="0" stroke-width="11">{title}</path>'
@@ -109,7 +98,7 @@ _STYLE: Final = re.compile(r""" style=(?:'([^']*)'|"([^"]*)")""")
 
 
 def without_styles(svg: str) -> str:
-    """Write the styles of an SVG as attributes, which the page allows."""
+    """Write styles of an SVG as attributes: the security policy forbids inline styles."""
     return _STYLE.sub(lambda style: _attributes(style[1] or style[2]), svg)
 
 
@@ -123,7 +112,7 @@ def _attributes(style: str) -> str:
 
 
 def node_names(explanation: Explanation) -> list[str]:
-    """Name the nodes: atoms by element and number, words by number and word."""
+    """Name the nodes; atoms by element and number."""
     names, drawn = explanation.node_names(), formula(explanation)
     if drawn is None:
         return names
@@ -135,7 +124,7 @@ def node_names(explanation: Explanation) -> list[str]:
 
 
 def edge_numbers(explanation: Explanation) -> list[int]:
-    """The number of the first edge of each unit, in the graph that was explained."""
+    """Return the number of the first edge of each unit, in the original graph."""
     unit, score = explanation.units()
     edge_id = explanation.get("edge_id")
     numbers = range(len(unit)) if edge_id is None else edge_id.tolist()
@@ -145,8 +134,8 @@ def edge_numbers(explanation: Explanation) -> list[int]:
     return out
 
 
-def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
-    """List the edges by descending score, with their numbers and the names of their ends."""
+def ranked_edges(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
+    """List the edges by descending score, with their numbers and the names of their nodes."""
     names, numbers = node_names(explanation), edge_numbers(explanation)
     return [
         (edge, numbers[edge.unit], names[edge.source], names[edge.target])
@@ -155,7 +144,7 @@ def ranked(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
 
 
 def unit_spreads(explanation: Explanation) -> list[float] | None:
-    """How uncertain the score of each unit is; None for a single model."""
+    """Return the uncertainty of each unit's score; None for a single model."""
     spread = explanation.get("edge_spread")
     if spread is None:
         return None
@@ -163,8 +152,3 @@ def unit_spreads(explanation: Explanation) -> list[float] | None:
     for unit, value in zip(explanation.units()[0].tolist(), spread.tolist(), strict=True):
         out[unit] = max(out[unit], value)
     return out
-
-
-def scale_colours() -> list[str]:
-    """The colours of a molecule's scale, from its lower end to its upper."""
-    return [hexadecimal(mixed(part / 4)) for part in range(5)]

@@ -1,11 +1,10 @@
-"""A split with the model's answers: what a gallery filters, sorts and searches."""
+"""A split with predictions and edge scores, which can be filtered, sorted and searched."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,104 +13,46 @@ from gsat.graphs import GraphStore
 from gsat.graphs.build import ranges
 from gsat.molecules import SMILES
 from gsat.molecules.smiles import import_rdkit
+from gsat.ranks import Floats, Ints, areas_within, correlations_within, ranks_within
 from gsat.tasks import Task
-from gsat.web.errors import BadInputError
-from gsat.web.ranks import graph_aucs
+from gsat.web.requests import BadInputError, Filter, Sort
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Sort = Literal["number", "confidence", "auc", "error", "value", "nodes", "edges"]
-SORTS: Final = ("number", "confidence", "auc", "error", "value", "nodes", "edges")
-LONGEST_SEARCH: Final = 500
+TOP_SHARE: Final = 0.2  # of a graph's edges, for the overlap of two explanations
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which rows of a split are wanted, and in which order.
-
-    Attributes:
-        predicted: The number of the predicted class; None for all.
-        true: The number of the true class; None for all.
-        right: Whether the prediction is right; None for all.
-        confidence: Lowest and highest confidence.
-        auc: Lowest and highest explanation AUC.
-        search: A number, a part of an identifier, or a SMILES to be contained.
-        sort: What the rows are sorted by.
-        descending: Whether the highest come first.
-    """
-
-    predicted: int | None = None
-    true: int | None = None
-    right: bool | None = None
-    confidence: tuple[float, float] = (0.0, 1.0)
-    auc: tuple[float, float] = (0.0, 1.0)
-    search: str = ""
-    sort: Sort = "number"
-    descending: bool = False
-
-
-@dataclass(eq=False)
 class ScoredSplit:
-    """The answers of a model for a split of G graphs, with M rows: its graphs or its nodes.
+    """Predictions and edge scores for a split of G graphs, with M rows: its graphs or its nodes."""
 
-    Attributes:
-        name: The name of the split.
-        store: The graphs.
-        task: What the model predicts.
-        logits: Outputs, ``[M, L]``.
-        scores: The scores of all edges in the caller's order, graph after graph, ``[E]``.
-        explains: Whether the scores mean anything. (default: ``True``)
-        numbers: The number of each row in the whole split, ``[M]``. (default: all rows are here)
-        edge_ptr: First edge of each graph, ``[G + 1]``; made from the store.
-        graph: The graph of each row, ``[M]``; made from the store.
-        node: The node of each row, ``[M]``; None at graph level.
-        decided: Predicted classes ``[M]``, labels ``[M, T]`` or numbers.
-        probabilities: ``[M, C]``; ``[M, 0]`` in regression.
-        confidence: The highest probability of each row, ``[M]``; NaN in regression.
-        labels: What is true, shaped as ``decided``; None if it is not known.
-        right: 1 right, 0 wrong, −1 unknown, ``[M]``.
-        auc: Explanation AUC of each row, ``[M]``; NaN where it is undefined.
-        error: Absolute error of a regression, ``[M]``; NaN elsewhere.
-        ids: Identifiers of the graphs, or none.
-        smiles: SMILES of the graphs, or none.
-    """
-
-    name: str
-    store: GraphStore
-    task: Task
-    logits: Any
-    scores: NDArray[np.float32]
-    explains: bool = True
-    numbers: Ints | None = None
-    edge_ptr: Ints = field(init=False)
-    graph: Ints = field(init=False)
-    node: Ints | None = field(init=False)
-    decided: NDArray[Any] = field(init=False)
-    probabilities: Floats = field(init=False)
-    confidence: Floats = field(init=False)
-    labels: NDArray[Any] | None = field(init=False)
-    right: NDArray[np.int8] = field(init=False)
-    auc: Floats = field(init=False)
-    error: Floats = field(init=False)
-    ids: Sequence[str] = field(init=False)
-    smiles: Sequence[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        store, task = self.store, self.task
-        self.edge_ptr = np.concatenate([[0], np.cumsum(store.edge_counts)])
+    def __init__(
+        self,
+        store: GraphStore,
+        task: Task,
+        logits: Any,  # [M, L]
+        scores: NDArray[np.float32],  # of all edges in the caller's order, graph after graph, [E]
+        explains: bool = True,  # whether the scores mean anything
+        numbers: Ints | None = None,  # of each row in the whole split, [M]; None if all are here
+    ) -> None:
+        self.store, self.task, self.scores, self.numbers = store, task, scores, numbers
+        self.edge_ptr: Ints = np.concatenate([[0], np.cumsum(store.edge_counts)])
+        self.graph: Ints  # of each row, [M]
+        self.node: Ints | None  # of each row, [M]; None at graph level
         if task.level == "node":
             self.graph, self.node = store.target_places()
         else:
             self.graph, self.node = np.arange(len(store)), None
-        self.probabilities = task.probabilities(self.logits).numpy().astype(np.float64)
-        self.decided = task.decide(self.logits).numpy()
-        nothing = np.full(len(self.graph), np.nan)
-        self.confidence = self.probabilities.max(axis=1) if self.probabilities.size else nothing
-        self.labels = self._labels()
-        self.right, self.error = self._judged()
-        self.auc = self._auc() if self.explains else nothing
-        self.ids = store.texts("id") if store.has("id") else ()
-        self.smiles = store.texts(SMILES) if store.has(SMILES) else ()
+        undefined = np.full(len(self.graph), np.nan)
+        # Classes [M], labels [M, T] or numbers.
+        self.predicted: NDArray[Any] = task.decide(logits).numpy()
+        # [M, C]; [M, 0] in regression.
+        self.probabilities: Floats = task.probabilities(logits).numpy().astype(np.float64)
+        # The highest probability, [M]; NaN in regression.
+        self.confidence = self.probabilities.max(axis=1) if self.probabilities.size else undefined
+        self.labels = self._labels()  # shaped as predicted; None if unknown
+        # 1 right, 0 wrong, -1 unknown, [M]; absolute error of a regression, [M], NaN elsewhere.
+        self.right, self.error = self._compared()
+        self.auc = self._auc() if explains else undefined  # explanation AUC, [M]
+        self.ids: Sequence[str] = store.texts("id") if store.has("id") else ()
+        self.smiles: Sequence[str] = store.texts(SMILES) if store.has(SMILES) else ()
         self._library: Any = None
         self._lock = threading.Lock()
 
@@ -120,13 +61,13 @@ class ScoredSplit:
 
     @property
     def nbytes(self) -> int:
-        """About the memory it takes beside the data set."""
-        rows = 120 * len(self) + 4 * self.logits.numel()
+        """Approximate memory, without the data set."""
+        rows = 120 * len(self) + self.probabilities.nbytes
         return int(self.scores.nbytes + rows + sum(map(len, self.smiles)) + 60 * len(self.smiles))
 
     @property
     def has_truth(self) -> bool:
-        """Whether the true explanation of some row is known."""
+        """Whether there is ground truth for any row."""
         return bool(np.isfinite(self.auc).any())
 
     def title(self, row: int) -> str:
@@ -145,42 +86,43 @@ class ScoredSplit:
         """The scores of a graph's edges, in the caller's order, ``[E]``."""
         return self.scores[self.edge_ptr[graph] : self.edge_ptr[graph + 1]]
 
-    def rows(self, wanted: Filter) -> Ints:
-        """Choose and sort rows."""
+    def rows(self, query: Filter) -> Ints:
+        """Filter and sort rows."""
         keep = np.ones(len(self), dtype=bool)
-        if self.decided.ndim == 1 and wanted.predicted is not None:
-            keep &= self.decided == wanted.predicted
-        if self.labels is not None and self.labels.ndim == 1 and wanted.true is not None:
-            keep &= self.labels == wanted.true
-        if wanted.right is not None:
-            keep &= self.right == int(wanted.right)
-        for values, (low, high) in ((self.confidence, wanted.confidence), (self.auc, wanted.auc)):
+        if self.predicted.ndim == 1 and query.predicted is not None:
+            keep &= self.predicted == query.predicted
+        if self.labels is not None and self.labels.ndim == 1 and query.true is not None:
+            keep &= self.labels == query.true
+        if query.right:
+            keep &= self.right == (query.right == "yes")
+        for values, low, high in (
+            (self.confidence, query.min_confidence, query.max_confidence),
+            (self.auc, query.min_auc, query.max_auc),
+        ):
             if (low, high) != (0.0, 1.0):
                 keep &= (values >= low - 1e-9) & (values <= high + 1e-9)
-        if wanted.search.strip():
-            keep &= self.matching(wanted.search.strip())
+        if query.search.strip():
+            keep &= self.matching(query.search.strip())
         rows = np.flatnonzero(keep)
-        key = self._key(wanted.sort)[rows]
-        order = np.argsort(-key if wanted.descending else key, kind="stable")  # NaN comes last
+        key = self._sort_key(query.sort)[rows]
+        order = np.argsort(-key if query.descending else key, kind="stable")  # NaN comes last
         return rows[order]
 
     def matching(self, text: str) -> NDArray[np.bool_]:
-        """Find rows by a number, a part of an identifier, or a SMILES that they contain."""
-        if len(text) > LONGEST_SEARCH:
-            raise BadInputError(f"a search has at most {LONGEST_SEARCH} characters")
+        """Find rows by number, part of an identifier, or a SMILES that they contain."""
         numbers = self.graph if self.node is None else self.node
         if text.isascii() and text.isdigit() and len(text) < 10:
             return (numbers == int(text)) | self._identified(text)
-        found = self._identified(text)
-        if found.any() or not self.smiles:
-            return found
+        matches = self._identified(text)
+        if matches.any() or not self.smiles:
+            return matches
         return self._substructure(text)[self.graph]
 
     def _identified(self, text: str) -> NDArray[np.bool_]:
         if not self.ids:
             return np.zeros(len(self), dtype=bool)
-        wanted = text.casefold()
-        return np.array([wanted in one.casefold() for one in self.ids])[self.graph]
+        folded = text.casefold()
+        return np.array([folded in one.casefold() for one in self.ids])[self.graph]
 
     def _substructure(self, text: str) -> NDArray[np.bool_]:
         """Graphs whose molecules contain a SMILES (or SMARTS), ``[G]``."""
@@ -192,7 +134,7 @@ class ScoredSplit:
         if not any(character.isspace() for character in text):
             with rdBase.BlockLogs():
                 pattern = chem.MolFromSmiles(text)
-                # A part of a molecule, such as [N+](=O)[O-], lacks bonds: it is read as SMARTS.
+                # Part of a molecule, such as [N+](=O)[O-], lacks bonds: read it as SMARTS.
                 if pattern is None or any(a.GetNumRadicalElectrons() for a in pattern.GetAtoms()):
                     pattern = chem.MolFromSmarts(text)
         if pattern is None or not pattern.GetNumAtoms():
@@ -203,66 +145,89 @@ class ScoredSplit:
             if self._library is None:
                 self._library = _substructures(chem, rdSubstructLibrary, self.smiles)
         library, places = self._library
-        found = np.zeros(len(self.store), dtype=bool)
+        matches = np.zeros(len(self.store), dtype=bool)
         hits = library.GetMatches(pattern, maxResults=len(places) or 1, numThreads=1)
-        found[[places[hit] for hit in hits]] = True
-        return found
+        matches[[places[hit] for hit in hits]] = True
+        return matches
 
-    def _key(self, sort: Sort) -> Floats:
-        if sort == "confidence":
-            return self.confidence
-        if sort == "auc":
-            return self.auc
-        if sort == "error":
-            return self.error
-        if sort == "value":
-            return self.decided.reshape(len(self), -1)[:, 0].astype(np.float64)
-        if sort in ("nodes", "edges"):
-            counts = self.store.node_counts if sort == "nodes" else self.store.edge_counts
-            return counts[self.graph].astype(np.float64)
-        return np.arange(len(self), dtype=np.float64)
+    def _sort_key(self, sort: Sort) -> Floats:
+        match sort:
+            case "confidence":
+                return self.confidence
+            case "auc":
+                return self.auc
+            case "error":
+                return self.error
+            case "value":
+                return self.predicted.reshape(len(self), -1)[:, 0].astype(np.float64)
+            case "nodes":
+                return self.store.node_counts[self.graph].astype(np.float64)
+            case "edges":
+                return self.store.edge_counts[self.graph].astype(np.float64)
+            case _:
+                return np.arange(len(self), dtype=np.float64)
 
     def _labels(self) -> NDArray[Any] | None:
         name = "node_y" if self.task.level == "node" else "y"
         if not self.store.has(name):
             return None
         labels = np.asarray(self.store.labels(self.task.level))
-        if self.decided.ndim == 1 and labels.ndim == 2 and labels.shape[1] == 1:
+        if self.predicted.ndim == 1 and labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
-        return labels if labels.shape == self.decided.shape else None
+        return labels if labels.shape == self.predicted.shape else None
 
-    def _judged(self) -> tuple[NDArray[np.int8], Floats]:
-        """Whether each row is right, and the error of a regression, ``[M]`` each."""
+    def _compared(self) -> tuple[NDArray[np.int8], Floats]:
+        """Compare predictions with labels: right or wrong, and the error of a regression."""
         right, error = np.full(len(self), -1, dtype=np.int8), np.full(len(self), np.nan)
         if self.labels is None:
             return right, error
         labels = self.labels.astype(np.float64).reshape(len(self), -1)
-        decided = self.decided.astype(np.float64).reshape(len(self), -1)
+        predicted = self.predicted.astype(np.float64).reshape(len(self), -1)
         known = ~np.isnan(labels)
         if self.task.kind == "regression":
-            distance = np.where(known, np.abs(decided - labels), 0).sum(axis=1)
+            distance = np.where(known, np.abs(predicted - labels), 0).sum(axis=1)
             some = known.any(axis=1)
             error[some] = distance[some] / known.sum(axis=1)[some]
             return right, error
         known &= labels >= 0
         some = known.any(axis=1)
-        right[some] = ((decided == labels) | ~known).all(axis=1)[some]
+        right[some] = ((predicted == labels) | ~known).all(axis=1)[some]
         return right, error
 
     def _auc(self) -> Floats:
-        out = np.full(len(self), np.nan)
         if not self.store.has("edge_truth") or self.node is not None:
-            return out
+            return np.full(len(self), np.nan)
         edges = ranges(self.store.arrays["edge_ptr"][self.store.index], self.store.edge_counts)
         truth = self.store.caller_order(np.asarray(self.store.arrays["edge_truth"][edges])) > 0
-        out = graph_aucs(self.scores, truth, self.edge_ptr)
+        out = areas_within(self.scores, truth, *graph_of_edges(self.edge_ptr))
         if self.store.has("annotated"):
             out[~self.store.per_graph("annotated").astype(bool)] = np.nan
         return out
 
 
+def agreement(first: NDArray[Any], second: NDArray[Any], ptr: Ints) -> tuple[Floats, Floats]:
+    """Compare two models' edge scores of each graph: rank correlation and top overlap, ``[G]``.
+
+    The overlap is the intersection over union of the highest-scored fifth of the edges.
+    """
+    graph, count = graph_of_edges(ptr)
+    a, b = (ranks_within(scores, graph, count) for scores in (first, second))
+    counts = np.diff(ptr)
+    lowest = (counts - np.ceil(TOP_SHARE * counts))[graph]
+    top_a, top_b = a > lowest, b > lowest
+    union = np.bincount(graph, top_a | top_b, count)
+    overlap = np.bincount(graph, top_a & top_b, count) / np.maximum(union, 1)
+    return correlations_within(a, b, graph, count), np.where(union > 0, overlap, np.nan)
+
+
+def graph_of_edges(ptr: Ints) -> tuple[Ints, int]:
+    """Return the graph of each edge, ``[E]``, and the number of graphs."""
+    counts = np.diff(ptr)
+    return np.repeat(np.arange(len(counts)), counts), len(counts)
+
+
 def _substructures(chem: Any, module: Any, smiles: Sequence[str]) -> tuple[Any, list[int]]:
-    """A library of molecules to search, and the graph of each."""
+    """Make an RDKit library of molecules to search, and list the graph of each."""
     from rdkit import rdBase
 
     library = module.SubstructLibrary(module.CachedTrustedSmilesMolHolder(), module.PatternHolder())

@@ -1,4 +1,4 @@
-"""The server: a socket, patience with slow clients, and a graceful stop."""
+"""The server: socket, timeout of slow clients, graceful stop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gsat.core.errors import GSATError
 from gsat.web.guard import Guard
-from gsat.web.limits import Limits
+from gsat.web.requests import Limits
 
-STOP_SECONDS = 20  # for requests that are being answered
+STOP_SECONDS = 20  # for requests in progress
 
 
 def bind(host: str, port: int) -> socket.socket:
     """Bind a socket."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         opened = socket.socket(family, kind, protocol)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
@@ -41,14 +41,14 @@ def run_server(
     ready: Callable[[], None] = lambda: None,
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until the process is asked to stop; requests that are being answered are finished."""
+    """Serve until a signal stops the process; requests in progress are finished."""
     _Server(make_config(app, limits), ready, stopping).run(sockets=[opened])
 
 
 def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
     """Configure the server."""
 
-    class Protocol(_PatientProtocol):
+    class Protocol(_TimedProtocol):
         header_seconds = limits.header_seconds
 
     return uvicorn.Config(
@@ -65,7 +65,7 @@ def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends with exit code 0 when it is told to stop."""
+    """A server that exits with code 0 when a signal stops it."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class _Server(uvicorn.Server):
                 signal.signal(kind, handler)
 
 
-class _PatientProtocol(HttpToolsProtocol):
-    """Closes a connection on which the head of a request takes too long."""
+class _TimedProtocol(HttpToolsProtocol):
+    """Closes a connection whose request headers take too long."""
 
     header_seconds = 10.0
     _timer: asyncio.TimerHandle | None = None

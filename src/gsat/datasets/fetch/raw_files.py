@@ -133,3 +133,14 @@ def require_all(files: Iterable[RawFile]) -> list[Path]:
 
         fetch([file.downloads() or file for file in needed])
     return [file.find() or file.home for file in files]
+
+
+def parse_checksums(table: str) -> dict[str, tuple[str, int]]:
+    """SHA-256 and bytes of files by name, from lines with SHA-256, bytes and name."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return {name: (sha256, int(size)) for sha256, size, name in rows}
+
+
+def damaged(path: Path, source: str, why: str) -> DataError:
+    """The error for a file whose content can't be used."""
+    return DataError(f"{path} is damaged ({why}); get it again from {source}")

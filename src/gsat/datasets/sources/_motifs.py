@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+
+from gsat.datasets.source import DatasetOptions
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
 
+
+class GeneratedOptions(DatasetOptions):
+    """Options of data sets whose graphs are generated."""
+
+    graphs: int = Field(1000, ge=10, description="number of graphs to generate")
+
+
 Edge = tuple[int, int]
 
-FEWEST_GRAPHS: Final = 10  # below that, a split of 80/10/10 leaves a part empty
 TREE_NODES: Final = 20  # of the trees of BA-2Motifs; every later node belongs to a motif
 FEATURES: Final = 10
 # Edges among the five motif nodes, numbered as in the published BA-2Motifs; node 0 is the one that
@@ -53,6 +62,19 @@ def random_trees(rng: np.random.RandomState, graphs: int) -> NDArray[np.uint8]:
     return adjacency | adjacency.transpose(0, 2, 1)
 
 
+def join_motif(
+    adjacency: NDArray[np.uint8],
+    graphs: NDArray[np.int64],
+    joint: NDArray[np.int64],
+    first: int,
+    motif: Sequence[Edge],
+) -> None:
+    """Add a motif from node ``first`` on, and an edge from there to the base node ``joint``."""
+    adjacency[graphs, joint, first] = adjacency[graphs, first, joint] = 1
+    for u, v in motif:
+        adjacency[graphs, first + u, first + v] = adjacency[graphs, first + v, first + u] = 1
+
+
 def store_from_adjacency(
     adjacency: NDArray[np.uint8],
     sizes: NDArray[np.int64],
@@ -61,14 +83,14 @@ def store_from_adjacency(
 ) -> GraphStore:
     """Make a store of dense adjacencies: both directions, row by row; constant features."""
     from gsat.graphs import GraphStore
+    from gsat.graphs.build import offsets
 
     graph, src, dst = np.nonzero(adjacency)
-    edges = np.bincount(graph, minlength=len(label))
-    node_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    node_ptr = offsets(sizes)
     node = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], sizes)
     return GraphStore.from_arrays(
         node_ptr=node_ptr,
-        edge_ptr=np.concatenate([[0], np.cumsum(edges)]),
+        edge_ptr=offsets(np.bincount(graph, minlength=len(label))),
         edge_index=np.stack([src, dst]),
         x=np.full((len(node), FEATURES), 0.1, dtype=np.float32),
         y=label.astype(np.float32)[:, None],

@@ -18,13 +18,14 @@ from pydantic import Field, model_validator
 from gsat.core.errors import DataError
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
-from gsat.datasets.source import DatasetOptions, DatasetSource, Match
+from gsat.datasets.source import DatasetSource, Match
 from gsat.datasets.sources._motifs import (
     CYCLE,
-    FEWEST_GRAPHS,
     HOUSE,
     TREE_NODES,
+    GeneratedOptions,
     integers,
+    join_motif,
     random_trees,
     store_from_adjacency,
 )
@@ -43,14 +44,11 @@ PUBLISHED: Final = "29daca5d47fc23075b358349b3a66d1c51458f6ed4c1f32dfb913471fb4e
 class BA2Motifs(DatasetSource):
     """1000 graphs, a house or a five-cycle on a Barabási–Albert tree."""
 
-    class Options(DatasetOptions):
-        """Options of ``ba2motifs``."""
-
+    class Options(GeneratedOptions):
         source: Literal["generated", "published"] = Field(
             "generated",
             description="'generated' needs no file; 'published' is the set of the paper",
         )
-        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
 
         @model_validator(mode="after")
         def _check_size(self) -> Self:
@@ -109,12 +107,9 @@ def _generate(graphs: int, data_seed: int) -> tuple[NDArray[np.uint8], NDArray[n
     adjacency = np.zeros((graphs, first + 5, first + 5), dtype=np.uint8)
     adjacency[:, :first, :first] = random_trees(rng, graphs)
     joint = integers(rng, TREE_NODES, graphs)
-    adjacency[np.arange(graphs), joint, first] = 1
-    adjacency[np.arange(graphs), first, joint] = 1
     for kind, motif in enumerate((CYCLE, HOUSE)):
-        for u, v in motif:
-            adjacency[label == kind, first + u, first + v] = 1
-            adjacency[label == kind, first + v, first + u] = 1
+        rows = np.flatnonzero(label == kind)
+        join_motif(adjacency, rows, joint[rows], first, motif)
     return adjacency, label
 
 

@@ -30,8 +30,6 @@ class BAShapes(DatasetSource):
     """One graph, 80 houses on a Barabási–Albert graph: where in a house is a node?"""
 
     class Options(DatasetOptions):
-        """Options of ``ba-shapes``."""
-
         motifs: int = Field(80, ge=1, le=BASE, description="number of houses")
 
     def task(self, name: str, options: Options) -> Task:

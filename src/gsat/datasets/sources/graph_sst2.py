@@ -43,8 +43,6 @@ class GraphSST2(DatasetSource):
     """70042 sentences of film reviews as dependency trees, good or bad; tested on short ones."""
 
     class Options(DatasetOptions):
-        """Options of ``graph-sst2``."""
-
         source: Literal["trees", "published"] = Field(
             "trees",
             description="'trees': parses made again, with word vectors of a model; "

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from gsat.core.registry import register_dataset
-from gsat.datasets.source import DatasetOptions, DatasetSource, Match
+from gsat.datasets.source import DatasetSource, Match
 from gsat.datasets.sources._motifs import (
-    FEWEST_GRAPHS,
     HOUSE,
     TREE_NODES,
+    GeneratedOptions,
     integers,
+    join_motif,
     random_trees,
     store_from_adjacency,
 )
@@ -32,20 +32,16 @@ if TYPE_CHECKING:
 class Houses(DatasetSource):
     """1000 graphs, two or three houses on a Barabási–Albert tree: disconnected explanations."""
 
-    class Options(DatasetOptions):
-        """Options of ``houses``."""
-
-        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
-
+    Options = GeneratedOptions
     in_paper = True
 
-    def task(self, name: str, options: Options) -> Task:
+    def task(self, name: str, options: GeneratedOptions) -> Task:
         """Two houses or three."""
         from gsat.tasks import Task
 
         return Task("binary")
 
-    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+    def build(self, name: str, options: GeneratedOptions, data_seed: int) -> GraphStore:
         """Generate the graphs: the first half with two houses (class 0), the rest with three."""
         rng = np.random.RandomState(data_seed)
         label = (np.arange(options.graphs) >= options.graphs // 2).astype(np.int64)
@@ -56,14 +52,11 @@ class Houses(DatasetSource):
         for house in range(3):
             rows = np.flatnonzero(houses > house)
             first = TREE_NODES + 5 * house
-            joint = integers(rng, TREE_NODES, len(rows))
-            adjacency[rows, joint, first] = adjacency[rows, first, joint] = 1
-            for u, v in HOUSE:
-                adjacency[rows, first + u, first + v] = adjacency[rows, first + v, first + u] = 1
+            join_motif(adjacency, rows, integers(rng, TREE_NODES, len(rows)), first, HOUSE)
         return store_from_adjacency(
             adjacency, TREE_NODES + 5 * houses, label, classes=("two houses", "three houses")
         )
 
-    def matches_paper(self, name: str, options: Options) -> Match:
+    def matches_paper(self, name: str, options: GeneratedOptions) -> Match:
         """``rebuilt``: the paper describes the set but does not publish it."""
         return "rebuilt" if options.graphs == 1000 else "different"

@@ -73,8 +73,6 @@ class MNIST75sp(DatasetSource):
     """70000 handwritten digits as graphs of up to 75 superpixels; bright ones are the truth."""
 
     class Options(DatasetOptions):
-        """Options of ``mnist75sp``."""
-
         source: Literal["images", "published"] = Field(
             "images",
             description="'images': superpixels computed from MNIST; 'published': those of "
@@ -176,6 +174,7 @@ class MNIST75sp(DatasetSource):
 def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphStore:
     """Make graphs of superpixels; edges row by row, both directions."""
     from gsat.graphs import GraphStore
+    from gsat.graphs.build import offsets
 
     counts, intensity, centre = superpixels
     graphs, most = len(counts), int(counts.max())
@@ -191,10 +190,9 @@ def digit_graphs(superpixels: Superpixels, label: NDArray[np.int64]) -> GraphSto
 
     bright = np.zeros(place.shape, dtype=bool)
     bright[place] = intensity > 0
-    edges = np.bincount(graph, minlength=graphs)
     return GraphStore.from_arrays(
-        node_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        edge_ptr=np.concatenate([[0], np.cumsum(edges)]),
+        node_ptr=offsets(counts),
+        edge_ptr=offsets(np.bincount(graph, minlength=graphs)),
         edge_index=np.stack([src, dst]),
         x=np.concatenate([np.stack([intensity] * 3, axis=1), centre], axis=1),
         edge_attr=weight[near],

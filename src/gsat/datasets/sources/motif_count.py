@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from gsat.core.registry import register_dataset
-from gsat.datasets.source import DatasetOptions, DatasetSource
-from gsat.datasets.sources._motifs import CYCLE, FEWEST_GRAPHS, HOUSE, barabasi_albert, integers
+from gsat.datasets.source import DatasetSource
+from gsat.datasets.sources._motifs import CYCLE, HOUSE, GeneratedOptions, barabasi_albert, integers
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -31,10 +31,7 @@ MOST: Final = 4  # houses, and as many cycles
 class MotifCount(DatasetSource):
     """1000 trees with houses and five-cycles, a regression: how many houses?"""
 
-    class Options(DatasetOptions):
-        """Options of ``motif-count``."""
-
-        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
+    class Options(GeneratedOptions):
         level: Literal["graph", "node"] = Field(
             "graph",
             description="'graph': houses of a graph; 'node': houses a node is part of or joined to",

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from gsat.core.errors import DataError
 from gsat.core.registry import register_dataset
-from gsat.datasets.fetch.raw_files import RawFile
+from gsat.datasets.fetch.raw_files import RawFile, damaged
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.molecules.smiles import SMILES, write_smiles
 
@@ -46,8 +46,6 @@ class Mutag(DatasetSource):
     """2951 molecules, mutagenic or not; the NO2 and NH2 groups are the truth."""
 
     class Options(DatasetOptions):
-        """Options of ``mutag``."""
-
         source: Literal["published"] = Field("published", description="the TU files with edge_gt")
         test: Literal["paper", "held-out"] = Field(
             "paper",
@@ -86,13 +84,13 @@ class Mutag(DatasetSource):
 
         ``test="paper"`` is the published split: its test graphs are also in train and validation.
         """
-        order = np.random.RandomState(seed).permutation(len(store)).astype(np.int64)
-        train, valid = int(0.8 * len(order)), int(0.1 * len(order))
+        from gsat.datasets.splits import shuffled
+
+        parts = shuffled(len(store), seed)
         if options.test == "paper":
-            test = np.flatnonzero(store.per_graph("annotated"))
-            return {"train": order[:train], "valid": order[train:], "test": test}
-        parts = np.split(order, [train, train + valid])
-        return dict(zip(("train", "valid", "test"), parts, strict=True))
+            parts["valid"] = np.concatenate([parts["valid"], parts["test"]])
+            parts["test"] = np.flatnonzero(store.per_graph("annotated"))
+        return parts
 
     def overlap(self, options: Options) -> str:
         """The published test set shares its graphs with the other parts."""
@@ -112,13 +110,13 @@ def read_zip(path: Path) -> GraphStore:
     try:
         raw = tu.read_tables(path, (*PARTS, "edge_labels"))
     except DataError as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged(path, ARCHIVE.source, str(error)) from error
     for part in PARTS[2:]:  # read_tables requires the first two
         if part not in raw:
-            raise _damaged(path, f"there is no Mutagenicity_{part}.txt in it")
+            raise damaged(path, ARCHIVE.source, f"there is no Mutagenicity_{part}.txt in it")
     atom, label = raw["node_labels"][:, 0], raw["graph_labels"][:, 0]
     if not 0 <= atom.min(initial=0) <= atom.max(initial=0) < len(ATOMS):
-        raise _damaged(path, "the tables do not fit: there are 14 kinds of atoms")
+        raise damaged(path, ARCHIVE.source, "the tables do not fit: there are 14 kinds of atoms")
 
     edge_ptr, node_ptr, edge_index = raw["edge_ptr"], raw["node_ptr"], raw["edge_index"]
     edge_graph = np.repeat(np.arange(len(label)), np.diff(edge_ptr))
@@ -151,7 +149,3 @@ def _smiles(raw: Tables) -> list[str]:
         bonds = [(u, v, order) for (u, v), order in here if u < v]
         written.append(write_smiles(atoms[slice(*nodes)], bonds))
     return written
-
-
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path} is damaged ({why}); get it again from {ARCHIVE.source}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gsat.core.errors import DataError
 from gsat.core.files import file_sha256
 from gsat.core.registry import register_dataset
-from gsat.datasets.fetch.raw_files import RawFile, require_all
+from gsat.datasets.fetch.raw_files import RawFile, damaged, require_all
 from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 from gsat.molecules.smiles import SMILES
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gsat.graphs import GraphStore
     from gsat.tasks import Task
 
+OGB: Final = "the Open Graph Benchmark"
 # Number of categories of: atomic number, chirality, degree, charge, hydrogens, radical electrons,
 # hybridisation, aromatic, in a ring.
 CATEGORIES: Final = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -131,7 +132,7 @@ class OGBGMol(DatasetSource):
             RawFile(
                 f"ogbg_mol/ogbg_{mol}/{part}.csv.gz",
                 known.get(part, ""),
-                "the Open Graph Benchmark",
+                OGB,
                 url=f"{base}/{short}.zip",
                 member=f"{short}/{part}.csv.gz",
             )
@@ -153,6 +154,7 @@ class OGBGMol(DatasetSource):
         ``split`` ``[G]`` is the part of the official scaffold split (0 train, 1 valid, 2 test).
         """
         from gsat.graphs import GraphStore
+        from gsat.graphs.build import offsets
 
         labels = SETS[name][0]
         paths = dict(zip(PARTS, require_all(self.raw_files(name, options)), strict=True))
@@ -167,20 +169,17 @@ class OGBGMol(DatasetSource):
             )
         wrong = np.argwhere((x < 0) | (x >= np.array(CATEGORIES)))
         if len(wrong):
-            raise DataError(
-                f"{paths['raw/node-feat']}, line {wrong[0][0] + 1}, column {wrong[0][1] + 1}: "
-                f"no such category of an atom; get it again"
-            )
+            row, column = wrong[0] + 1
+            why = f"line {row}, column {column}: no such category of an atom"
+            raise damaged(paths["raw/node-feat"], OGB, why)
         names, smiles = _molecules(paths["mapping/mol"], labels)
         if len(smiles) != len(y):
-            raise DataError(
-                f"{paths['mapping/mol']} has {len(smiles)} molecules, there are {len(y)}; "
-                "get it again"
-            )
+            why = f"it has {len(smiles)} molecules, the labels are of {len(y)}"
+            raise damaged(paths["mapping/mol"], OGB, why)
         made_again = file_sha256(paths["raw/node-feat"]) in REBUILT
         return GraphStore.from_arrays(
-            node_ptr=np.concatenate([[0], np.cumsum(nodes)]),
-            edge_ptr=np.concatenate([[0], np.cumsum(2 * bonds)]),
+            node_ptr=offsets(nodes),
+            edge_ptr=offsets(2 * bonds),
             edge_index=np.stack([ends, ends[:, ::-1]], axis=1).reshape(-1, 2).T,
             x=x,
             y=y,
@@ -224,7 +223,7 @@ def _molecules(path: Path, labels: int) -> tuple[list[str], list[str]]:
     except (
         OSError, EOFError, StopIteration, csv.Error, ValueError, IndexError, zlib.error
     ) as error:  # fmt: skip
-        raise DataError(f"{path} is damaged ({error}); get it again") from error
+        raise damaged(path, OGB, str(error)) from error
 
 
 def _column(path: Path) -> NDArray[np.int64]:
@@ -240,6 +239,5 @@ def _table(path: Path, kind: type[Any], columns: int) -> NDArray[Any]:
         if table.size and table.shape[1] != columns:
             raise ValueError(f"{table.shape[1]} columns, not {columns}")
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"{path} is damaged ({reason}); get it again") from error
+        raise damaged(path, OGB, " ".join(str(error).split())) from error
     return table.reshape(-1, columns)

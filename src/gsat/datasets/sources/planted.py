@@ -20,10 +20,11 @@ from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource
 from gsat.datasets.sources.attribution import Attribution, read_table
-from gsat.molecules.substructures import check_smarts, find_matches, read_smarts
+from gsat.molecules.substructures import check_smarts
 from gsat.molecules.table import SUFFIXES, is_table
 
 if TYPE_CHECKING:
+    from gsat.datasets.sources._molecules import Matches
     from gsat.graphs import GraphStore
     from gsat.tasks import Task
 
@@ -38,8 +39,6 @@ class Planted(DatasetSource):
     """Molecules with a rule of your own: SMARTS decide the label (known atoms)."""
 
     class Options(DatasetOptions):
-        """Options of ``planted``."""
-
         smarts: list[str] = Field(
             ["[NX3][CX3]=[OX1]"], description="substructures that decide the label, as SMARTS"
         )
@@ -144,7 +143,7 @@ class Planted(DatasetSource):
         Atoms of matches are true, with the sign of their weight: in a class of all matches in
         positive molecules, and none in negative ones. A bond within a match is true.
         """
-        from gsat.datasets.sources._substructures import to_labelled_store
+        from gsat.datasets.sources._molecules import labelled_store, truth_of_matches
 
         pool = _pool(self, name, options)
         drawn = _draw(pool, options, data_seed)
@@ -155,8 +154,8 @@ class Planted(DatasetSource):
         for row in rows:
             weighted = [
                 (atoms, weight)
-                for found, weight in zip(drawn[row], weights, strict=True)
-                for atoms in found
+                for matches, weight in zip(drawn[row], weights, strict=True)
+                for atoms in matches
             ]
             positive = _is_positive(drawn[row], options.rule)
             y.append(float(positive) if classes else sum(weight for _, weight in weighted))
@@ -166,13 +165,14 @@ class Planted(DatasetSource):
                 f"the rule '{options.rule}' gives the label {y[0]:g} to each of {len(y)} molecules "
                 f"of {pool.source}; choose SMARTS that tell them apart"
             )
-        store = to_labelled_store(
+        ids = {"id": [pool.names[row] for row in rows]} if pool.names else {}
+        store = labelled_store(
             [pool.smiles[row] for row in rows],
-            contributions,
             np.array(y),
+            lambda store: truth_of_matches(store, contributions),
             label="planted",
             classes=CLASSES if classes else (),
-            fields={"id": [pool.names[row] for row in rows]} if pool.names else {},
+            fields={"annotated": np.array([len(some) > 0 for some in contributions]), **ids},
             columns=pool.columns,
         )
         store.meta.update(pool.meta)
@@ -188,21 +188,13 @@ class Planted(DatasetSource):
 
 
 class _Pool(NamedTuple):
-    """Molecules to draw from.
+    """Molecules to draw from."""
 
-    Attributes:
-        source: What they are from, for messages.
-        smiles: Their SMILES.
-        names: Their identifiers; empty if they have none.
-        columns: Names of the columns ``smiles`` and ``id``.
-        meta: What was found in the table, and the rows that can't be used.
-    """
-
-    source: str
+    source: str  # for messages
     smiles: list[str]
-    names: list[str]
-    columns: dict[str, str]
-    meta: dict[str, Any]
+    names: list[str]  # identifiers; empty if there are none
+    columns: dict[str, str]  # names of the columns of SMILES and identifiers
+    meta: dict[str, Any]  # notes about the table, and rejected rows
 
 
 def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
@@ -243,55 +235,44 @@ def _check_file(path: Path) -> None:
         )
 
 
-Found = list[list[frozenset[int]]]  # matches of each SMARTS
+def _is_positive(matches: Matches, rule: str) -> bool:
+    return all(matches) if rule == "all" else any(matches)
 
 
-def _is_positive(found: Found, rule: str) -> bool:
-    return all(found) if rule == "all" else any(found)
-
-
-def _draw(pool: _Pool, options: Planted.Options, data_seed: int) -> dict[int, Found]:
+def _draw(pool: _Pool, options: Planted.Options, data_seed: int) -> dict[int, Matches]:
     """Draw molecules, each once; their matches by row.
 
     Rows are taken in a random order until there are enough, of both classes if these are balanced.
     """
-    from gsat.molecules.smiles import import_rdkit, short
+    from gsat.datasets.sources._molecules import match_smarts
+    from gsat.molecules.smiles import import_rdkit
 
     chem = import_rdkit("reading molecules")
-    from rdkit import rdBase
-
-    queries = read_smarts(options.smarts)
     most = options.molecules or len(pool.smiles)
     balanced = options.balance and options.rule in CLASS_RULES
     room = max(1, most // 2) if balanced else most
-    parts: dict[bool, dict[int, Found]] = {True: {}, False: {}}
+    parts: dict[bool, dict[int, Matches]] = {True: {}, False: {}}
     counts, seen = Counter[bool](), set()
-    for row in np.random.RandomState(data_seed).permutation(len(pool.smiles)).tolist():
-        with rdBase.BlockLogs():
-            molecule = chem.MolFromSmiles(pool.smiles[row])
-        if molecule is None:
-            raise DataError(
-                f"{pool.source}: {short(pool.smiles[row])} is not a molecule; correct the table"
-            )
-        if (same := chem.MolToSmiles(molecule)) in seen:
+    order = np.random.RandomState(data_seed).permutation(len(pool.smiles)).tolist()
+    smiles = (pool.smiles[row] for row in order)
+    molecules = match_smarts(smiles, options.smarts, pool.source)
+    for row, (molecule, matches) in zip(order, molecules, strict=False):
+        same = chem.MolToSmiles(molecule)
+        if same in seen:
             continue
         seen.add(same)
-        found = [
-            find_matches(molecule, query, smarts)
-            for query, smarts in zip(queries, options.smarts, strict=True)
-        ]
-        positive = _is_positive(found, options.rule)
+        positive = _is_positive(matches, options.rule)
         counts[positive] += 1
         if balanced and counts[positive] > room:
             continue
-        parts[positive][row] = found
+        parts[positive][row] = matches
         sizes = [len(rows) for rows in parts.values()]
         if min(sizes) == room if balanced else sum(sizes) == room:
             break
     _check_drawn(pool, options, counts[True], counts[False])
     if balanced:
         room = min(map(len, parts.values()))
-    return {row: found for part in parts.values() for row, found in list(part.items())[:room]}
+    return {row: matches for part in parts.values() for row, matches in list(part.items())[:room]}
 
 
 def _check_drawn(pool: _Pool, options: Planted.Options, positive: int, negative: int) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from pydantic import Field
 
 from gsat.core.registry import register_dataset
-from gsat.datasets.source import DatasetOptions, DatasetSource
-from gsat.datasets.sources._motifs import FEWEST_GRAPHS, barabasi_albert, integers
+from gsat.datasets.source import DatasetSource
+from gsat.datasets.sources._motifs import GeneratedOptions, barabasi_albert, integers
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -34,18 +33,15 @@ RED, BLUE, GREEN, VIOLET = range(4)
 class RedBlueGreenViolet(DatasetSource):
     """1000 graphs of red and blue nodes: which are more? Green and violet say nothing."""
 
-    class Options(DatasetOptions):
-        """Options of ``rbgv``."""
+    Options = GeneratedOptions
 
-        graphs: int = Field(1000, ge=FEWEST_GRAPHS, description="number of graphs to generate")
-
-    def task(self, name: str, options: Options) -> Task:
+    def task(self, name: str, options: GeneratedOptions) -> Task:
         """More blue nodes, or more red ones."""
         from gsat.tasks import Task
 
         return Task("binary")
 
-    def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
+    def build(self, name: str, options: GeneratedOptions, data_seed: int) -> GraphStore:
         """Generate the graphs, with more blue nodes (class 0) and more red ones in turn."""
         from gsat.graphs import from_pyg
 

@@ -48,8 +48,6 @@ class SpuriousMotif(DatasetSource):
     """Spurious-Motif with any bias, such as spmotif-0.5, spmotif-0.7 or spmotif-0.9."""
 
     class Options(DatasetOptions):
-        """Options of ``spmotif-…``."""
-
         undirected: bool = Field(
             False, description="store both directions (the published set has one)"
         )
@@ -168,6 +166,7 @@ def _store(
 ) -> GraphStore:
     """The graphs with their features, truth, and what they were drawn as."""
     from gsat.graphs import GraphStore
+    from gsat.graphs.build import offsets
 
     counts = np.array([len(e) for e in edges])
     graph = np.repeat(np.arange(len(edges)), counts)
@@ -179,14 +178,14 @@ def _store(
         # Stable by the lower end: the order in which networkx lists these edges.
         rows = np.lexsort((u, graph))
     graph, u, v = graph[rows], u[rows], v[rows]
-    node_ptr = np.concatenate([[0], np.cumsum(nodes)])
+    node_ptr = offsets(nodes)
     node = np.arange(node_ptr[-1]) - np.repeat(node_ptr[:-1], nodes)
     first = nodes - 5
     # Noise on the grid of 24 bits that float32 represents exactly, so that 1.0 is never reached.
     noise = np.floor(rng.random_sample((len(node), FEATURES)) * 2**24) / 2**24
     return GraphStore.from_arrays(
         node_ptr=node_ptr,
-        edge_ptr=np.concatenate([[0], np.cumsum(np.bincount(graph, minlength=len(nodes)))]),
+        edge_ptr=offsets(np.bincount(graph, minlength=len(nodes))),
         edge_index=np.stack([u, v]),
         x=noise.astype(np.float32),
         edge_attr=np.ones((len(u), 1), dtype=np.float32),

@@ -27,8 +27,6 @@ class TreeCycles(DatasetSource):
     """One graph, 80 six-cycles on a binary tree: is a node in a cycle?"""
 
     class Options(DatasetOptions):
-        """Options of ``tree-cycles``."""
-
         motifs: int = Field(80, ge=1, le=BASE, description="number of cycles")
 
     def task(self, name: str, options: Options) -> Task:

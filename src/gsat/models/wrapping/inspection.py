@@ -1,4 +1,4 @@
-"""What a wrapped network takes and gives, as far as its signature and a trial run show."""
+"""Inspection of a network to be wrapped: its inputs, its layers, and example graphs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "batch", "batch_size")
 
 
 def forward_inputs(module: nn.Module) -> dict[str, bool]:
-    """Read from its signature what a network's ``forward`` takes."""
+    """The arguments of a network's ``forward``, and whether each is required."""
     if not isinstance(module, nn.Module):
         raise GSATError(f"a torch.nn.Module was needed, not a {type(module).__name__}")
     kind = type(module).__name__
     if any(isinstance(part, HeteroConv | HGTConv | HANConv) for part in module.modules()):
         raise GSATError(f"{kind} is for nodes of several kinds; graphs here have nodes of one kind")
     if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
-        raise GSATError(f"{kind} has weights without a shape yet; run it once on a graph first")
-    found = inspect.signature(module.forward).parameters.values()
-    named = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        raise GSATError(f"{kind} has weights without a shape yet; call it once on a graph first")
+    parameters = inspect.signature(module.forward).parameters.values()
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     required = {p.name: p.default is p.empty for p in named}
     unknown = [name for name, needed in required.items() if needed and name not in _INPUTS]
     if unknown or not {"x", "edge_index"} <= required.keys():
@@ -61,10 +61,10 @@ def check_embeddings(output: Any, batch: GraphBatch, name: str | None) -> Tensor
     """Return a submodule's output if it is node embeddings."""
     if isinstance(output, Tensor) and output.dim() == 2 and len(output) == batch.num_nodes:
         return output
-    came = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
     where = f"embed='{name}'" if name is not None else "the last message-passing layer"
     raise GSATError(
-        f"{where} gives {came}; node embeddings [{batch.num_nodes}, hidden] were needed; name "
+        f"{where} gives {shape}; node embeddings [{batch.num_nodes}, hidden] were needed; name "
         f"another submodule with embed="
     )
 
@@ -75,7 +75,7 @@ def example_batches(
     edge_attr: bool,
     example: Data | GraphStore | Iterable[Data] | None,
 ) -> list[GraphBatch]:
-    """Make batches of two graphs with edges to try a network on."""
+    """Make batches of two graphs with edges for a trial."""
     if example is not None:
         store = as_store(example)
         with_edges = [i for i, edges in enumerate(store.edge_counts) if edges][:2]
@@ -86,8 +86,8 @@ def example_batches(
     widths = list(dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     if not widths or any(isinstance(part, nn.Embedding) for part in module.modules()):
         raise GSATError(
-            f"{type(module).__name__} does not say what features it takes; give wrap() a graph it "
-            f"is made for: example=data.train[0]"
+            f"{type(module).__name__} does not show how many features it takes; give wrap() a "
+            f"graph that it takes: example=data.train[0]"
         )
     columns = next((d for x in layers if isinstance(d := getattr(x, "edge_dim", None), int)), 0)
     return [_random_graphs(width, columns if edge_attr else 0) for width in widths]

@@ -1,12 +1,12 @@
-"""Edge weights on the messages of a network that somebody else wrote, without changing it.
+"""Edge weights on the messages of any PyG network, without changing it.
 
 A forward pass runs on a shallow copy: new module objects that share the weights and buffers of the
-originals. What the edge weights need is set on the copy, so nothing can leak into the original,
+originals. Hooks for the edge weights are set on the copy, so nothing leaks into the original,
 another thread, a deep copy or the next pass.
 
-Where a message-passing layer takes an optional ``edge_weight``, the weights go there, and the
-layer's normalisation sees them. Where it has a softmax over neighbours, they multiply the terms of
-that softmax: an edge of weight 0 is as good as deleted. Everywhere else they multiply the messages.
+A layer with an optional ``edge_weight`` gets the weights there, so that its normalisation sees
+them. In a layer with a softmax over neighbours, they multiply the terms of the softmax: an edge of
+weight 0 counts as deleted. In all other layers they multiply the messages.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class WeightedPass:
     """One forward pass of a network with weights on its messages.
 
     Attributes:
-        outputs: The outputs of ``observed``, in the order of execution.
-        rounds: How many times messages were passed on; a layer may do it more than once.
+        outputs: The outputs of ``observed`` (default: of every message-passing layer), in the order
+            of execution.
+        rounds: Number of message-passing rounds; a layer may have more than one.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class WeightedPass:
         self.rounds = 0
 
     def shallow_copy(self, module: nn.Module) -> nn.Module:
-        """Return the network to call, once, in place of the original."""
+        """The network to call, once, in place of the original."""
         return self._copy(module, type(module).__name__, {})
 
     def _copy(
@@ -63,7 +64,7 @@ class WeightedPass:
         copies: dict[int, nn.Module],
         within_layer: bool = False,
     ) -> nn.Module:
-        """The copy of a module; ``copies`` holds those made so far, by the original's id."""
+        """The copy of a module; ``copies`` holds the earlier ones, by the original's id."""
         if id(module) in copies:
             return copies[id(module)]
         copy = copies[id(module)] = object.__new__(type(module))
@@ -101,7 +102,7 @@ class WeightedPass:
     # -- the layers -----------------------------------------------------------------------------
 
     def _weigh_layer(self, layer: Any, name: str) -> None:
-        """Set on a copied layer what weighs its messages; ``name`` is its path, for errors."""
+        """Make a copied layer weight its messages; ``name`` is its path, for errors."""
         kind: Any = type(layer)
         call, propagate = layer.forward, layer.propagate
 
@@ -117,17 +118,17 @@ class WeightedPass:
 
             def weighted(*args: Any, **kwargs: Any) -> Any:
                 bound = signature.bind(*args, **kwargs)
-                given = bound.arguments
-                weight = _finite_gradient(self._aligned(given.get("edge_index"), name))
-                of_data = given.get("edge_weight")
-                given["edge_weight"] = weight if of_data is None else of_data * weight
+                passed = bound.arguments
+                weight = _finite_gradient(self._aligned(passed.get("edge_index"), name))
+                of_data = passed.get("edge_weight")
+                passed["edge_weight"] = weight if of_data is None else of_data * weight
                 return call(*bound.args, **bound.kwargs)
 
             layer.forward = weighted
             return
 
-        current: list[Tensor] = []  # the weights of the edges the layer is working on
-        by_softmax: list[bool] = []  # not empty where a softmax has applied them already
+        current: list[Tensor] = []  # the weights of the layer's current edges
+        by_softmax: list[bool] = []  # not empty once a softmax has applied them
 
         def reset_and_call(*args: Any, **kwargs: Any) -> Any:
             current.clear()
@@ -152,13 +153,13 @@ class WeightedPass:
             return values * current[0].view(size)
 
         def weigh_terms(terms: Tensor, dim: int) -> Tensor:
-            if not current:  # the edges it is about are not known
+            if not current:  # outside of propagate and edge_updater
                 return terms
             by_softmax.append(True)
             return weigh(terms, dim)
 
         layer.forward = reset_and_call
-        # A softmax in edge_updater holds for the whole call, one in propagate for its own round.
+        # A softmax in edge_updater applies to the whole call, one in propagate to its own round.
         layer.propagate = on_edges(layer.propagate, whole_call=False)
         layer.edge_updater = on_edges(layer.edge_updater, whole_call=True)
         for method in _methods_with_softmax(kind):
@@ -167,16 +168,16 @@ class WeightedPass:
 
         def weighted_message(*args: Any, **kwargs: Any) -> Tensor:
             out: Tensor = message(*args, **kwargs)
-            # A method that names softmax may not have called it: it may be an option.
+            # A method that names softmax may not have called it, if it is optional.
             return out if by_softmax else weigh(out, layer.node_dim)
 
         layer.message = weighted_message
 
     def _aligned(self, edge_index: Any, name: str) -> Tensor:
-        """Weights for the edges that a layer works on, [M].
+        """Weights for the edges of a layer, [M].
 
-        Layers append self-loops and may have removed those of the graph before. A loop that the
-        layer adds has weight 1; one that stands for a loop of the graph has the weight of that one.
+        Layers may remove the graph's self-loops and append new ones. A new loop has the weight of
+        the loop it replaces, or 1.
         """
         assert self.attention is not None
         if edge_index is self.edges:
@@ -184,14 +185,14 @@ class WeightedPass:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             raise GSATError(
                 f"{name} gets its edges as {type(edge_index).__name__}; attention needs the plain "
-                f"edge_index [2, E] to be passed on"
+                f"edge_index [2, E]"
             )
         for edges in (self.edges, self.edges.flip(0)):
             loops = edges[0] == edges[1]
             for without in (False, True):
-                known = edges[:, ~loops] if without else edges
-                first, rest = edge_index[:, : known.shape[1]], edge_index[:, known.shape[1] :]
-                if not torch.equal(first, known) or not torch.equal(rest[0], rest[1]):
+                kept = edges[:, ~loops] if without else edges
+                first, rest = edge_index[:, : kept.shape[1]], edge_index[:, kept.shape[1] :]
+                if not torch.equal(first, kept) or not torch.equal(rest[0], rest[1]):
                     continue
                 if not without:
                     return torch.cat([self.attention, self.attention.new_ones(rest.shape[1])])
@@ -205,14 +206,14 @@ class WeightedPass:
 
 
 def _noisy(parameter: Tensor, noise: torch.Generator) -> Tensor:
-    """A weight plus a random number from 0 to 0.1; its sign stays where it is positive."""
+    """A weight plus a random number from 0 to 0.1, so that positive weights stay positive."""
     if not parameter.is_floating_point():
         return parameter
     return parameter.detach() + 0.1 * torch.rand(parameter.shape, generator=noise).to(parameter)
 
 
 def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[..., Any]:
-    """The same call, whose result is also given to ``use``."""
+    """The same call, whose result is also passed to ``use``."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         out = call(*args, **kwargs)
@@ -224,8 +225,8 @@ def _then(call: Callable[..., Any], use: Callable[[Any], None]) -> Callable[...,
 
 @functools.cache
 def _takes_edge_weight(kind: Any) -> bool:
-    """Whether a layer has an optional weight per edge; a required one may mean a distance."""
-    # FAConv normalises by itself and accepts no weights then.
+    """Whether a layer has an optional weight per edge; a required one may be a distance."""
+    # FAConv takes no weights when it normalises.
     parameter = inspect.signature(kind.forward).parameters.get("edge_weight")
     return parameter is not None and parameter.default is None and not issubclass(kind, FAConv)
 
@@ -233,16 +234,16 @@ def _takes_edge_weight(kind: Any) -> bool:
 @functools.cache
 def _methods_with_softmax(kind: Any) -> tuple[str, ...]:
     """The methods of a layer, other than forward, that use PyG's softmax over neighbours."""
-    found = []
-    for name, method in inspect.getmembers(kind, inspect.isfunction):
-        used = [method.__globals__.get(word) for word in method.__code__.co_names]
-        if name != "forward" and any(value is softmax for value in used):
-            found.append(name)
-    return tuple(found)
+    return tuple(
+        name
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if name != "forward"
+        and any(method.__globals__.get(word) is softmax for word in method.__code__.co_names)
+    )
 
 
 def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor]) -> Any:
-    """A layer's method, with a softmax whose terms are weighed."""
+    """A layer's method, with a softmax whose terms are weighted."""
     function: Any = getattr(type(layer), method)
 
     def weighted(
@@ -280,19 +281,19 @@ def _with_softmax(layer: Any, method: str, weigh: Callable[[Tensor, int], Tensor
 def _check_message(out: Any, dim: int, weight: Tensor, name: str) -> None:
     """Raise unless there is a message for each weight."""
     if not isinstance(out, Tensor) or out.shape[dim] != len(weight):
-        came = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise GSATError(
-            f"{name} has messages that attention cannot weigh: a row for each of {len(weight)} "
-            f"edges was needed, not {came}"
+            f"{name} has messages that attention cannot weight: a row for each of {len(weight)} "
+            f"edges was needed, not {shape}"
         )
 
 
 def _finite_gradient(weight: Tensor) -> Tensor:
-    """The same weights, with a gradient that is 0 where it would not be a number.
+    """The same weights, with gradient 0 where it would be NaN or infinite.
 
-    A node that loses all its edges has degree 0, where a normalisation by 1/√degree has no slope.
+    A normalisation by 1/√degree has no gradient at a node that lost all its edges.
     """
     if weight.requires_grad:
-        weight = weight.view_as(weight)  # another tensor, so that the hook belongs to this pass
+        weight = weight.view_as(weight)  # a new tensor: the hook belongs to this pass
         weight.register_hook(lambda grad: torch.where(grad.isfinite(), grad, 0.0))
     return weight

@@ -1,7 +1,7 @@
-"""Node weights in the read-out of a network from PyG, without changing it.
+"""Node weights in the read-out of any PyG network, without changing it.
 
-Attention on messages leaves a bypass: node features reach the read-out with full weight. A gate
-multiplies each node by a weight at one place of a :class:`~.message_weights.WeightedPass`:
+Weights on messages leave a bypass: node features reach the read-out with full weight. A gate
+multiplies nodes by weights at one place of a :class:`~.message_weights.WeightedPass`:
 
 ``pooling``
     The input of ``global_add_pool``, ``global_mean_pool``, ``global_max_pool`` and of PyG's
@@ -11,9 +11,9 @@ multiplies each node by a weight at one place of a :class:`~.message_weights.Wei
 ``embeddings``
     The output of every ``nn.Embedding`` that looks up values of ``x``.
 
-Functions are replaced on the copies of the modules: in their methods, in functions and tables of
-functions that these methods name, and in their attributes. A function that a method imports itself,
-or that it reaches through ``super()``, is out of reach.
+The gate replaces functions on the copies of the modules: in their methods, in functions and tables
+of functions that these methods name, and in their attributes. It does not reach functions that a
+method imports itself, or that it calls through ``super()``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place = Literal["pooling", "features", "embeddings"]
 
 _POOLING = (global_add_pool, global_mean_pool, global_max_pool)
 _POOLING_NAMES = frozenset(function.__name__ for function in _POOLING)
-_LIBRARIES = ("torch", "torch_geometric")  # their functions call none of the above
+_LIBRARIES = ("torch", "torch_geometric")  # their functions do not call the above
 _KINDS = (FunctionType, functools.partial, list, tuple, dict, ModuleType)  # may lead to one
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
@@ -42,18 +42,18 @@ class NodeGate:
     """Node weights at one place of one forward pass.
 
     Attributes:
-        applied: How many times nodes were multiplied so far.
-        lookups: How many times an ``nn.Embedding`` was called with a row for each node.
+        applied: Number of times nodes were multiplied.
+        lookups: Number of calls of an ``nn.Embedding`` with a row for each node.
     """
 
     def __init__(self, place: Place, weight: Tensor, x: Tensor, batch: Tensor) -> None:
         self.place, self.weight, self.x, self.batch = place, weight, x, batch
         self.applied = self.lookups = 0
-        self._pooling = False  # within a pooling call, whose own parts are not gated again
-        self._made: dict[int, Any] = {}  # the functions replaced so far, by the original's id
+        self._pooling = False  # inside a pooling call, whose own parts are not gated again
+        self._made: dict[int, Any] = {}  # the replaced functions, by the original's id
 
     def features(self) -> Tensor:
-        """Return the node features for the network, ``[N, F]``."""
+        """The node features for the network, ``[N, F]``."""
         return self._weighted(self.x, 0) if self.place == "features" else self.x
 
     def set_on(self, copy: nn.Module, within_layer: bool) -> None:
@@ -78,7 +78,7 @@ class NodeGate:
             attributes["forward"] = self._gated(copy.forward)
 
     def replaced(self, value: Any) -> Any:
-        """Return a value with gated pooling in place of every pooling function it leads to."""
+        """A value with gated pooling in place of every pooling function it leads to."""
         if not isinstance(value, _KINDS) or not _leads_to_pooling(value):
             return value
         if isinstance(value, ModuleType):
@@ -108,7 +108,7 @@ class NodeGate:
             tuple(cell for _, cell in cells),
         )
         made.__kwdefaults__ = function.__kwdefaults__
-        self._made[id(function)] = made  # before the rest: a function may name itself
+        self._made[id(function)] = made  # first, as a function may name itself
         for name in _names(function.__code__) & variables.keys():
             variables[name] = self.replaced(variables[name])
         for original, cell in cells:
@@ -137,7 +137,7 @@ class NodeGate:
         return pool
 
     def _lookup(self, call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """The call of an embedding, with gated results where its input is node features."""
+        """The call of an embedding, with gated results if its input is node features."""
 
         def look_up(input: Tensor) -> Tensor:
             out = call(input)
@@ -211,7 +211,7 @@ def _references(function: FunctionType) -> Iterator[Any]:
     values = [function.__globals__[name] for name in names & function.__globals__.keys()]
     for cell in function.__closure__ or ():
         values += _contents(cell)
-    # A module matters only where one of its pooling functions is named, too.
+    # A module matters only if one of its pooling functions is named, too.
     return (v for v in values if not isinstance(v, ModuleType) or names & _POOLING_NAMES)
 
 
@@ -222,7 +222,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _contents(cell: CellType) -> list[Any]:
-    """The value in a cell; none before it is assigned."""
+    """The value of a cell, if it is assigned."""
     try:
         return [cell.cell_contents]
     except ValueError:

@@ -1,9 +1,9 @@
-"""A GSAT model in the form that ``torch_geometric.explain`` calls models."""
+"""A view of a GSAT model for ``torch_geometric.explain``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,27 +14,24 @@ from torch_geometric.nn import MessagePassing
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
 
-if TYPE_CHECKING:
-    from gsat.gsat import GSAT
-
 
 class PyGModel(nn.Module):
-    """View of a trained GSAT that PyG's ``Explainer`` can call; ``model.as_pyg()`` makes one.
+    """A view of a trained GSAT that PyG's ``Explainer`` can call; ``model.as_pyg()`` makes one.
 
-    It has no weights of its own, and whatever PyG sets on it does not reach the model. A mask that
-    PyG sets weighs the edges of the prediction pass, on top of the model's own attention. The model
-    runs in evaluation mode.
+    It has no weights, and attributes that PyG sets on it do not reach the model. A mask that PyG
+    sets multiplies the edge weights of the prediction, on top of the model's own attention. The
+    model runs in evaluation mode.
 
     Args:
         model: The model.
         label: Which label of a multi-label model is explained. (default: ``None``)
 
     Raises:
-        GSATError: If a multi-label model has no ``label``, another one has, or there is no such
-            label.
+        GSATError: If a multi-label model gets no ``label``, another model gets one, or the label
+            does not exist.
     """
 
-    def __init__(self, model: GSAT, label: int | None = None) -> None:
+    def __init__(self, model: Any, label: int | None = None) -> None:
         super().__init__()
         labels = model.task.num_logits
         if (model.task.kind == "multilabel") != (label is not None):
@@ -44,18 +41,18 @@ class PyGModel(nn.Module):
             raise GSATError(f"there is no label {label}: the labels are 0 to {labels - 1}")
         self.label = label
         self.mask_layer = _MaskLayer()
-        # Not registered: PyG would put its masks on every layer of the model, also on those of the
-        # pass that makes the attention.
+        # Not registered as a submodule: PyG would put its masks on every layer of the model, also
+        # in the forward pass that computes the attention.
         self._viewed = (model,)
 
     @property
-    def model(self) -> GSAT:
+    def model(self) -> Any:
         """The model itself."""
         return self._viewed[0]
 
     @property
     def model_config(self) -> ModelConfig:
-        """What PyG's ``Explainer`` has to know: raw values, of classes or of a number."""
+        """The configuration for PyG's ``Explainer``: raw values of classes or numbers."""
         task = self.model.task
         mode = "regression" if task.kind == "regression" else "multiclass_classification"
         return ModelConfig(mode=mode, task_level=task.level, return_type="raw")
@@ -69,11 +66,9 @@ class PyGModel(nn.Module):
     ) -> Tensor:
         """Predict raw values for each class.
 
-        One logit (of a binary model, or of one label of many) becomes the two columns
-        (−logit/2, logit/2): their softmax is the model's probability, where that of one column
-        would always be 1, and either class has a gradient.
-
-        Captum passes these arguments by position: give them to ``Explainer`` in this order.
+        A single logit (of a binary model or of one label) becomes the columns (−logit/2, logit/2):
+        their softmax is the model's probability, and both classes have a gradient. Captum passes
+        the arguments by position: give them to ``Explainer`` in this order.
 
         Args:
             x: Node features, ``[N, F]``.
@@ -82,7 +77,7 @@ class PyGModel(nn.Module):
             edge_attr: Edge features, ``[E, D]``. (default: ``None``)
 
         Returns:
-            ``[B, C]`` for B graphs and C classes, ``[N, C]`` at node level, ``[B, 1]`` of a
+            ``[B, C]`` for B graphs and C classes, ``[N, C]`` at node level, ``[B, 1]`` in a
             regression.
         """
         with self.model.evaluating(gradients=True):
@@ -105,17 +100,7 @@ class PyGModel(nn.Module):
         batch: Tensor | None = None,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute the model's own weight of each edge.
-
-        Args:
-            x: Node features, ``[N, F]``.
-            edge_index: ``[2, E]``.
-            batch: The graph of each node, ``[N]``, sorted. (default: ``None``, one graph)
-            edge_attr: Edge features, ``[E, D]``. (default: ``None``)
-
-        Returns:
-            ``[E]``, in the order of ``edge_index``.
-        """
+        """Compute the model's own edge weights ``[E]``; arguments as for :meth:`forward`."""
         with self.model.evaluating():
             graphs = as_batch(x, edge_index, batch, edge_attr)
             return self.model.edge_weights(self._embed(graphs, edge_index), graphs)[
@@ -123,7 +108,7 @@ class PyGModel(nn.Module):
             ]
 
     def _embed(self, graphs: GraphBatch, edge_index: Tensor) -> Tensor:
-        """Node embeddings of the first run, which PyG sees, [N, h]."""
+        """Node embeddings of the first forward pass, which PyG sees, [N, h]."""
         return self.mask_layer(self.model.backbone.embed(graphs), edge_index)
 
 
@@ -132,21 +117,21 @@ class _MaskLayer(MessagePassing):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_edge_mask":
-            # Once registered as a parameter, PyG would copy every later mask into a new one, and
-            # no gradient would reach what made it.
+            # If it were registered as a parameter, PyG would copy later masks into new ones, and
+            # gradients would not reach their origin.
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
 
     @property
     def mask(self) -> Tensor | None:
-        """The mask that is set, [E], or None."""
+        """The mask that PyG set, [E], or None."""
         if not self.explain or self._edge_mask is None:
             return None
         return self._edge_mask.sigmoid() if self._apply_sigmoid else self._edge_mask
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """[N, h] to the same."""
+        """Return the embeddings, [N, h]."""
         return x
 
 
@@ -173,11 +158,11 @@ def as_batch(
         edge_attr=None if edge_attr is None else edge_attr.numpy(force=True)[order],
     )
     stored = store.batch().to(x.device)
-    # The store knows the edges grouped by graph; edge_index may have them in another order.
+    # The store groups the edges by graph; edge_index may have another order.
     back = torch.from_numpy(order).argsort().to(x.device)
     return replace(stored, x=x, by_caller=stored.by_caller[back])
 
 
 def _to_stored_order(values: Tensor, graphs: GraphBatch) -> Tensor:
-    """[E] values from the order of ``edge_index`` to the batch's own."""
+    """Sort values [E] from the order of ``edge_index`` to that of the batch."""
     return values[graphs.by_caller.argsort()]

@@ -1,4 +1,4 @@
-"""What a run records of a wrapped network. Apart from the wrapping, which imports all of PyG."""
+"""The record of a wrapped network; apart from the wrapping itself, which imports all of PyG."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gsat.models.backbone import BackboneSettings
 
 
 class WrappedSettings(BackboneSettings):
-    """``[backbone]`` of a network of the user's own; it can't be made from its description."""
+    """``[backbone]`` of a wrapped network, which its description can't rebuild."""
 
-    module: str = Field("unknown", description="What the network is, in words.")
+    module: str = Field("unknown", description="Description of the network.")
 
 
 def own_module(described: str | None) -> GSATError:
-    """Return the error that asks for the network of a run."""
+    """The error that asks for the network of a run."""
     return GSATError(
         f"this run's backbone is your own module ({shorten(described or 'unknown')}): make the "
         f"model again and pass model= to gsat.load or gsat.resume in Python"
@@ -23,5 +23,5 @@ def own_module(described: str | None) -> GSATError:
 
 
 def shorten(text: str, width: int = 200) -> str:
-    """Cut a text that is too long for a message."""
+    """Cut a text to a length that fits into a message."""
     return text if len(text) <= width else f"{text[: width - 1]}…"

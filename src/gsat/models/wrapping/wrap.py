@@ -34,7 +34,7 @@ from gsat.tasks import Task
 if TYPE_CHECKING:
     from gsat.datasets.load import Dataset
 
-# torch's generator is one for the whole process: two trainings in two threads take turns.
+# The process has a single torch generator: trainings in several threads take turns.
 _GENERATOR = threading.Lock()
 
 
@@ -49,36 +49,33 @@ def wrap(
     """Make a backbone of any PyG network, for :class:`gsat.GSAT`.
 
     The network's ``forward`` takes ``x`` and ``edge_index`` and, if it names them, ``edge_attr``,
-    ``edge_weight``, ``batch`` and ``batch_size``; edges come in the order of the graphs given. It
-    returns node embeddings ``[N, hidden]`` (they are summed over each graph, and a linear layer
-    follows) or the logits of graphs ``[B, num_logits]``. Its weights are shared, not copied:
-    training the model trains the module. What its ``forward`` stores on itself, other than in
-    buffers, is lost after each run.
+    ``edge_weight``, ``batch`` and ``batch_size``; edges have the order of the input graphs. It
+    returns node embeddings ``[N, hidden]`` (a linear layer on their sum over each graph follows) or
+    the logits of graphs ``[B, num_logits]``. Its weights are shared, not copied: training the model
+    trains the module. Attributes that its ``forward`` sets on itself, other than buffers, are lost
+    after each forward pass.
 
     Attention multiplies the messages of every message-passing layer. A layer with an optional
-    ``edge_weight`` gets it there, before it normalises, and a softmax over neighbours has its terms
-    multiplied. A network in which nodes exchange information in another way (a norm over the graph,
-    a virtual node, attention between all nodes) causes a warning.
+    ``edge_weight`` gets it there, before it normalises; in a softmax over neighbours, attention
+    multiplies the terms. A warning says if nodes exchange information in another way (a norm over
+    the graph, a virtual node, attention between all nodes).
 
-    With ``readout="attended"``, GSAT weighs nodes in the read-out, too. Node embeddings that the
-    network returns are weighted before they are summed. In a network that returns logits, the
-    input of every ``global_add_pool``, ``global_mean_pool``, ``global_max_pool`` and aggregation
-    module is multiplied (also before a maximum, so that an embedding of weight 0 counts as 0). If
-    logits still depend on node features without any attention, the features are multiplied
-    instead, or the outputs of the ``nn.Embedding`` that read them. If that does not help either, a
-    warning says so and nothing is weighted; see :attr:`Wrapped.node_gate`.
+    With ``readout="attended"``, GSAT weights nodes in the read-out, too: node embeddings before
+    they are summed or, in a network that returns logits, the input of every ``global_add_pool``,
+    ``global_mean_pool``, ``global_max_pool`` and aggregation module (also before a maximum, so that
+    an embedding of weight 0 counts as 0). If logits still depend on node features without any
+    attention, it multiplies the features instead, or the outputs of the ``nn.Embedding`` that read
+    them. If that does not help either, it warns and weights nothing; see
+    :attr:`Wrapped.node_gate`.
 
     Args:
         module: The network.
         task: What it predicts, such as ``data.task``.
-        embed: Name of the submodule whose output is the node embeddings, where the network returns
+        embed: Name of the submodule whose output is the node embeddings, if the network returns
             logits. (default: ``None``, the message-passing layer that runs last)
-        example: A graph or several to try the network on. (default: ``None``, random graphs with as
-            many features as one of its parts takes)
+        example: One or several graphs for a trial. (default: ``None``, random graphs with as many
+            features as one of its parts takes)
         seed: Decides the initial weights of the linear layer, if there is one. (default: ``0``)
-
-    Returns:
-        The backbone.
 
     Raises:
         GSATError: If the network cannot be wrapped; the message says why.
@@ -99,7 +96,8 @@ class Wrapped(Backbone):
     """A PyG network as a backbone; :func:`wrap` makes one.
 
     Attributes:
-        gives: What a row of the network's output belongs to, ``"nodes"`` or ``"graphs"``.
+        gives: Whether a row of the network's output belongs to one of the ``"nodes"`` or
+            ``"graphs"``.
     """
 
     Settings: ClassVar[type[BackboneSettings]] = WrappedSettings
@@ -114,7 +112,7 @@ class Wrapped(Backbone):
         example: Data | GraphStore | Iterable[Data] | None = None,
         seed: int = 0,
     ) -> None:
-        nn.Module.__init__(self)  # there is nothing to build: the network was given
+        nn.Module.__init__(self)  # there is nothing to build
         if not isinstance(task, Task):
             raise GSATError(f"task= is what the network predicts, data.task say, not {task!r}")
         self.module, self.task, self.embed_name = module, task, embed
@@ -123,9 +121,9 @@ class Wrapped(Backbone):
         self.takes = forward_inputs(module)
         layers = message_passing_layers(module)
         if embed is not None and embed not in dict(module.named_modules()):
-            known = ", ".join(name for name, _ in module.named_children())
+            names = ", ".join(name for name, _ in module.named_children())
             raise GSATError(
-                f"the network has no submodule '{embed}' to embed with; it has: {known}"
+                f"the network has no submodule '{embed}' to embed with; it has: {names}"
             )
         # PyG's ready-made networks pass edge attributes to layers that were not built for them.
         ready = [x for x in layers if "edge_attr" in inspect.signature(x.forward).parameters]
@@ -135,7 +133,7 @@ class Wrapped(Backbone):
 
         batch = self._try(example_batches(module, layers, self.edge_attr, example))
         self._example = batch if self.gives == "graphs" else None
-        self._gate: tuple[Place | None, str] | None = None  # and why there is none; see node_gate
+        self._gate: tuple[Place | None, str] | None = None  # a place, or why there is none
         if self.gives == "nodes":
             with seeded(seed, "wrapped"):
                 self.head = nn.Linear(self.hidden, task.num_logits)
@@ -154,33 +152,33 @@ class Wrapped(Backbone):
 
     @classmethod
     def for_data(cls, data: Dataset, *, seed: int = 0, **settings: Any) -> Self:
-        """Raise an error: the network has to be made in Python."""
+        """Raise an error: the network must be made in Python."""
         raise GSATError(
-            "the backbone 'wrapped' is a network of your own; train it in Python: "
+            "the backbone 'wrapped' is your own network; train it in Python: "
             "gsat.fit(gsat.GSAT(gsat.wrap(module, task=data.task)), data)"
         )
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Raise an error: the network has to be made in Python."""
+        """Raise an error: the network must be made in Python."""
         raise own_module(config["module"])
 
     def embed(
         self, batch: GraphBatch, attention: Tensor | None = None, draws: Draws | None = None
     ) -> Tensor:
         """Compute node embeddings ``[N, hidden]``; see :meth:`Backbone.embed`."""
-        out, run = self._run(batch, attention, draws)
-        return self._embeddings(out, run.outputs, batch)
+        out, record = self._call(batch, attention, draws)
+        return self._embeddings(out, record.outputs, batch)
 
     def read_out(self, embeddings: Tensor, batch: GraphBatch) -> Tensor:
-        """Compute logits by one linear layer, where the network gives node embeddings."""
+        """Compute logits by one linear layer, if the network returns node embeddings."""
         if self.gives == "graphs":
             raise GSATError("this network gives logits of graphs; it has no read-out of its own")
         return self.head(self.pooled(embeddings, batch, "sum"))
 
     @property
     def hops(self) -> int:
-        """How many times messages were passed on in the trial run."""
+        """Number of message-passing rounds in the trial."""
         return self._hops
 
     def forward(
@@ -197,26 +195,26 @@ class Wrapped(Backbone):
         if self.gives == "nodes":
             return super().forward(batch, attention, draws, node_weight)
         place = None if node_weight is None else self.node_gate
-        out, run = self._run(batch, attention, draws, place, node_weight)
-        if run.gate is not None and not run.gate.applied:
+        out, record = self._call(batch, attention, draws, place, node_weight)
+        if record.gate is not None and not record.gate.applied:
             raise GSATError(
-                f"readout='attended' weighs the {place} of {type(self.module).__name__}, and its "
+                f"readout='attended' weights the {place} of {type(self.module).__name__}, and its "
                 f"forward did not use them on this batch as it did on the example of wrap()"
             )
         if len(out) != batch.num_graphs:
             raise DataError(
-                f"the network gave {len(out)} rows for {batch.num_graphs} graphs; leave graphs "
-                f"without nodes out, or let it pool with batch_size"
+                f"the network returned {len(out)} rows for {batch.num_graphs} graphs; remove "
+                f"graphs without nodes, or let it pool with batch_size"
             )
         return out
 
     @property
     def node_gate(self) -> Place | None:
-        """Place where node weights enter a network that gives logits.
+        """Place where node weights enter a network that returns logits.
 
-        ``"pooling"``, ``"features"`` or ``"embeddings"``: the first one that keeps node features
-        out of the logits when attention is 0 everywhere, by a trial on the example of
-        :func:`wrap`. None with a warning if there is no such place, or if the network gives node
+        The first of ``"pooling"``, ``"features"`` and ``"embeddings"`` that keeps node features out
+        of the logits when attention is 0 everywhere, in a trial on the example of :func:`wrap`.
+        None with a warning if there is no such place. None for a network that returns node
         embeddings, which are weighted before they are pooled.
         """
         if self._example is None:
@@ -229,20 +227,20 @@ class Wrapped(Backbone):
                     f"readout='attended' has no effect on {type(self.module).__name__}: node "
                     f"features reach its logits even when attention is 0 ({reasons}). The network "
                     f"can predict without attention, so explanations may miss what it uses; let it "
-                    f"pool node embeddings with torch_geometric.nn.global_add_pool, say",
+                    f"pool node embeddings, for example by torch_geometric.nn.global_add_pool",
                     stacklevel=3,
                 )
         return self._gate[0]
 
-    # -- running it -----------------------------------------------------------------------------
+    # -- forward passes -------------------------------------------------------------------------
 
     @property
     def _like(self) -> Tensor:
-        """A tensor of the device and the precision the network works in."""
-        found = (p for p in self.module.parameters() if p.is_floating_point())
-        return next(found, torch.zeros(()))
+        """A tensor with the device and the dtype of the network."""
+        weights = (p for p in self.module.parameters() if p.is_floating_point())
+        return next(weights, torch.zeros(()))
 
-    def _run(
+    def _call(
         self,
         batch: GraphBatch,
         attention: Tensor | None,
@@ -251,7 +249,7 @@ class Wrapped(Backbone):
         node_weight: Tensor | None = None,
         noise: torch.Generator | None = None,
     ) -> tuple[Any, WeightedPass]:
-        """Run the network, with nodes weighted at ``place``; its result and the pass's record."""
+        """Call the network, with nodes weighted at ``place``; its result and a record."""
         inputs, attention = self._inputs(batch), batch.weighted(attention)
         name = self.embed_name
         observed = None if name is None else self.module.get_submodule(name)
@@ -262,23 +260,23 @@ class Wrapped(Backbone):
             of_nodes = node_weight.to(self._like.dtype)
             gate = NodeGate(place, of_nodes, inputs["x"], inputs["batch"])
             inputs["x"] = gate.features()
-        run = WeightedPass(
+        record = WeightedPass(
             inputs["edge_index"], batch.num_nodes, weight, observed, training, gate, noise
         )
-        network = run.shallow_copy(self.module)
+        network = record.shallow_copy(self.module)
         with _seeded_generator(draws, batch):
             out = network(**{name: inputs[name] for name in self.takes if name in inputs})
-        if not run.rounds:
+        if not record.rounds:
             raise GSATError(
                 f"no message-passing layer of {type(self.module).__name__} was used in its "
                 f"forward; attention needs layers that are torch_geometric.nn.MessagePassing"
             )
-        if not run.outputs:
+        if not record.outputs:
             raise GSATError(f"embed='{self.embed_name}' was not used in the network's forward")
-        return out, run
+        return out, record
 
     def _inputs(self, batch: GraphBatch) -> dict[str, Any]:
-        """What the network may take, by name."""
+        """All inputs that the network may take, by name."""
 
         def cast(values: Tensor) -> Tensor:
             whole = self.whole_numbers and not values.is_floating_point()
@@ -300,41 +298,41 @@ class Wrapped(Backbone):
         return inputs
 
     def _embeddings(self, out: Any, outputs: list[Any], batch: GraphBatch) -> Tensor:
-        """Node embeddings [N, hidden]: the network's result, or what was recorded last."""
+        """Node embeddings [N, hidden]: the network's result, or the last recorded output."""
         output = out if self.gives == "nodes" and self.embed_name is None else outputs[-1]
         return check_embeddings(output, batch, self.embed_name)
 
-    # -- trying it ------------------------------------------------------------------------------
+    # -- the trial ------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _try(self, examples: list[GraphBatch]) -> GraphBatch:
-        """Find out what the network gives, by a run on the first of the examples that it takes."""
+        """Inspect the output of the network on the first example that it accepts."""
         problems: list[Exception] = []
         for example in examples:
             batch = example.to(self._like.device)
             zeros = torch.zeros(batch.num_edges, device=batch.x.device)
             try:
-                out, run = self._run(batch, zeros, None)
+                out, record = self._call(batch, zeros, None)
             except GSATError:
                 raise
             except Exception as error:
                 problems.append(error)
                 continue
             self.gives = self._kind(out, batch)
-            embeddings = self._embeddings(out, run.outputs, batch)
-            self._hops = run.rounds
+            embeddings = self._embeddings(out, record.outputs, batch)
+            self._hops = record.rounds
             self.hidden = embeddings.shape[1]
             self._warn_of_leaks(batch, zeros, embeddings)
             return example
         reason = " ".join(f"{type(problems[0]).__name__}: {problems[0]}".split())
         shapes = f"x {list(examples[0].x.shape)}, edge_index {[2, examples[0].num_edges]}"
         raise GSATError(
-            f"the network could not be run on {shapes} ({shorten(reason)}); give wrap() a graph it "
-            f"is made for: example=data.train[0]"
+            f"the network failed on {shapes} ({shorten(reason)}); give wrap() a graph that it "
+            f"takes: example=data.train[0]"
         ) from problems[0]
 
     def _kind(self, out: Any, batch: GraphBatch) -> str:
-        """What a row of the result belongs to, ``nodes`` or ``graphs``."""
+        """Whether a row of the result belongs to one of the ``nodes`` or ``graphs``."""
         shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         if isinstance(out, Tensor) and out.dim() == 2:
             if len(out) == batch.num_nodes:
@@ -344,17 +342,17 @@ class Wrapped(Backbone):
                 return "graphs"
             if len(out) == 1 and "batch" not in self.takes:
                 raise GSATError(
-                    "the network gives one row for a batch of 2 graphs; let its forward take "
+                    "the network returns one row for a batch of 2 graphs; let its forward take "
                     "'batch' and pool with it"
                 )
         raise GSATError(
-            f"the network must give node embeddings [{batch.num_nodes}, hidden] or logits "
+            f"the network must return node embeddings [{batch.num_nodes}, hidden] or logits "
             f"[{batch.num_graphs}, {self.task.num_logits}] for a batch of {batch.num_graphs} "
             f"graphs with {batch.num_nodes} nodes, not {shape}"
         )
 
     def _other_features(self, x: Tensor) -> Tensor:
-        """Other features that the network takes: with noise, or those of node 0 for categories."""
+        """Other valid features: with noise, or for categories those of node 0."""
         first = x[:1].expand_as(x)
         if not x.is_floating_point():
             return first.clone()
@@ -371,21 +369,21 @@ class Wrapped(Backbone):
             warnings.warn(
                 f"in {type(self.module).__name__} a node depends on others even when attention is "
                 f"0 on every edge (by a norm over the graph, a softmax out of reach, attention "
-                f"between all nodes, …): its explanations may miss what passes there",
+                f"between all nodes, …): its explanations may miss this",
                 stacklevel=5,
             )
 
     # -- node weights ---------------------------------------------------------------------------
 
     def _find_gate(self, example: GraphBatch) -> tuple[Place | None, str]:
-        """The first place where node weights close the bypass, or why there is none."""
+        """The first place at which node weights close the bypass, or why there is none."""
         problems = []
         for place in get_args(Place):
             # The caller may be in any mode; the trial needs gradients.
             with torch.inference_mode(False), torch.enable_grad():
                 try:
                     problem = self._problem_of_gate(place, example.to(self._like.device))
-                except Exception as error:  # the network's own code, in an untested combination
+                except Exception as error:  # the network's code can raise anything
                     problem = shorten(f"{type(error).__name__}: {error}")
             if problem is None:
                 return place, ""
@@ -393,25 +391,25 @@ class Wrapped(Backbone):
         return None, "; ".join(problems)
 
     def _problem_of_gate(self, place: Place, batch: GraphBatch) -> str | None:
-        """Reason why node weights at a place do not close the bypass; None if they do.
+        """The reason why node weights at a place do not close the bypass; None if they do.
 
-        Noise on the network's weights makes the result independent of them, so that a resumed run
-        has the same gate.
+        With noise on the weights, the result does not depend on the state of training, so that a
+        resumed run has the same gate.
         """
         zeros = torch.zeros(batch.num_edges, device=batch.x.device)
 
-        def run(x: Tensor, weight: float) -> tuple[Tensor, NodeGate, Tensor]:
+        def call(x: Tensor, weight: float) -> tuple[Tensor, NodeGate, Tensor]:
             of_nodes = torch.full((batch.num_nodes,), weight, device=x.device, requires_grad=True)
             noise = torch.Generator().manual_seed(0)
-            out, run = self._run(replace(batch, x=x), zeros, None, place, of_nodes, noise)
-            assert run.gate is not None
-            return out, run.gate, of_nodes
+            out, record = self._call(replace(batch, x=x), zeros, None, place, of_nodes, noise)
+            assert record.gate is not None
+            return out, record.gate, of_nodes
 
         if place == "features" and not self._inputs(batch)["x"].is_floating_point():
             return "they are whole numbers"
-        out, gate, of_nodes = run(batch.x, 0.5)
+        out, gate, of_nodes = call(batch.x, 0.5)
         if not gate.applied:
-            return "none found that covers all nodes"
+            return "none covers all nodes"
         if place == "features" and gate.lookups:
             return "an nn.Embedding looks them up"
         if not out.requires_grad or (
@@ -419,16 +417,13 @@ class Wrapped(Backbone):
         ):
             return "no gradient passes"
         changed = self._other_features(batch.x)
-        same = torch.equal(run(batch.x, 0.0)[0], run(changed, 0.0)[0])
+        same = torch.equal(call(batch.x, 0.0)[0], call(changed, 0.0)[0])
         return None if same else "other paths remain"
 
 
 @contextmanager
 def _seeded_generator(draws: Draws | None, batch: GraphBatch) -> Iterator[None]:
-    """Seed torch's own generator by the step's draws and graphs, and restore it afterwards.
-
-    Dropout of the wrapped network draws from it.
-    """
+    """Seed torch's generator, which the network's dropout uses, and restore it afterwards."""
     if draws is None:
         yield
         return

@@ -1,5 +1,5 @@
 "use strict";
-// What the pages do beyond showing themselves. All of them work without it, but for trying graphs and tables.
+// Behaviour of the pages. They work without it, except for entering graphs and tables.
 
 const one = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -7,7 +7,7 @@ const all = (selector, within = document) => [...within.querySelectorAll(selecto
 // -- light and dark --------------------------------------------------------------------------------
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  try { localStorage.setItem("gsat-theme", theme); } catch { /* private windows keep nothing */ }
+  try { localStorage.setItem("gsat-theme", theme); } catch { /* private windows have no storage */ }
 }
 try {
   const kept = localStorage.getItem("gsat-theme");
@@ -19,13 +19,13 @@ one("#theme")?.addEventListener("click", () => {
   setTheme(dark ? "light" : "dark");
 });
 
-// -- parts that are loaded later, and parts that grow ------------------------------------------------
+// -- parts that are loaded later, and parts that are updated ------------------------------------------------
 async function fetchPart(address, options) {
   const answer = await fetch(address, { headers: { accept: "text/html" }, ...options });
   const text = await answer.text();
   if (!(answer.headers.get("content-type") || "").startsWith("text/html")) {
     let message = text;
-    try { message = JSON.parse(text).error; } catch { /* not JSON: as it is */ }
+    try { message = JSON.parse(text).error; } catch { /* not JSON */ }
     const line = document.createElement("p");
     line.className = "warn";
     line.setAttribute("role", "alert");
@@ -33,7 +33,7 @@ async function fetchPart(address, options) {
     return line.outerHTML;
   }
   const whole = new DOMParser().parseFromString(text, "text/html");
-  const main = whole.querySelector("main"); // an error comes as a whole page
+  const main = whole.querySelector("main"); // an error is a whole page
   return main ? main.innerHTML : text;
 }
 for (const part of all("[data-load]")) {
@@ -51,7 +51,7 @@ for (const part of all("[data-live]")) {
 }
 
 // -- tables that sort and filter ---------------------------------------------------------------------
-let sorted = null; // the column and its direction, kept while the table is renewed
+let sorted = null; // column and direction, kept when the table is updated
 function sortBy(table, column, direction) {
   const value = row => {
     const cell = row.cells[column];
@@ -94,8 +94,8 @@ function filterRows() {
 }
 makeSortable();
 for (const field of all("[data-filter]")) field.addEventListener("input", filterRows);
-const asked = new URLSearchParams(location.search).get("compare");
-for (const box of all("input[name=run][type=checkbox]")) if (box.value === asked) box.checked = true;
+const preselected = new URLSearchParams(location.search).get("compare");
+for (const box of all("input[name=run][type=checkbox]")) if (box.value === preselected) box.checked = true;
 one("#compare-form")?.addEventListener("submit", event => {
   const chosen = all("input[name=run]:checked");
   if (chosen.length >= 2 && chosen.length <= 4) return;
@@ -106,18 +106,18 @@ one("#compare-form")?.addEventListener("submit", event => {
   button.setCustomValidity("");
 });
 
-// -- filters apply at once -----------------------------------------------------------------------------
+// -- filters apply immediately -----------------------------------------------------------------------------
 for (const form of all("form[data-submit]")) {
   form.addEventListener("change", event => {
     if (event.target.type !== "search") form.requestSubmit();
   });
-  form.addEventListener("submit", () => { // addresses without what is not asked for
+  form.addEventListener("submit", () => { // leave empty fields out of the address
     for (const field of form.elements) if (field.name && field.value === "") field.disabled = true;
   });
 }
 addEventListener("pageshow", () => { for (const field of all("form[data-submit] :disabled")) field.disabled = false; });
 
-// -- one graph: an edge, its row and its score belong together -------------------------------------------
+// -- one graph: highlight an edge and its row together -------------------------------------------
 function light(scope, edge) {
   for (const part of all(".lit", scope)) part.classList.remove("lit");
   if (edge === null) return null;
@@ -138,7 +138,7 @@ addEventListener("focusin", event => {
   const row = event.target.closest?.("tr[data-edge]");
   if (row) light(row.closest(".graph-page, .answer-card"), row.dataset.edge);
 });
-addEventListener("click", event => { // a click or a tap moves the focus to the row
+addEventListener("click", event => { // a click or tap focuses the row
   const edge = event.target.closest?.(".paper") ? edgeOf(event) : null;
   if (edge !== null) one(`#edges tr[data-edge="${CSS.escape(edge)}"]`)?.focus();
 });
@@ -172,7 +172,7 @@ if (view) {
     const turn = ++latest;
     const query = new URLSearchParams({ top: top.value, truth: !truth || truth.checked ? "yes" : "no" });
     const text = await fetchPart(`${view.dataset.picture}?${query}`);
-    if (turn !== latest) return; // a later move of the slider was faster
+    if (turn !== latest) return; // a later request has overtaken this one
     picture.innerHTML = text;
     history.replaceState(null, "", `?${query}`);
   }

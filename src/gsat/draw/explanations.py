@@ -1,0 +1,488 @@
+"""Pictures of one explanation, of several, and of the same graphs by several methods.
+
+Darker and wider lines are the edges that the model used; the ground truth, where it is known, is a
+pink halo.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gsat.core.errors import GSATError
+from gsat.core.writing import check_suffix, write_output
+from gsat.draw.figure import PICTURES, render, sheet_figure
+from gsat.draw.graph import NARROWEST, GraphPicture
+from gsat.draw.legend import Entry, legend_height, legend_part
+from gsat.draw.molecule import MoleculePicture
+from gsat.draw.options import SHARPEN, DrawingOptions
+from gsat.draw.pictures import Picture, common_scale, cropped, picture_of
+from gsat.draw.sentence import Sentence
+from gsat.draw.shapes import LINE, Floats, Part, Sheet, Texts
+from gsat.draw.superpixels import ImagePicture
+from gsat.draw.svg import sheet_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gsat.explanation import Explanation
+
+# Inches.
+_HEAD: Final = 0.12
+_CELL: Final = (2.6, 2.1)
+# Pages of examples.
+_LABEL: Final = 0.34
+_TITLE: Final = 0.3
+_CAPTION: Final = 0.2
+_GRAPH: Final = (2.0, 1.7)
+_NAMED: Final = (2.9, 2.3)  # names of nodes need room
+_SENTENCE: Final = 4.4
+_SENTENCE_FONT: Final = 9.0
+
+
+def draw(
+    explanations: Explanation | Sequence[Explanation],
+    path: str | Path | None = None,
+    **options: Any,
+) -> Figure:
+    """Draw one explanation, or several in one picture.
+
+    Args:
+        explanations: One explanation or a sequence of them.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        options: The options of :func:`draw_explanation` or, for a sequence, of :func:`draw_grid`.
+
+    Returns:
+        The matplotlib figure.
+
+    Example:
+        >>> import gsat, torch
+        >>> explanation = gsat.Explanation(
+        ...     edge_index=torch.tensor([[0, 1], [1, 2]]), edge_mask=torch.tensor([0.9, 0.1]),
+        ...     num_nodes=3, undirected=False,
+        ... )
+        >>> figure = gsat.draw.draw(explanation, top=1)
+    """
+    if isinstance(explanations, Sequence):
+        return draw_grid(explanations, path, **options)
+    return draw_explanation(explanations, path, **options)
+
+
+def draw_explanation(
+    explanation: Explanation,
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    top: int | str | None = None,
+    node_types: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    sharpen: float = SHARPEN,
+    aromatic: bool = False,
+    numbers: bool = False,
+    truth: bool = True,
+    crop: bool | int = False,
+    edges: bool = False,
+    spread: Any = None,
+    doubt: str | None = None,
+    scale: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw one explained graph.
+
+    The opacity and width of an edge follow its score, stretched to ``scale`` and raised to the
+    power ``sharpen``; the legend has the numbers. Both directions of an undirected edge are one
+    line; directed edges have arrowheads where there is room, and two of them, there and back, are
+    the halves of one line. The ground truth is a halo behind nodes and edges. A sentence is drawn
+    as its words in rows with arcs, superpixels (``shade``) as an image with the scores as heat over
+    it, a molecule (``smiles``) as a structural formula with the scores as colours behind it, and
+    the graph of one node's prediction around that node. When no edge stands out
+    (``explanation.found`` is False) all lines are alike and the title says so.
+
+    Args:
+        explanation: The explained graph.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. In an SVG, edges and nodes have
+            ``data-`` attributes (``data-edge``, ``data-score``, …). (default: ``None``)
+        title: A line above the prediction. (default: ``None``)
+        top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
+            (default: ``None``)
+        node_types: Names by which nodes are labelled, in the order of the columns of a one-hot
+            ``x``. Without them nodes of small graphs show their number.
+            (default: the explanation's own ``node_types``, if any)
+        class_names: Names of the classes (or labels) for the title.
+            (default: the explanation's own ``class_names``, if any)
+        sharpen: Above 1 raises the contrast between high and low scores. (default: ``2.0``)
+        aromatic: In a molecule, draw aromatic bonds dashed, instead of single and double bonds in
+            turn. (default: ``False``)
+        numbers: In a molecule, write the number of its node beside each atom.
+            (default: ``False``)
+        truth: Show the ground truth, where it is known. (default: ``True``)
+        crop: Leave out what is farther than so many hops (``True``: 1) from the explanation: the
+            edges of ``top`` or, without it, the upper half of the scale. (default: ``False``)
+        edges: Draw the edges over an image, too. (default: ``False``)
+        spread: How uncertain each score is, ``[E]``, such as the standard deviation over an
+            ensemble; lines of uncertain scores are dashed.
+            (default: the explanation's own ``edge_spread``, if any)
+        doubt: Why the explanation is unreliable: it is drawn pale, and the reason stands over it.
+            (default: the explanation's own ``doubt``, if any)
+        scale: The lowest and the highest score of the scale, so that pictures can be compared.
+            (default: those of the graph)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If an option is out of range or the file can't be written.
+    """
+    given = locals()
+    options = DrawingOptions(**{field.name: given[field.name] for field in fields(DrawingOptions)})
+    if path is not None:
+        check_suffix(path, PICTURES)
+    return _finished(explanation_sheet(explanation, options), path)
+
+
+def explanation_svg(
+    explanation: Explanation, *, bare: bool = False, at: Floats | None = None, **options: Any
+) -> str:
+    """Draw one explanation as SVG.
+
+    Args:
+        explanation: The explained graph.
+        bare: Leave out the title and the legend, which a page can show by itself.
+            (default: ``False``)
+        at: Positions of the nodes, ``[N, 2]``, such as ``gsat.draw.scene.scene(explanation).at`` of
+            an earlier picture; without ``crop``. (default: computed)
+        options: The options of :func:`draw_explanation`.
+
+    Returns:
+        The text of an ``<svg>`` element, which can be a file or a part of a page.
+
+    Example:
+        >>> import gsat, torch
+        >>> explanation = gsat.Explanation(
+        ...     edge_index=torch.tensor([[0], [1]]), edge_mask=torch.tensor([0.9]), num_nodes=2,
+        ...     undirected=False,
+        ... )
+        >>> svg = gsat.draw.explanation_svg(explanation)
+        >>> svg[:4], svg.count('data-score="0.9000"')
+        ('<svg', 1)
+    """
+    return sheet_svg(explanation_sheet(explanation, DrawingOptions(**options), bare, at))
+
+
+def explanation_sheet(
+    explanation: Explanation,
+    options: DrawingOptions,
+    bare: bool = False,
+    at: Floats | None = None,
+) -> Sheet:
+    """Compose the picture of one explanation."""
+    rest, chosen, left_out = cropped(explanation, options)
+    picture = picture_of(rest, chosen, at=at if rest is explanation else None)
+    wide, high = picture.size
+    if bare:
+        title = explanation.caption(options.class_names) or "explained graph"
+        part = picture.part((0.0, 0.0, wide, high))
+        return Sheet((wide, high), [part], title=title, about=describe(explanation))
+    width = max(wide, NARROWEST)
+    lines = _title(explanation, options.title, options.class_names, width=int(14 * width))
+    uncertain = picture.uncertain if isinstance(picture, MoleculePicture) else ""
+    remarks = [left_out, uncertain, _doubt(explanation, options), explanation.reliability]
+    notes = _wrapped(remarks, int(14 * width))
+    entries = picture.entries()
+    foot = legend_height(entries, width) if entries else _HEAD
+    head = _HEAD + LINE * (len(lines) + len(notes))
+    part = picture.part(((width - wide) / 2, foot, wide, high), title=lines, note=notes)
+    return Sheet(
+        (width, foot + high + head),
+        [part, *legend_part(entries, width)],
+        title=" · ".join(lines) or "explained graph",
+        about=describe(explanation),
+    )
+
+
+def describe(explanation: Explanation) -> str:
+    """Describe an explanation for readers who can't see its picture: the best edges in words."""
+    names = explanation.node_names()
+    joint = "–" if explanation.undirected else "→"
+    count = int(explanation.num_nodes or 0)
+    out = f"A graph of {count} nodes and {explanation.num_units} edges. {explanation.message}."
+    if measured := explanation.reliability:
+        out += f" {measured[0].upper()}{measured[1:]}."
+    if not explanation.found:
+        return out
+    best = [
+        f"{names[edge.source]} {joint} {names[edge.target]} ({edge.score:.2f})"
+        for edge in explanation.ranked_edges()[:5]
+    ]
+    return f"{out} Highest scores: {', '.join(best)}."
+
+
+def draw_grid(
+    explanations: Sequence[Explanation],
+    path: str | Path | None = None,
+    columns: int = 4,
+    *,
+    titles: Sequence[str] | None = None,
+    **options: Any,
+) -> Figure:
+    """Draw several explained graphs row by row in one picture, with one scale and one legend.
+
+    Args:
+        explanations: The explained graphs.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        columns: How many graphs stand side by side. (default: ``4``)
+        titles: One line per graph. (default: ``None``)
+        options: The options of :func:`draw_explanation`, but for ``title``.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If there is nothing to draw, or an option is out of range.
+    """
+    style = DrawingOptions(**options)
+    if path is not None:
+        check_suffix(path, PICTURES)
+    if not explanations:
+        raise GSATError("there is no explanation to draw: a grid needs at least one")
+    if columns < 1:
+        raise GSATError(f"a grid needs at least 1 column, not {columns}")
+    if titles is not None and len(titles) != len(explanations):
+        raise GSATError(f"{len(titles)} titles came for {len(explanations)} explanations")
+    columns = min(columns, len(explanations))
+    rows = -(-len(explanations) // columns)
+    style, colours = common_scale(explanations, style)
+    pictures: list[Picture] = []
+    words: list[dict[str, list[str]]] = []
+    for i, explanation in enumerate(explanations):
+        rest, own, left_out = cropped(explanation, style)
+        own = replace(own, scale=style.scale)
+        pictures.append(picture_of(rest, own, width=_CELL[0] - 0.1, font=7.5, colours=colours))
+        name = titles[i] if titles is not None else None
+        lines = _title(explanation, name, style.class_names, width=38, short=True)
+        words.append({"title": lines, "note": _wrapped([left_out, _doubt(explanation, style)], 42)})
+    wide, heads, heights = _CELL[0], [], []
+    for row in range(rows):
+        cells = slice(row * columns, (row + 1) * columns)
+        heads.append(_HEAD + LINE * max(len(w["title"]) + len(w["note"]) for w in words[cells]))
+        high = [p.size[1] for p in pictures[cells] if isinstance(p, Sentence)]
+        heights.append(max([*high, _CELL[1]] if len(high) < len(words[cells]) else high))
+    entries = [entry for picture in pictures for entry in picture.entries()]
+    width = columns * wide
+    foot = legend_height(entries, width) if entries else _HEAD
+    height = foot + sum(heads) + sum(heights)
+    parts = []
+    for i, picture in enumerate(pictures):
+        row, column = divmod(i, columns)
+        bottom = height - sum(heads[: row + 1]) - sum(heights[: row + 1])
+        box = (column * wide + 0.04, bottom, wide - 0.08, heights[row])
+        parts.append(picture.part(box, **words[i], font=8.5))
+    about = " ".join(describe(explanation) for explanation in explanations[:4])
+    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)],
+                  title=f"{len(explanations)} explained graphs", about=about)  # fmt: skip
+    return _finished(sheet, path)
+
+
+def _finished(sheet: Sheet, path: str | Path | None) -> Figure:
+    """Make a figure, and write it where a path is given."""
+    figure = sheet_figure(sheet)
+    if path is not None:
+        suffix = check_suffix(path, PICTURES)
+        svg = suffix == ".svg"
+        write_output(path, sheet_svg(sheet).encode() if svg else render(figure, suffix))
+    return figure
+
+
+def _doubt(explanation: Explanation, options: DrawingOptions) -> str:
+    reason = options.doubt_of(explanation)
+    return f"unreliable: {reason}" if reason else ""
+
+
+def _wrapped(texts: Sequence[str], width: int) -> list[str]:
+    return [line for text in texts for line in textwrap.wrap(text, width)]
+
+
+def _title(
+    explanation: Explanation,
+    title: str | None,
+    names: Sequence[str] | None,
+    width: int,
+    short: bool = False,
+) -> list[str]:
+    """Compose the lines of a title."""
+    out = [title] if title else []
+    text = explanation.caption(names)
+    # Too long for a line, it breaks between the prediction and the truth.
+    out += [text] if len(text) <= width else text.replace(", true ", ",\ntrue ").split("\n")
+    if not explanation.found:
+        what, _, why = explanation.message.partition(": ")
+        whole = f"{what}: {why}"
+        out += [what] if short else [whole] if len(whole) <= width else [f"{what}:", why]
+    return _wrapped(out, width)
+
+
+@dataclass(frozen=True)
+class ExampleRow:
+    """Explanations of the same graphs by one method.
+
+    Attributes:
+        label: Text at the left of the row.
+        explanations: One per column.
+        captions: A short text below each picture. (default: none)
+        scored: Whether scores have a scale in the legend; set it to False for the ground truth.
+    """
+
+    label: str
+    explanations: Sequence[Explanation]
+    captions: Sequence[str] = ()
+    scored: bool = True
+
+
+def draw_examples(
+    rows: Sequence[ExampleRow],
+    path: str | Path | None = None,
+    *,
+    titles: Sequence[str] | None = None,
+    node_types: Sequence[str] | None = None,
+    columns: int | None = None,
+    sharpen: float = SHARPEN,
+) -> Figure:
+    """Draw a page of examples.
+
+    A graph has the same layout in all rows. The scores of a row have one scale, which is in the
+    legend.
+
+    Args:
+        rows: One row per method; all rows hold the same graphs in the same order.
+        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
+        titles: One title per graph, above the first row. (default: ``None``)
+        node_types: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
+        columns: How many graphs stand side by side; the others follow below. (default: all)
+        sharpen: As in :func:`gsat.draw.draw_explanation`. (default: ``2.0``)
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        GSATError: If there is nothing to draw, or rows hold different graphs.
+    """
+    if path is not None:
+        check_suffix(path, PICTURES)
+    options = DrawingOptions(node_types=node_types, sharpen=sharpen)
+    _check(rows, titles, columns)
+    count = len(rows[0].explanations)
+    columns = min(columns or count, count)
+    cells = _pictures(rows, options)
+    size = _GRAPH if node_types is None else _NAMED
+    wide = [max(_width(r[g], size) for r in cells for g in range(c, count, columns))
+            for c in range(columns)]  # fmt: skip
+    blocks = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
+    top = _TITLE if titles is not None else 0.08
+    under = [_CAPTION if row.captions else 0.06 for row in rows]
+    high = [[max(_height(row[g], size) for g in block) for row in cells] for block in blocks]
+    entries = _entries(rows, cells)
+    width = _LABEL + sum(wide)
+    foot = legend_height(entries, width) if entries else 0.1
+    height = sum(top + sum(h) + sum(under) for h in high) + foot
+    texts: list[Texts] = []
+    parts: list[Part] = []
+
+    def write_text(x: float, y: float, text: str, size: float, angle: float = 0.0) -> None:
+        texts.append(Texts("words", np.array([[x, y]]), [text], size, angle=angle))
+
+    floor = height
+    for block, heights in zip(blocks, high, strict=True):
+        floor -= top
+        lefts = [_LABEL + sum(wide[:c]) for c in range(len(block))]
+        for left, room, graph in zip(lefts, wide, block, strict=False):
+            if titles is not None:
+                write_text(left + room / 2, floor + 0.08, titles[graph], 9)
+        for row, drawn, tall, below in zip(rows, cells, heights, under, strict=True):
+            floor -= tall
+            write_text(0.24, floor + tall / 2, row.label, 9.5, angle=90)
+            for left, room, graph in zip(lefts, wide, block, strict=False):
+                parts.append(drawn[graph].part((left + 0.03, floor, room - 0.06, tall)))
+                if row.captions:
+                    write_text(left + room / 2, floor - 0.12, row.captions[graph], 8)
+            floor -= below
+    about = f"Explanations by {', '.join(row.label for row in rows)} of {count} graphs."
+    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)], texts,
+                  title=about.removesuffix("."), about=about)  # fmt: skip
+    return _finished(sheet, path)
+
+
+def _pictures(rows: Sequence[ExampleRow], options: DrawingOptions) -> list[list[Picture]]:
+    """Prepare what is drawn, row by row; the layout is found once for each graph."""
+    out: list[list[Picture]] = []
+    for row in rows:
+        cells: list[Picture] = []
+        own, colours = common_scale(row.explanations, options)
+        for graph, explanation in enumerate(row.explanations):
+            known = out[0][graph] if out else None
+            at = known.scene.at if isinstance(known, GraphPicture) else None
+            picture = picture_of(
+                explanation, own, width=_SENTENCE, font=_SENTENCE_FONT, at=at, colours=colours
+            )
+            if isinstance(picture, GraphPicture) and options.node_types is None:
+                # Node numbers are no help on such a page.
+                bare = replace(picture.scene, labels=[""] * len(picture.scene.at))
+                picture = replace(picture, scene=bare)
+            if isinstance(picture, ImagePicture) and not row.scored:
+                picture = replace(picture, score=None)  # its outline is the truth
+            cells.append(picture)
+        out.append(cells)
+    return out
+
+
+def _entries(rows: Sequence[ExampleRow], cells: Sequence[Sequence[Picture]]) -> list[Entry]:
+    """Return the legend: the scale of each row, then what all of them share."""
+    scored = [row for row in rows if row.scored]
+    out = []
+    for row, pictures in zip(rows, cells, strict=True):
+        for picture in pictures:
+            found = picture.entries(row.label if len(scored) > 1 else "")
+            scales = ("scale", "heat", "formula")
+            out += [entry for entry in found if row.scored or entry.kind not in scales]
+    return sorted(out, key=lambda entry: entry.kind not in ("scale", "heat", "formula"))
+
+
+def _check(rows: Sequence[ExampleRow], titles: Sequence[str] | None, columns: int | None) -> None:
+    if not rows or not rows[0].explanations:
+        raise GSATError("there is no example to draw: give at least one row with one graph")
+    if columns is not None and columns < 1:
+        raise GSATError(f"a page of examples needs at least 1 column, not {columns}")
+    first = rows[0]
+    count = len(first.explanations)
+    if titles is not None and len(titles) != count:
+        raise GSATError(f"{len(titles)} titles came for {count} graphs")
+    for row in rows:
+        if len(row.explanations) != count:
+            raise GSATError(
+                f"row '{row.label}' has {len(row.explanations)} graphs, row '{first.label}' "
+                f"{count}; give as many in all"
+            )
+        if row.captions and len(row.captions) != count:
+            raise GSATError(
+                f"row '{row.label}' has {len(row.captions)} captions for {count} graphs"
+            )
+        for c, (one, other) in enumerate(zip(first.explanations, row.explanations, strict=True)):
+            if one.num_nodes != other.num_nodes or not one.edge_index.equal(other.edge_index):
+                raise GSATError(
+                    f"graph {c} of row '{first.label}' is another one in row "
+                    f"'{row.label}'; explain the same graphs in the same order"
+                )
+
+
+def _width(cell: Picture, size: tuple[float, float]) -> float:
+    return max(cell.size[0] + 0.1, 1.6) if isinstance(cell, Sentence) else size[0]
+
+
+def _height(cell: Picture, size: tuple[float, float]) -> float:
+    if isinstance(cell, MoleculePicture):
+        wide, high = cell.size
+        return float(np.clip(high * min(1.0, size[0] / wide) + 0.1, 0.9, size[1]))
+    return cell.size[1] if isinstance(cell, Sentence) else size[1]

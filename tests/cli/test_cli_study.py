@@ -1,0 +1,55 @@
+"""The example of a study, and the one in the docs, run from nothing to a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from cli_harness import gsat, succeed
+
+from gsat.study.study import read_study
+
+ROOT = Path(__file__).parents[2]
+SMALL = "settings = {epochs = 2, hidden = 8, layers = 1}\n"
+FEW_GRAPHS = '[[override]]\ndataset = "houses"\nsettings = {"data.graphs" = 40}\n'
+
+
+@pytest.mark.medium
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "examples" / "study.toml").read_text(encoding="utf-8")
+    small = text.replace('["ba2motifs", "houses"]', '["houses"]').replace('"98.74±0.55", ', "")
+    Path("study.toml").write_text(
+        small.replace("seeds = 3\n", f"seeds = 1\n{SMALL}") + FEW_GRAPHS, encoding="utf-8"
+    )
+    succeed("bench", "run", "study.toml", "--quiet")
+    shown = gsat("bench", "show", "study.toml", "--format", "csv", "--plot", "bars.svg")
+    rows = list(csv.DictReader(io.StringIO(shown.out)))
+    assert [row["method"] for row in rows] == [
+        "gsat",
+        "gsat",
+        "gsat",
+        "random",
+        "erm",
+        "gsat",
+        "gsat",
+    ]
+    assert all(0 <= float(row["mean"]) <= 100 for row in rows)
+    assert "<svg" in Path("bars.svg").read_text(encoding="utf-8")
+
+
+def test_the_examples_of_the_docs_are_studies(tmp_path: Path) -> None:
+    study = read_study(ROOT / "examples" / "study.toml")
+    assert len(study.cells) == 4 * 2 + 3 * 2
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    whole, changes = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "study.toml"
+    file.write_text(whole, encoding="utf-8")
+    assert [c.row.backbone for c in read_study(file).cells] == ["gin", "gin", "pna", "pna"]
+    settings, tables = changes.split("\n\n", 1)
+    file.write_text(f"{settings}\n{whole}\n{tables}", encoding="utf-8")
+    recipe = read_study(file).cells[0].experiment.recipe(0)
+    assert (recipe.training.epochs, recipe.data.options["source"]) == (50, "published")
