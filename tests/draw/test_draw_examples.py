@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from gsat.core.errors import GSATError
 from gsat.draw import ExampleRow, draw_examples
@@ -100,12 +99,6 @@ def test_sentences_stand_on_a_page(explain):
             assert extent.x1 <= box.x1
             assert box.y0 <= extent.y0 + 1
             assert extent.y1 <= box.y1 + 1
-
-
-def test_names_of_nodes_are_shown(explain):
-    atoms = explain([(0, 1), (1, 2)], [0.2, 0.9], x=torch.eye(2)[[0, 1, 0]])
-    figure = draw_examples([ExampleRow("GSAT", [atoms])], node_types=["C", "N"])
-    assert [text.get_text() for text in figure.axes[0].texts] == ["C", "N", "C"]
 
 
 def test_odd_graphs(explain, tmp_path):

@@ -61,14 +61,6 @@ def test_opacity_and_width_follow_the_scores(house, sharpen):
     assert (np.diff(edges.get_colors()[:, 3]) >= 0).all()
 
 
-def test_an_undirected_edge_is_drawn_once_and_has_no_head(house):
-    explanation = house()
-    assert explanation.num_edges == 10
-    figure = draw_explanation(explanation)
-    assert len(part(figure, "edges").get_segments()) == 5
-    assert part(figure, "heads") is None
-
-
 def test_directed_edges_have_heads_that_point_at_their_target(explain):
     figure = draw_explanation(explain([(0, 1), (2, 1)], [0.2, 0.9], undirected=False))
     at = part(figure, "nodes").get_offsets()

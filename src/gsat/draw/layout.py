@@ -6,9 +6,8 @@ form in networkx takes 10 s. Above ``STRESS_LIMIT`` nodes the distances cost too
 spring layout takes over. Components stand side by side; one unit is the length of an edge.
 
 Three things make structure visible. Edges of a node with many neighbours are longer, so that these
-have room around it: a wheel is round. Small rings and motifs keep their own shape, whatever pulls
-at them. A few edges that join distant parts of a regular graph (a ladder, say) are drawn, but do
-not bend it.
+have room around it: a wheel is round. Small rings and motifs keep their own shape. A few
+edges that join distant parts of a regular graph (such as a ladder) do not bend it.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ _SMALL: Final = 12  # nodes of a graph that is drawn by its faces, if springs ma
 _STIFF: Final = 25.0  # how much stiffer its springs are
 _CENTRAL: Final = 12.0  # how much stiffer springs to the centre are
 _MOTIF: Final = 12  # nodes of the largest ring or motif that keeps its shape
-_DETOUR: Final = 4.0  # an edge saves more than that, or is no shortcut
-_FEW: Final = 0.1  # the largest share of shortcuts that is left out
-_HUB: Final = 0.6  # share of the nodes that a hub is joined to
-_SPACING: Final = 0.65  # of the neighbours around a node
+_DETOUR: Final = 4.0  # a shortcut is an edge that saves more than this
+_FEW: Final = 0.1  # largest share of edges that are treated as shortcuts
+_HUB: Final = 0.6  # smallest share of the nodes that a hub is joined to
+_SPACING: Final = 0.65  # between the neighbours around a node
 
 
 def layout(num_nodes: int, edges: Numbers, centre: int | None = None) -> Floats:
@@ -235,7 +234,7 @@ class _Springs:
         return at
 
     def stress(self, at: Floats) -> float:
-        """Measure how far the layout is from the rest lengths."""
+        """Return the weighted squared differences from the rest lengths."""
         return self._stress(_apart(at))
 
     def _stress(self, now: Floats) -> float:
@@ -294,14 +293,14 @@ def _side_by_side(places: list[Floats]) -> list[Floats]:
     return out
 
 
-# -- what a graph is made of: hubs, motifs, shortcuts, faces --------------------------------------
+# -- structure of a graph: hubs, motifs, shortcuts, faces -----------------------------------------
 
 
 def structure(count: int, ends: Numbers) -> tuple[Floats, Bools]:
     """Find how long edges should be, and which edges a layout is made of, ``[e]`` each.
 
-    Shortcuts have no say. Where a graph without them is planar, neighbours of a node get room on a
-    circle around it.
+    Shortcuts are ignored. If the graph without them is planar, the neighbours of a node get room on
+    a circle around it.
     """
     lengths, kept = _lengths(count, ends), np.ones(len(ends), dtype=bool)
     if len(ends) <= 2.5 * count:
@@ -323,7 +322,7 @@ def _shortcuts(count: int, ends: Numbers, lengths: Floats) -> Bools:
     graph.add_weighted_edges_from(
         (int(u), int(v), length) for (u, v), length in zip(ends, lengths, strict=True)
     )
-    # Around a hub, any two nodes are near each other: only edges beside it can tell.
+    # Around a hub, any two nodes are near each other: consider only edges beside it.
     degree = np.bincount(ends.reshape(-1), minlength=count)
     hub = _hub(degree)
     joined, doubtful = nx.utils.UnionFind(range(count)), []
@@ -348,7 +347,7 @@ def _shortcuts(count: int, ends: Numbers, lengths: Floats) -> Bools:
 
 
 def _bypassed(graph: nx.Graph, u: int, v: int) -> bool:
-    """Whether there is another way from u to v that is hardly longer than their edge."""
+    """Whether another path from u to v is at most ``_DETOUR`` longer than their edge."""
     limit = graph[u][v]["weight"] + _DETOUR
     best, front = {u: 0.0}, [(0.0, u)]
     while front:
@@ -372,7 +371,7 @@ def motifs(graph: nx.Graph, nodes: list[int]) -> list[list[int]]:
 
 
 def planar_places(graph: nx.Graph, nodes: list[int]) -> list[Floats]:
-    """Find places without crossings, if there are any, ``[n, 2]`` each.
+    """Find positions without crossings, if there are any, ``[n, 2]`` each.
 
     The first are Tutte's: the largest face is a regular polygon, and every other node is in the
     middle of its neighbours. The second are on a grid.
@@ -427,7 +426,7 @@ def around_hub(count: int, ends: Numbers, kept: Bools, lengths: Floats) -> list[
 
 
 def _hub(degree: Numbers) -> int:
-    """Return the node that most others are joined to; -1 if there is none."""
+    """Return the node that is joined to most others; -1 if there is none."""
     return int(degree.argmax()) if degree.max() >= _HUB * len(degree) else -1
 
 
@@ -442,8 +441,8 @@ def _on_rim(count: int, ends: Numbers, hub: int) -> Bools:
 def _chain(count: int, ends: Numbers, hub: int) -> Bools:
     """Mark the edges, ``[e]``, that make the neighbours of a hub a chain, or several.
 
-    A chain is best begun at nodes that are on nothing else, or between nodes that are neighbours in
-    the order of the data.
+    Chains start at nodes without other edges, or between nodes that are neighbours in the order of
+    the data.
     """
     degree = np.bincount(ends.reshape(-1), minlength=count)
     joined, links = nx.utils.UnionFind(range(count)), np.zeros(count, dtype=np.int64)
@@ -461,7 +460,7 @@ def _chain(count: int, ends: Numbers, hub: int) -> Bools:
 
 
 def _lengths(count: int, ends: Numbers) -> Floats:
-    """Return how long edges should be: neighbours of one node have room on a circle around it."""
+    """Return lengths of edges that give the neighbours of a node room on a circle around it."""
     both = np.vstack([ends, ends[:, ::-1]])
     joined = coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(count, count)).tocsr()
     degree = np.bincount(both[:, 0], minlength=count)

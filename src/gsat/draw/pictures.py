@@ -74,7 +74,7 @@ def common_scale(
 def cropped(
     explanation: Explanation, options: DrawingOptions
 ) -> tuple[Explanation, DrawingOptions, str]:
-    """Leave out what is far from the explanation; sentences, molecules and images stay whole.
+    """Keep the explanation and its neighbourhood; sentences, molecules and images stay whole.
 
     Without a budget, the explanation is the upper half of the scale, at most 30 edges.
     """

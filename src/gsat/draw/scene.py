@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
-NUMBERED = 40  # nodes of a graph, up to which these show their numbers
+NUMBERED = 40  # maximum number of nodes that show their numbers
 MARGIN = 0.2  # around a graph, in edge lengths
 _STEPS = 24  # points on a curve
 
