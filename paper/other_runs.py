@@ -12,8 +12,8 @@ from gsat.datasets.registry import is_own_data, options_type
 from gsat.methods import METHODS
 from gsat.study.records import Record, RecordedRuns, Records
 from gsat.study.render import TextCell, TextTable, format_mean_std, format_published, format_seeds
-from gsat.study.study import PREDICTION, shipped_studies
-from gsat.study.table import DATA_MARKS, find_published, method_title
+from gsat.study.study import PREDICTION, MeanStd, shipped_studies
+from gsat.study.table import DATA_MARKS, method_title
 from gsat.training.recipe import make_recipe
 from gsat.training.results import summarise
 
@@ -38,6 +38,17 @@ def other_runs_table(records: Records) -> TextTable | None:
     return TextTable("Other recorded runs", COLUMNS, tuple(rows), (NOTE,))
 
 
+def find_published(method: str, backbone: str, dataset: str, metric: str) -> MeanStd | None:
+    """Find the paper's number of a method without variant, in the first table that has it."""
+    wanted = (method, backbone, "", dataset, metric)
+    for study in shipped_studies():
+        for cell in study.cells if study.in_paper else ():
+            row = cell.row
+            if wanted == (row.method, row.backbone, row.variant, cell.dataset, cell.table.metric):
+                return cell.published
+    return None
+
+
 def _any_record(runs: RecordedRuns) -> Record:
     return next(iter((runs.done or runs.failed).values()))
 
@@ -55,8 +66,7 @@ def _row(runs: RecordedRuns) -> tuple[str, ...]:
     def published(metric: str) -> str:
         if matches == "different":
             return "–"
-        in_paper = [study for study in shipped_studies() if study.in_paper]
-        return format_published(find_published(in_paper, *key, metric)) or "–"
+        return format_published(find_published(*key, metric)) or "–"
 
     return (
         _data_name(first) + DATA_MARKS[matches],

@@ -145,16 +145,6 @@ def test_temperature_divides_logit_and_noise() -> None:
         torch.testing.assert_close(sample(given, rows, DRAWS, temperature), expected)
 
 
-def test_a_low_temperature_is_nearly_binary_and_a_high_one_is_not() -> None:
-    given, rows = logits(1, 5000), torch.arange(5000)
-    undecided = [
-        float((sample(given, rows, DRAWS, t) - 0.5).abs().lt(0.49).double().mean())
-        for t in (0.01, 1.0, 10.0)
-    ]
-    assert undecided[0] < 0.03
-    assert 0.9 < undecided[1] < undecided[2] + 0.05
-
-
 def test_straight_through_is_binary_with_the_soft_gradient() -> None:
     rows = torch.arange(1000)
     soft_logits, hard_logits = (logits(2, 1000).requires_grad_() for _ in range(2))
@@ -229,14 +219,6 @@ def test_extractor_is_the_papers_network(on: str, draws: Draws | None, directed:
     torch.testing.assert_close(exact(h.double(), batch, draws), expected)
 
 
-@pytest.mark.parametrize(("on", "widths"), [("edge", (16, 32, 8)), ("node", (8, 16, 8))])
-def test_extractor_widths(on: str, widths: tuple[int, int, int]) -> None:
-    g = Extractor(8, on)
-    layers: list[nn.Linear] = [g.first, g.second, g.last]
-    assert [layer.in_features for layer in layers] == list(widths)
-    assert [layer.out_features for layer in layers] == [*widths[1:], 1]
-
-
 @pytest.mark.parametrize(
     ("hidden", "on", "count"),
     [
@@ -260,18 +242,6 @@ def test_a_graph_with_one_row_gets_the_last_bias(on: str) -> None:
     found = g(logits(7, batch.num_nodes, 8), batch)
     assert torch.equal(found[-1:], g.last.bias)
     assert (found[:-1] != g.last.bias).all()
-
-
-def test_extractor_dropout_is_05_by_default() -> None:
-    assert Extractor(4).dropout == 0.5
-
-
-def test_seeds_decide_the_weights_and_nothing_else() -> None:
-    state = torch.get_rng_state()
-    first, again, other = Extractor(8, seed=1), Extractor(8, seed=1), Extractor(8, seed=2)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first.first.weight, again.first.weight)
-    assert not torch.equal(first.first.weight, other.first.weight)
 
 
 def test_context_is_the_mean_of_the_neighbours() -> None:

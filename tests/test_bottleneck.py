@@ -113,10 +113,6 @@ def test_r_in_every_configuration_of_the_paper(name: str) -> None:
     assert max(11, schedule.epochs_to_final) == selectable
 
 
-def test_the_default_is_the_papers() -> None:
-    assert Schedule() == Schedule(start=0.9, final=0.7, step=0.1, interval=10)
-
-
 def test_a_final_r_between_two_steps_is_reached_all_the_same() -> None:
     schedule = Schedule(start=0.9, final=0.65, step=0.1, interval=3)
     found = [schedule.r(epoch) for epoch in range(0, 15, 3)]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 import gsat
-from gsat.attention import average_directions, lift
 from gsat.bottleneck import information
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore, from_pyg
@@ -98,15 +97,6 @@ def test_gradients_are_the_references(on: str, edge_features: int, how: str) -> 
             assert (found - truth).norm() < tolerance * truth.norm()
 
 
-def test_gradients_flow_through_both_runs() -> None:
-    model, batch = make(), store_of().batch()
-    output = model(batch)
-    through_both = torch.autograd.grad(output.logits.sum(), model.backbone.encoder.weight)[0]
-    fixed = model.backbone(batch, output.edge_weight.detach())
-    through_second = torch.autograd.grad(fixed.sum(), model.backbone.encoder.weight)[0]
-    assert not torch.allclose(through_both, through_second, rtol=1e-3)
-
-
 # -- the two runs ------------------------------------------------------------------------------
 
 
@@ -130,21 +120,6 @@ def test_batch_norm_sees_both_runs() -> None:
 
 def norms(module: nn.Module) -> list[nn.BatchNorm1d]:
     return [m for m in module.modules() if isinstance(m, nn.BatchNorm1d)]
-
-
-@pytest.mark.parametrize("on", ["edge", "node"])
-def test_what_a_model_says(on: str) -> None:
-    batch = store_of().batch()
-    model = make(on)
-    entries = batch.num_edges if on == "edge" else batch.num_nodes
-    lifted = average_directions if on == "edge" else lift
-    for draws in (None, DRAWS):
-        output = model(batch, draws)
-        assert output.logits.shape == (batch.num_graphs, 3)
-        assert output.edge_weight.shape == (batch.num_edges,)
-        assert output.attention.shape == output.probability.shape == (entries,)
-        assert torch.equal(output.edge_weight, lifted(output.attention, batch))
-        assert torch.equal(output.attention, output.probability) == (draws is None)
 
 
 def test_evaluation_is_deterministic_and_does_not_depend_on_the_batch() -> None:
@@ -200,14 +175,6 @@ def test_without_sampling_and_dropout_draws_change_nothing(on: str) -> None:
     for settings in ({"sampling": "concrete"}, {"extractor_dropout": 0.5}):
         model = GSAT(backbone, on, **{"extractor_dropout": 0.0, "sampling": "none", **settings})
         assert not torch.allclose(model.eval()(batch, DRAWS).attention, plain.attention, atol=1e-3)
-
-
-def test_without_sampling_attention_is_the_probability_in_training_too() -> None:
-    output = make(sampling="none")(store_of().batch(), DRAWS)
-    assert torch.equal(output.attention, output.probability)
-    assert not torch.equal(
-        output.probability, make(sampling="none")(store_of().batch()).probability
-    )
 
 
 def test_hard_samples_and_temperature_reach_the_sampler() -> None:

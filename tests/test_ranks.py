@@ -1,4 +1,4 @@
-"""Ranks within segments, against SciPy and scikit-learn, segment by segment."""
+"""Ranks within segments, against SciPy and scikit-learn for each segment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_segment_is_ranked_by_itself(kind: str, shuffled: bool) -> None:
+def test_segments_are_ranked_independently(kind: str, shuffled: bool) -> None:
     rng = np.random.default_rng(3)
     segment = rng.integers(0, COUNT - 1, 300)
     segment = segment if shuffled else np.sort(segment)
@@ -67,9 +67,7 @@ def test_every_segment_is_ranked_by_itself(kind: str, shuffled: bool) -> None:
         expected = stats.spearmanr(first[own], second[own]).statistic
         assert correlations[number] == pytest.approx(expected, abs=1e-12)
         if number:
-            level = stats.rankdata(
-                first[own]
-            )  # scikit-learn takes numbers near each other as equal
+            level = stats.rankdata(first[own])  # scikit-learn would equate close numbers
             assert areas[number] == pytest.approx(roc_auc_score(labels[own], level), abs=1e-12)
     assert np.isnan(areas[[0, -1]]).all()
     assert np.isnan(correlations[-1])

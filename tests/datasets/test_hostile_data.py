@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import resource
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -222,51 +223,59 @@ def test_a_zip_bomb(tmp_path: Path) -> None:
 SHARED = b"]" + b"".join(b"q%c0](h%ch%ce" % (i, i, i) for i in range(60))
 
 
-def crafted(name: str) -> bytes:
-    """Pickles that a few bytes make dangerous to build."""
-    return {
-        "a deep key": b"}" + b"N" + b"\x85" * 100_000 + b"Ns.",
-        "a deep item": b"\x80\x04\x8f(N" + b"\x85" * 100_000 + b"\x90.",
-        "a shared key": b"}N" + b"2\x86" * 60 + b"Ns.",
-        "a shared item of a set": b"c__builtin__\nset\n(](N" + b"2\x86" * 60 + b"etR.",
-        "a shared item of a tuple": b"c__builtin__\nfrozenset\n(N" + b"2\x86" * 60 + b"ttR.",
-        # Functions that would show, or compare, what is shared sixty times over.
-        "a shared type": b"cnumpy\ndtype\n(" + SHARED + b"tR.",
-        "shared sizes": b"cnumpy.core.numeric\n_frombuffer\n(C\x01acnumpy\ndtype\n(U\x02i1tR("
-        + SHARED
-        + SHARED
-        + b"tU\x01CtR.",
-        "four gigabytes": b"\x80\x03B\xff\xff\xff\xff.",
-        "more": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
-        "a frame": b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.",
-        "a large memo": b"\x80\x02Nr\xff\xff\xff\x7f.",
-        "a large memo as text": b"Np2147483647\n.",
-        "a reference to nothing": b"h\x05.",
-        "an empty stack": b"0.",
-        "no mark": b"NNt.",
-        "no end": b"N",
-        "nothing": b"",
-        "numbers of one hash": pickle.dumps({k * (2**61 - 1): 0 for k in range(2, 1000)}),
-        "many lists": b"(" + b"]" * 500_000 + b"t.",
-    }[name]
+# Pickles that a few bytes make dangerous to build.
+CRAFTED = {
+    "a deep key": b"}" + b"N" + b"\x85" * 100_000 + b"Ns.",
+    "a deep item": b"\x80\x04\x8f(N" + b"\x85" * 100_000 + b"\x90.",
+    "a shared key": b"}N" + b"2\x86" * 60 + b"Ns.",
+    "a shared item of a set": b"c__builtin__\nset\n(](N" + b"2\x86" * 60 + b"etR.",
+    "a shared item of a tuple": b"c__builtin__\nfrozenset\n(N" + b"2\x86" * 60 + b"ttR.",
+    # Functions that would show, or compare, what is shared sixty times over.
+    "a shared type": b"cnumpy\ndtype\n(" + SHARED + b"tR.",
+    "shared sizes": b"cnumpy.core.numeric\n_frombuffer\n(C\x01acnumpy\ndtype\n(U\x02i1tR("
+    + SHARED
+    + SHARED
+    + b"tU\x01CtR.",
+    "four gigabytes": b"\x80\x03B\xff\xff\xff\xff.",
+    "more": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    "a reference to nothing": b"h\x05.",
+    "an empty stack": b"0.",
+    "no mark": b"NNt.",
+    "no end": b"N",
+    "nothing": b"",
+    "numbers of one hash": pickle.dumps({k * (2**61 - 1): 0 for k in range(2, 1000)}),
+    "many lists": b"(" + b"]" * 500_000 + b"t.",
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a deep key", "a deep item", "a shared key", "a shared item of a set",
-        "a shared item of a tuple", "four gigabytes", "more", "a frame", "a large memo",
-        "a large memo as text", "a reference to nothing", "an empty stack", "no mark", "no end",
-        "nothing", "numbers of one hash", "many lists", "a shared type", "shared sizes",
-    ],
-)  # fmt: skip
-def test_pickles_are_scanned_before_they_are_built(
+@pytest.mark.parametrize("name", CRAFTED)
+def test_dangerous_pickles_are_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GSAT_MEMORY_LIMIT", "32M")
     path = tmp_path / "x.pkl"
-    path.write_bytes(crafted(name))
+    path.write_bytes(CRAFTED[name])
     assert "not a pickle of plain values" in refused(load_pickle, path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.",
+        b"\x80\x02Nr\xff\xff\xff\x7f.",
+        b"Np2147483647\n.",
+    ],
+    ids=["frame", "memo", "memo as text"],
+)
+def test_large_numbers_allocate_no_memory(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.pkl"
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        assert load_pickle(path) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -224,15 +224,14 @@ ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(tR"
         (b"cgsat.datasets.fetch.unpickle\nload_pickle\n.", "asks for 'gsat."),
         # Names that would draw on the terminal.
         (b"\x80\x04\x8c\x02\x1b[\x8c\x02\n\x1b\x93.", r"asks for '\x1b[.\n\x1b'"),
-        # A text that crosses the end of its frame: from there on, the reader in C sees other
-        # opcodes, such as a memo of 2 ** 25 values.
+        # A text that crosses the end of its frame.
         (
             b"\x80\x04\x95\x03" + bytes(7) + b"U\x20A" + b"B" * 31
             + b"Ur\xff\xff\xff\x01" + b"." * 111,
-            "a frame of it ends within a value",
+            "before end of frame",
         ),
         # A frame in a frame.
-        (b"\x80\x04\x95\x14" + bytes(7) + b"\x95\x01" + bytes(7) + b"K\x01.", "a frame of it"),
+        (b"\x80\x04\x95\x14" + bytes(7) + b"\x95\x01" + bytes(7) + b"K\x01.", "before end of"),
         # Damage.
         (b"", ""),
         (b"\x80\x04", ""),

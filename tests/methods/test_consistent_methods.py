@@ -9,7 +9,7 @@ import torch
 
 import gsat
 from gsat.core.errors import GSATError
-from gsat.methods import METHODS, Context
+from gsat.methods import Context
 from gsat.methods.distilled import edge_places, taught_scores
 from gsat.ops import Draws
 from gsat.training.recipe import load_data, make_recipe
@@ -120,7 +120,3 @@ def test_teachers_that_do_not_explain_are_refused(tmp_path: Path) -> None:
         settings = {**SMALL, "teacher": teacher}
         with pytest.raises(GSATError, match=reason):
             gsat.train(make_recipe("ba2motifs", method="distilled", settings=settings))
-
-
-def test_they_are_listed() -> None:
-    assert {"gmt", "gmt-classifier", "gsat-sc", "distilled"} <= set(METHODS)

@@ -19,7 +19,7 @@ import gsat
 from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphStore, from_pyg
-from gsat.methods import METHODS, Context, TrainingSettings
+from gsat.methods import Context, TrainingSettings
 from gsat.methods.environments import EnvironmentMethod, Group
 from gsat.methods.erm import ERMMethod, ERMSettings
 from gsat.methods.irm import IRMMethod
@@ -307,12 +307,3 @@ def test_what_holds_for_erm_holds_for_them(kind: type[EnvironmentMethod]) -> Non
     )
     assert own.training == erm.training != other.training
     assert own.settings.plateau == erm.settings.plateau == 20
-
-
-@BOTH
-def test_spurious_motif_has_a_recipe(kind: type[EnvironmentMethod]) -> None:
-    recipe = make_recipe("spmotif-0.9", backbone="leconv", method=kind.name)
-    training = recipe.training
-    assert (training.epochs, training.batch_size, training.lr) == (200, 128, 3e-3)
-    assert recipe.settings.environments == "random"
-    assert METHODS[kind.name] is kind

@@ -276,7 +276,7 @@ def test_it_agrees_with_pygs_pgexplainer(monkeypatch: pytest.MonkeyPatch) -> Non
         edge_mask_type="object",
         model_config=ModelConfig("binary_classification", "graph", "raw"),
     )
-    train, graphs = planted_graphs(60, seed=3), planted_graphs(6, joined=True, seed=4)
+    train, graphs = planted_graphs(30, seed=3), planted_graphs(6, joined=True, seed=4)
     for epoch in range(6):
         for graph in train:
             theirs.algorithm.train(

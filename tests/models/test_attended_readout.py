@@ -22,7 +22,6 @@ from torch_geometric.nn import global_mean_pool as averaged
 from torch_geometric.utils import scatter
 
 import gsat
-from gsat.attention import strongest_edge
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, from_pyg
 from gsat.models import BACKBONES
@@ -472,17 +471,6 @@ def test_gradients_through_the_strongest_edge(name: str) -> None:
     assert torch.autograd.gradcheck(
         lambda a: model.answer(batch, a), (attention,), atol=1e-4, check_undefined_grad=False
     )
-
-
-def test_the_strongest_edge_of_each_node() -> None:
-    batch = from_pyg(connected(4)).batch()
-    weight = torch.rand(batch.num_edges).double().requires_grad_()
-    expected = [
-        max(float(w) for w, v in zip(weight.detach(), batch.dst, strict=True) if v == node)
-        for node in range(batch.num_nodes)
-    ]
-    assert strongest_edge(weight, batch).tolist() == expected
-    assert torch.autograd.gradcheck(lambda w: strongest_edge(w, batch), (weight,))
 
 
 # -- when it does not apply --------------------------------------------------------------------

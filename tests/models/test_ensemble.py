@@ -71,23 +71,6 @@ def test_scores_are_means_with_their_spread(data: gsat.Dataset) -> None:
     assert evaluate(ensemble, data.test)["loss"] > 0
 
 
-def test_the_spread_is_in_words_tables_and_pictures(data: gsat.Dataset, tmp_path: Path) -> None:
-    members = [model(data, seed) for seed in range(3)]
-    assert "has not been trained" in Ensemble(members).explain(data.test[0]).message
-    for member in members:
-        member.load_state_dict(member.state_dict())  # as if they came from elsewhere
-    explanation = Ensemble(members).explain(data.test[0])
-    assert "members differ by" in explanation.message
-    assert "±" in repr(explanation)
-    edge = explanation.as_dict()["edges"][0]
-    assert edge["spread"] == pytest.approx(float(explanation.edge_spread[0]))
-    kept = explanation.top(3)
-    assert len(kept.edge_spread) == len(kept.edge_mask)
-    header = explanation.save(tmp_path / "e.csv").read_text().splitlines()[0]
-    assert header.startswith("source,target,score,spread")
-    assert explanation.save(tmp_path / "e.svg").stat().st_size > 0
-
-
 def test_an_ensemble_of_one_is_its_member(data: gsat.Dataset) -> None:
     one = model(data, 0)
     ensemble = Ensemble([one])

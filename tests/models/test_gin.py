@@ -12,11 +12,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GINConv, GINEConv, global_add_pool
 
-import gsat
-from gsat.core.errors import DataError
-from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.models import BACKBONES, GIN, Backbone
+from gsat.models import GIN
 from gsat.ops import Draws, gin_layers
 from gsat.tasks import Task
 from reference import random_graphs
@@ -91,16 +88,6 @@ def test_gradients_are_pygs(edge_features: int) -> None:
 
 
 @pytest.mark.parametrize("edge_features", [0, 1, 3])
-@pytest.mark.parametrize("engine", ["numba", "torch"])
-def test_attention_of_ones_is_no_attention(
-    edge_features: int, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSAT_OPS", engine)
-    gin, batch = make(edge_features), batch_of(edge_features)
-    assert torch.equal(gin(batch, torch.ones(batch.num_edges)), gin(batch))
-
-
-@pytest.mark.parametrize("edge_features", [0, 1, 3])
 def test_attention_of_zeros_leaves_each_node_alone(edge_features: int) -> None:
     gin, batch = make(edge_features), batch_of(edge_features)
     x = batch.x.double().numpy() @ gin.encoder.weight.double().detach().numpy().T
@@ -159,16 +146,6 @@ def test_edge_features_matter_and_may_be_integers(edge_features: int) -> None:
 # -- evaluation and dropout --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edge_features", [0, 1, 3])
-def test_a_graph_alone_is_a_graph_in_a_batch(edge_features: int) -> None:
-    store = from_pyg(random_graphs(4, edge_features=edge_features))
-    gin = make(edge_features)
-    together = gin(store.batch())
-    assert torch.equal(gin(store.batch()), together)
-    alone = torch.cat([gin(store.batch([i])) for i in range(len(store))])
-    torch.testing.assert_close(alone, together, rtol=1e-5, atol=1e-5)
-
-
 def test_dropout_follows_the_draws() -> None:
     batch, draws = batch_of(), Draws(0, "test")
     gin = make(dropout=0.4)
@@ -181,14 +158,6 @@ def test_dropout_follows_the_draws() -> None:
     assert torch.equal(gin.embed(batch, draws=draws), found)
     assert not torch.equal(gin.embed(batch, draws=draws.child(1)), found)
     assert torch.equal(make(dropout=0.0).embed(batch, draws=draws), make().embed(batch))
-
-
-def test_logits_are_read_out_of_embeddings() -> None:
-    gin, batch, weight = make(), batch_of(), torch.rand(batch_of().num_edges)
-    assert torch.equal(gin.read_out(gin.embed(batch, weight), batch), gin(batch, weight))
-    assert gin.embed(batch).shape == (batch.num_nodes, 16)
-    assert gin(batch).shape == (batch.num_graphs, 3)
-    assert make(task=BINARY)(batch).shape == (batch.num_graphs, 1)
 
 
 # -- construction ------------------------------------------------------------------------------
@@ -208,73 +177,3 @@ def test_parameters(name: str, features: int, edge_features: int, task: Task, co
     gin = GIN(features, task, edge_features=edge_features)
     assert sum(p.numel() for p in gin.parameters()) == count
     assert gin.config["dropout"] == 0.3
-
-
-def test_seeds_decide_the_weights_and_nothing_else() -> None:
-    torch.manual_seed(5)
-    state = torch.get_rng_state()
-    first = GIN(4, BINARY, edge_features=2, seed=1)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.manual_seed(6)
-    again, other = (GIN(4, BINARY, edge_features=2, seed=seed) for seed in (1, 2))
-    for (name, a), b, c in zip(
-        first.named_parameters(), again.parameters(), other.parameters(), strict=True
-    ):
-        assert torch.equal(a, b), name
-        assert torch.equal(a, c) == (".norm." in name), name  # BatchNorm starts at 1 and 0
-
-
-def test_config_round_trip() -> None:
-    gin = GIN(7, THREE, edge_features=2, hidden=8, layers=3, dropout=0.1)
-    again = GIN.from_config(copy.deepcopy(gin.config))
-    assert again.config == gin.config
-    assert again.task == THREE
-    shapes = {name: tuple(t.shape) for name, t in gin.state_dict().items()}
-    assert {name: tuple(t.shape) for name, t in again.state_dict().items()} == shapes
-    again.load_state_dict(gin.state_dict())
-    batch = from_pyg(random_graphs(5, features=7, edge_features=2)).batch()
-    assert torch.equal(again.eval()(batch), gin.eval()(batch))
-    assert BACKBONES[gin.name] is GIN
-    assert isinstance(gin, Backbone)
-
-
-@pytest.fixture(scope="module")
-def spmotif_like() -> Dataset:
-    store = from_pyg(random_graphs(6, edge_features=1))
-    rows = np.arange(len(store))
-    return Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
-
-
-def test_for_data(spmotif_like: Dataset) -> None:
-    gin = GIN.for_data(spmotif_like, seed=4, hidden=8, layers=1, dropout=0.2)
-    expected = {"in_features": 4, "edge_features": 1, "hidden": 8, "layers": 1, "dropout": 0.2}
-    assert gin.config == {**expected, "categories": None, "task": THREE.as_dict()}
-    same = GIN(4, THREE, edge_features=1, hidden=8, layers=1, seed=4)
-    assert torch.equal(gin.encoder.weight, same.encoder.weight)
-    batch = spmotif_like.store.batch()
-    assert gin(batch).shape == (batch.num_graphs, 3)
-
-
-def test_for_data_may_leave_edge_features_aside(spmotif_like: Dataset) -> None:
-    gin = GIN.for_data(spmotif_like, edge_features=False).eval()
-    assert gin.edge_encoder is None
-    batch = spmotif_like.store.batch()
-    without = from_pyg([Data(x=g.x, edge_index=g.edge_index) for g in spmotif_like.store]).batch()
-    torch.testing.assert_close(gin(batch), gin(without), rtol=0, atol=1e-5)
-
-
-def test_for_data_without_features() -> None:
-    graphs = [
-        Data(edge_index=g.edge_index, num_nodes=g.num_nodes, y=torch.zeros(1, 1))
-        for g in random_graphs(7)
-    ]
-    store, rows = from_pyg(graphs), np.arange(len(graphs))
-    data = gsat.Dataset("bare", store, BINARY, {"train": rows, "valid": rows, "test": rows})
-    gin = GIN.for_data(data)
-    assert gin.config["in_features"] == 1
-    assert gin(store.batch()).isfinite().all()
-
-
-def test_edge_features_that_are_missing_are_missed() -> None:
-    with pytest.raises(DataError, match="needs edge features"):
-        make(1)(batch_of(0))

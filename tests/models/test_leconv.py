@@ -7,14 +7,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn import LEConv, global_mean_pool
 
-import gsat
 from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch, from_pyg
-from gsat.models import BACKBONES, LEConvNet
+from gsat.models import LEConvNet
 from gsat.ops import Draws
 from gsat.tasks import Task
 from reference import random_graphs
@@ -78,20 +77,11 @@ def test_dropout_follows_the_draws() -> None:
     assert torch.equal(make().embed(batch, draws=draws), make().embed(batch))
 
 
-def test_construction() -> None:
-    net = make(1)
+def test_parameters() -> None:
     # 4·32 + 32; per layer W₁, b₁, W₂, W₃, b₃; a head of 32 → 64 → 3. No norms.
     layer = 3 * 32 * 32 + 2 * 32
-    assert sum(p.numel() for p in net.parameters()) == 160 + 2 * layer + 32 * 64 + 64 + 64 * 3 + 3
-    assert not any(isinstance(module, nn.BatchNorm1d | nn.Dropout) for module in net.modules())
-    assert (net.config["dropout"], net.config["layers"], net.config["hidden"]) == (0.0, 2, 32)
-    again = LEConvNet.from_config(copy.deepcopy(net.config))
-    assert again.config == net.config
-    again.load_state_dict(net.state_dict())
-    assert torch.equal(again(batch_of(1)), net(batch_of(1)))
-    assert BACKBONES["leconv"] is LEConvNet is gsat.LEConvNet
-    assert torch.equal(make(seed=1).encoder.weight, make(seed=1).encoder.weight)
-    assert not torch.equal(make(seed=1).encoder.weight, make(seed=2).encoder.weight)
+    count = sum(p.numel() for p in make(1).parameters())
+    assert count == 160 + 2 * layer + 32 * 64 + 64 + 64 * 3 + 3
 
 
 def data_with(edge_features: int) -> Dataset:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,24 +170,3 @@ def test_stability_is_the_mean_rank_correlation_of_members_and_snapshots(
             ]
             expected = np.mean([spearmanr(a, b).statistic for a, b in combinations(scores, 2)])
             assert explained.stability == pytest.approx(expected, abs=1e-6)
-
-
-def test_measurements_are_kept_in_parts_and_written() -> None:
-    explained = Evidence("edge", TASKS[0]).explain(GRAPHS["right"])
-    explained.stability = 0.25
-    part = explained.top(1)
-    assert (part.stability, part.necessary, part.sufficient) == (0.25, True, True)
-    values = part.as_dict()
-    assert (values["stability"], values["necessary"], values["sufficient"]) == (0.25, True, True)
-    assert part.reliability
-    assert not gsat.Explanation(edge_index=part.edge_index, num_nodes=2).reliability
-    unknown = Evidence("edge", TASKS[0]).explain(GRAPHS["equal"]).as_dict()
-    assert [unknown[name] for name in ("stability", "necessary", "sufficient")] == [None] * 3
-
-
-@pytest.mark.parametrize("suffix", [".svg", ".html", ".json"])
-def test_files_have_the_measurements(suffix: str, tmp_path: Path) -> None:
-    explained = Evidence("edge", TASKS[0]).explain(GRAPHS["right"])
-    path = explained.save(tmp_path / f"g{suffix}")
-    shown = explained.reliability if suffix != ".json" else '"necessary": true'
-    assert shown in path.read_text().lower()

@@ -90,21 +90,3 @@ def test_what_can_not_be_loaded_is_said(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(CheckpointError, match="can't be read"):
         read_model(tmp_path)
-
-
-def test_a_model_prints_in_a_few_lines() -> None:
-    model = make("gsat")
-    count = sum(p.numel() for p in model.parameters())
-    assert repr(model).splitlines() == [
-        "GSAT(attention='edge', extractor_dropout=0.5, sampling='concrete', temperature=1.0, "
-        "r=0.5)",
-        "  task: binary, one answer per graph",
-        "  backbone: GIN(in_features=3, edge_features=0, hidden=8, layers=2, dropout=0.3)",
-        f"  parameters: {count:,}",
-    ]
-    assert "(layers): ModuleList" in repr(model.backbone)  # all of it
-    for method in MODELS:
-        assert len(repr(make(method)).splitlines()) == 4
-    wrapped = gsat.GSAT(gsat.wrap(GCN(3, 8, num_layers=2), task=TASK))
-    assert "Wrapped(" in repr(wrapped)
-    assert len(repr(wrapped).splitlines()) == 4

@@ -31,6 +31,7 @@ def test_runs_are_found_by_seed() -> None:
     assert records.of(other).seeds == [0]
     assert records.of(Experiment("mutag", "dir")).seeds == []
     assert {recipe for recipe, _ in records.items()} == {MUTAG.hash, other.hash}
+    assert [recipe for recipe, _ in records.only({other.hash}).items()] == [other.hash]
 
 
 def test_records_of_other_versions_or_of_several_processes_are_left_out() -> None:

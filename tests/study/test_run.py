@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from gsat.launch.progress import Progress
 from gsat.study import run as module
 from gsat.study.plan import RunRequest, make_plan
 from gsat.study.records import BenchFolders, record_curves
-from gsat.study.run import BenchProgress, run_plan
+from gsat.study.run import run_plan, track_runs
 from gsat.study.study import Experiment
 from gsat.training import checkpoint
 from gsat.training.recipe import Recipe
@@ -143,12 +144,12 @@ def test_the_budget_becomes_a_deadline(
 # -- progress -----------------------------------------------------------------------------------
 
 
-class Shown(Progress):
-    """Remembers instead of drawing."""
+class Recorder(Progress):
+    """Remembers what is shown instead of drawing it."""
 
-    def __init__(self, visible: bool = True) -> None:
+    def __init__(self, visible: bool = False) -> None:
         super().__init__("runs", counted=False)
-        self.visible, self.seen, self.over = visible, [], False  # type: ignore[var-annotated]
+        self.visible, self.seen, self.updated = visible, [], threading.Event()  # type: ignore[var-annotated]
 
     def start(self, total: int, done: int = 0) -> None:
         self.seen.append((total, done))
@@ -158,62 +159,48 @@ class Shown(Progress):
 
     def update(self, done: int, status: str | None = None) -> None:
         self.seen.append((done, status))
+        self.updated.set()
 
     def stop(self) -> None:
-        self.over = True
+        self.seen.append("stopped")
 
 
-def spends(folder: Path, name: str, seconds: float) -> None:
+def spend(folder: Path, name: str, seconds: float) -> None:
     (folder / name).mkdir(exist_ok=True)
     RunDirectory(folder / name).write_seconds(seconds, epochs=1)
 
 
-def wait_for(bar: Shown, what: Any) -> None:
-    until = time.monotonic() + 30
-    while what not in bar.seen:
-        assert time.monotonic() < until, bar.seen
-        time.sleep(0.01)
+def test_running_runs_count_the_time_they_spent_up_to_what_was_expected(tmp_path: Path) -> None:
+    spend(tmp_path, "resumed", 40.0)
+    bar = Recorder()
+    expected = {"resumed": 60.0, "new": 120.0, "quick": 20.0}
+    with track_runs(bar, tmp_path, expected, jobs=2) as end:
+        spend(tmp_path, "new", 30.0)
+        spend(tmp_path, "resumed", 500.0)  # longer than expected, so it counts 57 of 60
+        end("quick", "quick")
+        end("resumed", "resumed")
+        end("new", "new")
+    assert bar.seen == [
+        (200, 40), ("about 2 min in all", 0), (107, "1 of 3: quick"), (110, "2 of 3: resumed"),
+        (200, "3 of 3: new"), "stopped",
+    ]  # fmt: skip
 
 
-def test_running_runs_count_the_time_they_spent_up_to_what_was_expected(
+def test_a_visible_bar_moves_between_ends_and_is_removed_after_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_INTERVAL", 0.01)
-    spends(tmp_path, "resumed", 40.0)
-    bar = Shown()
-    expected = {"resumed": 60.0, "new": 120.0, "quick": 20.0}
-    with BenchProgress(bar, tmp_path, expected, jobs=2) as bench:
-        assert bar.seen[0] == (200, 40)
-        assert bar.seen[1] == ("about 2 min in all", 0)
-        spends(tmp_path, "new", 30.0)
-        wait_for(bar, (70, None))
-        spends(tmp_path, "resumed", 500.0)  # it takes longer than was thought
-        wait_for(bar, (87, None))  # 57 of 60: it has not ended
-        bench.end("quick", "1 of 3: quick")
-        assert (107, "1 of 3: quick") in bar.seen
-        bench.end("resumed", "2 of 3: resumed")
-        bench.end("new", "3 of 3: new")
-        assert (200, "3 of 3: new") in bar.seen
-    assert bar.over
-    last = len(bar.seen)
-    time.sleep(0.05)
-    assert len(bar.seen) == last  # the thread has ended
+    monkeypatch.setattr(module, "_INTERVAL", 0.001)
+    bar = Recorder(visible=True)
 
+    def interrupted() -> None:
+        with track_runs(bar, tmp_path, {"run": 9.0}, jobs=1):
+            assert bar.updated.wait(30)
+            raise KeyboardInterrupt
 
-def test_a_hidden_bar_starts_no_thread(tmp_path: Path) -> None:
-    with BenchProgress(Shown(visible=False), tmp_path, {"run": 1.0}, jobs=1) as bench:
-        assert not bench._thread.is_alive()
-
-
-def test_the_bar_is_removed_after_an_error(tmp_path: Path) -> None:
-    bar = Shown()
-    with (
-        pytest.raises(KeyboardInterrupt),
-        BenchProgress(bar, tmp_path, {"run": 1.0}, jobs=1) as bench,
-    ):
-        raise KeyboardInterrupt
-    assert bar.over
-    assert not bench._thread.is_alive()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert bar.seen[-1] == "stopped"  # the thread has ended before
+    assert (0, None) in bar.seen
 
 
 def test_the_time_left_is_known_between_updates_half_a_minute_apart(

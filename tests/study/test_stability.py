@@ -18,7 +18,7 @@ from scipy import stats
 import gsat
 from gsat.core.errors import GSATError
 from gsat.study import stability as module
-from gsat.study.stability import _same_graphs, spearman, stability
+from gsat.study.stability import _same_graphs, stability
 from gsat.training.recipe import make_recipe
 
 SMALL = {"graphs": 100, "epochs": 2, "hidden": 16, "layers": 2}
@@ -58,23 +58,6 @@ def expected(runs: list[Path], graphs: gsat.GraphStore) -> list[float]:
         ]
         pairs.append(float(np.mean(values)))
     return pairs
-
-
-def test_spearman_is_scipys_with_ties_and_without() -> None:
-    draw = np.random.default_rng(0)
-    for size, levels in itertools.product((2, 5, 40), (3, 1000)):
-        for _ in range(20):
-            one, two = draw.integers(0, levels, (2, size)) / 7
-            if np.ptp(one) == 0 or np.ptp(two) == 0:
-                assert spearman(one, two) is None
-            else:
-                assert spearman(one, two) == pytest.approx(stats.spearmanr(one, two).statistic)
-
-
-def test_constant_scores_have_no_correlation() -> None:
-    assert spearman([1.0, 1.0], [1.0, 2.0]) is None
-    assert spearman([1.0], [1.0]) is None
-    assert spearman([], []) is None
 
 
 def test_explanations_of_the_same_graphs_are_compared(runs: list[Path]) -> None:

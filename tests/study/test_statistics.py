@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from gsat.study.statistics import compare_paired, deviation_ratio, holm
+from gsat.study.statistics import PairedComparison, compare_paired, holm
 
 
 def t_test(gaps: np.ndarray) -> float:
@@ -32,67 +32,39 @@ def signed_ranks(gaps: np.ndarray) -> float:
     return float(np.mean([fall >= seen for fall in falls]))
 
 
-@pytest.fixture
-def values() -> tuple[dict[int, float], dict[int, float]]:
-    """Two methods on seeds 0 to 7, the first somewhat better."""
+def test_the_difference_is_over_the_seeds_that_both_have() -> None:
     draw = np.random.default_rng(3)
-    first, second = draw.normal(80.5, 2, 8), draw.normal(78, 4, 8)
-    return dict(enumerate(first.tolist())), dict(enumerate(second.tolist()))
-
-
-def test_the_difference_over_seeds(values: tuple[dict[int, float], dict[int, float]]) -> None:
-    first, second = values
-    gaps = np.array([first[s] - second[s] for s in range(8)])
-    found = compare_paired(first, second)
-    assert found is not None
-    assert found.n == 8
-    assert found.difference == pytest.approx(gaps.mean())
-    assert found.error == pytest.approx(math.sqrt(((gaps - gaps.mean()) ** 2).sum() / 7 / 8))
-    assert found.p == pytest.approx(t_test(gaps))
-    assert found.wilcoxon == pytest.approx(signed_ranks(gaps))
-
-
-def test_only_seeds_that_both_have_are_compared(
-    values: tuple[dict[int, float], dict[int, float]],
-) -> None:
-    first, second = values
-    few = {seed: second[seed] for seed in (1, 3, 4)}
-    found = compare_paired(first, few | {99: 0.0})
-    assert found is not None
-    assert found.n == 3
-    assert found.difference == pytest.approx(np.mean([first[s] - second[s] for s in (1, 3, 4)]))
-    assert found.wilcoxon is None
+    one, two = draw.normal(80.5, 2, 8), draw.normal(78, 4, 8)
+    first, second = dict(enumerate(one.tolist())), dict(enumerate(two.tolist()))
+    gaps = one - two
+    pair = compare_paired(first, second | {99: 0.0})
+    assert pair is not None
+    assert pair.n == 8
+    assert pair.difference == pytest.approx(gaps.mean())
+    assert pair.error == pytest.approx(math.sqrt(((gaps - gaps.mean()) ** 2).sum() / 7 / 8))
+    assert pair.p == pytest.approx(t_test(gaps))
+    assert pair.wilcoxon == pytest.approx(signed_ranks(gaps))
+    assert pair.ratio == pytest.approx(math.sqrt(np.var(one, ddof=1) / np.var(two, ddof=1)))
+    few = compare_paired(first, {seed: second[seed] for seed in (1, 3, 4)})
+    assert few is not None
+    assert (few.n, few.wilcoxon) == (3, None)
+    assert few.difference == pytest.approx(gaps[[1, 3, 4]].mean())
+    six, five = (compare_paired(first, {s: second[s] for s in range(n)}) for n in (6, 5))
+    assert six is not None
+    assert five is not None
+    assert six.wilcoxon is not None
+    assert five.wilcoxon is None
     assert compare_paired(first, {99: 0.0}) is None
 
 
-def test_wilcoxon_needs_six_seeds(values: tuple[dict[int, float], dict[int, float]]) -> None:
-    first, second = values
-    six = compare_paired(first, {s: second[s] for s in range(6)})
-    five = compare_paired(first, {s: second[s] for s in range(5)})
-    assert six is not None
-    assert six.wilcoxon is not None
-    assert five is not None
-    assert five.wilcoxon is None
-
-
-def test_what_is_not_defined_is_none() -> None:
+def test_undefined_values_are_none() -> None:
     one = compare_paired({0: 1.0}, {0: 0.5})
-    assert one is not None
-    assert (one.n, one.difference) == (1, 0.5)
-    assert one.error is one.p is one.wilcoxon is one.ratio is None
-    same = compare_paired(dict.fromkeys(range(8), 1.0), dict.fromkeys(range(8), 1.0))
-    assert same is not None
-    assert (same.difference, same.error) == (0.0, 0.0)
-    assert same.p is same.wilcoxon is same.ratio is None
-
-
-def test_the_ratio_of_deviations() -> None:
-    first, second = [1.0, 2.0, 4.0], [1.0, 5.0, 3.0, 9.0]
-    expected = math.sqrt(np.var(first, ddof=1) / np.var(second, ddof=1))
-    assert deviation_ratio(first, second) == pytest.approx(expected)
-    assert deviation_ratio(first, [2.0, 2.0]) is None
-    assert deviation_ratio([1.0], second) is None
-    assert deviation_ratio([1.0, 1.0], second) == 0.0
+    assert one == PairedComparison(1, 0.5, None, None, None, None)
+    flat = dict.fromkeys(range(8), 1.0)
+    assert compare_paired(flat, flat) == PairedComparison(8, 0.0, 0.0, None, None, None)
+    varied = compare_paired(flat, dict(enumerate(np.arange(8.0))))
+    assert varied is not None
+    assert varied.ratio == 0.0
 
 
 def test_holm_rejects_what_the_step_down_procedure_rejects() -> None:

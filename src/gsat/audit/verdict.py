@@ -102,17 +102,18 @@ class Finding(NamedTuple):
 def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMEDIES) -> Verdict:
     """Judge explanations by their measures.
 
-    Explanations fail if the model hardly predicts, or if its predictions do not need its attention.
+    Explanations fail if the model predicts little better than guessing, or does not need its
+    attention.
     Otherwise they pass if they are sufficient (predictions stay without the rest of the graph) and
     necessary (fewer stay without the explanation), and there is no serious evidence against them.
     Explanations that are only necessary are mixed: they show a part of what matters. Explanations
     that are only sufficient fail: those of a model that ignores its attention are sufficient, too.
     """
-    found = _findings(measures)
+    findings = _findings(measures)
 
     def verdict(outcome: Outcome, reasons: Sequence[str], *causes: str) -> Verdict:
-        against = tuple(finding.text for finding in found if finding.text not in reasons)
-        named = (*causes, *(finding.cause for finding in found))
+        against = tuple(finding.text for finding in findings if finding.text not in reasons)
+        named = (*causes, *(finding.cause for finding in findings))
         return Verdict(outcome, tuple(reasons), against, _remedy(named, remedies))
 
     score, skill = measures.get("metric"), measures.get("skill")
@@ -120,18 +121,18 @@ def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMED
         better = "little" if skill > 0 else "no"
         reason = f"{METRIC_TITLES[metric]} {score:.2f}, {better} better than guessing"
         return replace(verdict("failed", [reason]), remedy=None)
-    bypass = found[0] if found and found[0].cause == "bypass" else None
+    bypass = findings[0] if findings and findings[0].cause == "bypass" else None
     if bypass is not None and _reaches(measures.get("bypass"), FAILED_BYPASS):
         return verdict("failed", [bypass.text])
     spread = measures.get("spread")
     if spread is not None and spread < FLAT:
-        narrow = next(finding for finding in found if finding.cause in ("constant", "narrow"))
+        narrow = next(finding for finding in findings if finding.cause in ("constant", "narrow"))
         return verdict("failed", [narrow.text], "constant")
     tests = [test for how in LIMITS if (test := _Test.of(measures, how)) is not None]
     both = next((test for test in tests if test.sufficient and test.necessary), None)
     if both is not None:
         reason = f"the explanations are {both.enough} and {both.needed}"
-        serious = next((finding for finding in found if finding.serious), None)
+        serious = next((finding for finding in findings if finding.serious), None)
         if serious is not None:
             return verdict("mixed", [f"{reason}, but {serious.text}"], serious.cause)
         return verdict("passed", [reason, *_stable(measures)])
@@ -141,7 +142,7 @@ def judge(measures: Measured, metric: str, remedies: Collection[str] = ALL_REMED
         return verdict("mixed", [reason], "insufficient")
     if not tests:
         return verdict("failed", ["no test of sufficiency and necessity was possible"])
-    causes = {finding.cause: finding for finding in found}
+    causes = {finding.cause: finding for finding in findings}
     redundant = causes.get("redundant")
     unneeded = tests[0].needed.replace("of them", "of the predictions")
     reasons = [f"the explanations are not {unneeded}" if redundant is None else redundant.text]

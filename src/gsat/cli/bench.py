@@ -276,16 +276,18 @@ def verify(
             what = " ".join(chosen[key] for key in keys) + f" seed {chosen['seed']}"
             typer.echo(f"training again: {what} (took {chosen['seconds']:.0f} s)")
             try:
-                verified = verify_run(chosen, Path(folder) / str(number), progress=not quiet)
+                metrics, machine = verify_run(
+                    chosen, Path(folder) / str(number), progress=not quiet
+                )
             except Interrupted:
                 raise Interrupted(f"stopped; {what} was not verified") from None
-            for name, (before, now) in verified.environment.items():
+            for name, (before, now) in machine.items():
                 print_error(f"recorded in another environment: {name} was {before}, is {now}")
-            for name, (before, now) in verified.differing.items():
+            for name, (before, now) in metrics.items():
                 print_error(f"{what}: {name} was {before}, is {now}")
-            if verified.is_same:
+            if not metrics:
                 typer.echo(f"{what}: reproduced to the last bit")
-            differing = differing or not verified.is_same
+            differing = differing or bool(metrics)
     if differing:
         raise typer.Exit(1)
 

@@ -55,9 +55,7 @@ def card(data: Dataset) -> Card:
         "splits": {name: _split(data, seen, name) for name in data.splits},
         "about": {key: store.meta[key] for key in ABOUT if key in store.meta},
         "findings": [{**asdict(finding), "graphs": list(finding.graphs)} for finding in found],
-        "published": {
-            place: asdict(figure) for place, figure in PUBLISHED.get(data.name, {}).items()
-        },
+        "published": PUBLISHED.get(data.name, {}),
     }
 
 

@@ -18,19 +18,19 @@ from gsat.tasks import Task
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, split; :func:`gsat.load_dataset` makes one.
+    """A data set with its splits; :func:`gsat.load_dataset` makes one.
 
     Attributes:
-        name: Its name, or the path of graphs of your own.
+        name: Data set name, or the path of the user's own graphs.
         store: All graphs.
         task: What is predicted.
         splits: Positions in ``store`` under ``train``, ``valid`` and ``test``: of graphs or, in a
             node-level task, of nodes.
         matches_paper: ``"yes"``, ``"rebuilt"`` (made again by the same rules) or ``"different"``.
-        hash: Of the graphs, not of their splits: the first 16 hex digits of a SHA-256.
-        options: The options it was made with, ``data_seed`` among them.
-        seed: The seed of the split.
-        overlap: Why splits share graphs on purpose; empty where they share none.
+        hash: First 16 hex digits of the SHA-256 of the graphs; the splits are not hashed.
+        options: The options of the data set and ``data_seed``.
+        seed: Seed of the split.
+        overlap: Why splits share graphs on purpose; empty if they share none.
     """
 
     name: str

@@ -1,38 +1,22 @@
-"""Figures of the data sets as published in the paper, in its code and by their makers.
+"""Published figures of the data sets, from the paper, its code and the makers of the data.
 
-They are named by their place in a data card (`gsat.datasets.cards`). Shares are fractions; edges
-are counted as stored, both directions where both are.
+Shares are fractions; edges are counted as stored, in both directions where both are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True)
-class PublishedFigure:
-    """A published figure.
-
-    Attributes:
-        value: The figure.
-        verified: Whether it was read in the source itself. (default: ``True``)
-    """
-
-    value: float
-    verified: bool = True
+# Figures by their place in a card: the value, and whether it was read in the source itself.
+_Figures = dict[str, dict[str, float | bool]]
 
 
 def _figures(figures: dict[str, float], unverified: dict[str, float] | None = None) -> _Figures:
-    """Figures by their place in a card."""
-    second_hand = unverified or {}
     return {
-        **{place: PublishedFigure(value) for place, value in figures.items()},
-        **{place: PublishedFigure(value, verified=False) for place, value in second_hand.items()},
+        place: {"value": value, "verified": verified}
+        for group, verified in ((figures, True), (unverified or {}, False))
+        for place, value in group.items()
     }
-
-
-_Figures = dict[str, PublishedFigure]
 
 
 def _spurious_motif(nodes: float, edges: float, truth: float) -> _Figures:

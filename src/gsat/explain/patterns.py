@@ -179,7 +179,7 @@ def _pattern(
 
 def _odds_ratio(table: NDArray[np.int64]) -> float:
     if not table.sum(axis=1).all():
-        return math.nan  # there is nothing to compare with
+        return math.nan  # one group is empty
     counts = table + (0.5 if (table == 0).any() else 0.0)
     return float(counts[0, 0] * counts[1, 1] / (counts[0, 1] * counts[1, 0]))
 

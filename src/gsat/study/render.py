@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -19,7 +19,7 @@ from rich.text import Text
 from gsat.core.errors import GSATError
 from gsat.metric_names import LOWER_IS_BETTER, METRIC_TITLES
 from gsat.study.records import RecordedRuns, Records
-from gsat.study.statistics import holm
+from gsat.study.statistics import PairedComparison, holm
 from gsat.study.study import PREDICTION, MeanStd, Study
 from gsat.study.table import FAR_ABOVE, Cell, Section, common_seeds, compare, measure, row_name
 
@@ -108,11 +108,10 @@ def render(
         return _csv(_comparison_records(measured) if statistics else _cell_records(measured))
     tables = []
     for study, sections in measured:
+        cells = [cell for section in sections for cell in section.cells.values()]
+        notes = [NUMBERS_NOTE] if any(c.table.metric not in LOWER_IS_BETTER for c in cells) else []
+        notes += [ERRORS_NOTE] if any(c.difference is not None for c in cells) else []
         table = make_table(study, sections)
-        notes = (
-            [NUMBERS_NOTE] if any(s.table.metric not in LOWER_IS_BETTER for s in sections) else []
-        )
-        notes += [ERRORS_NOTE] if any("se" in line for line in _differences(table)) else []
         tables.append(replace(table, notes=(*table.notes, *notes, *data_notes(sections))))
         if statistics and (compared := _comparison_table(study, sections)):
             tables.append(compared)
@@ -154,7 +153,7 @@ def make_table(study: Study, sections: Sequence[Section], *, short: bool = False
     notes += [_BOLD_RULES[rule] for rule in rules if rule]
     if any(cell.row.trivial for section in sections for cell in section.cells.values()):
         notes.append(_TRIVIAL_NOTE)
-    head = ("", *(study.titles.get(column, column) for column in columns))
+    head = ("", *map(study.title_of, columns))
     return TextTable(study.title, head, tuple(rows), tuple(notes), study.name, study.published_by)
 
 
@@ -170,18 +169,12 @@ def data_notes(sections: Sequence[Section]) -> list[str]:
     return [note for mark, note in DATA_MARK_NOTES.items() if mark in used]
 
 
-def _differences(table: TextTable) -> list[str]:
-    return [c.difference for row in table.rows if not isinstance(row, str) for c in row]
-
-
 def _print_cell(cell: Cell, common: int) -> TextCell:
-    published = format_published(cell.published)
-    if not cell.runs.seeds:
-        return TextCell("no run", "missing", published=published)
-    if not cell.runs.done:
-        return TextCell(f"{len(cell.runs.failed)} failed", "missing", published=published)
-    counted = format_seeds(cell.runs)
+    published, counted = format_published(cell.published), format_seeds(cell.runs)
     seeds = "" if counted == str(common) else f" ({counted})"
+    if not cell.runs.done:
+        failed = f"{len(cell.runs.failed)} failed" if cell.runs.failed else "no run"
+        return TextCell(failed, "missing", published=published)
     if cell.ours is None:
         return TextCell("undefined", "missing", rest=seeds, published=published)
     mean, _, deviation = format_mean_std(*cell.ours, len(cell.values)).partition(" ± ")
@@ -195,28 +188,36 @@ def _print_cell(cell: Cell, common: int) -> TextCell:
     )
 
 
-def _comparison_table(study: Study, sections: Sequence[Section]) -> TextTable | None:
-    """Paired comparisons of our methods with the others, column by column."""
-    rows: list[tuple[TextCell, ...] | str] = []
+Comparison = tuple[Section, str, str, PairedComparison, float | None]
+
+
+def _comparisons(study: Study, sections: Sequence[Section]) -> Iterator[Comparison]:
+    """Table, data set, name, comparison and its p value by Holm's method, column by column."""
     for section in sections:
         for dataset in study.datasets:
             compared = compare(study, section, dataset)
-            if compared:
-                metric = metric_title(section.table.metric) if len(sections) > 1 else ""
-                rows.append(", ".join(filter(None, (dataset, metric))))
             corrected = holm([pair.p for pair in compared.values()])
             for (name, pair), p in zip(compared.items(), corrected, strict=True):
-                error = "" if pair.error is None else f" ± {pair.error:.2f}"
-                ratio = "–" if pair.ratio is None else f"{pair.ratio:.2f}"
-                texts = (
-                    name, str(pair.n), format_signed(pair.difference, 2) + error,
-                    *map(_format_p, (pair.p, p, pair.wilcoxon)), ratio,
-                )  # fmt: skip
-                rows.append(tuple(map(TextCell, texts)))
-    if not rows:
-        return None
+                yield section, dataset, name, pair, p
+
+
+def _comparison_table(study: Study, sections: Sequence[Section]) -> TextTable | None:
+    """Paired comparisons of our methods with the others, below a heading for each column."""
+    rows: list[tuple[TextCell, ...] | str] = []
+    for section, dataset, name, pair, p in _comparisons(study, sections):
+        metric = f", {metric_title(section.table.metric)}" if len(sections) > 1 else ""
+        if (heading := study.title_of(dataset) + metric) not in rows:
+            rows.append(heading)
+        error = "" if pair.error is None else f" ± {pair.error:.2f}"
+        texts = (
+            name, str(pair.n), format_signed(pair.difference, 2) + error,
+            *map(_format_p, (pair.p, p, pair.wilcoxon)),
+            "–" if pair.ratio is None else f"{pair.ratio:.2f}",
+        )  # fmt: skip
+        rows.append(tuple(map(TextCell, texts)))
     title, name = f"{study.title}, paired comparisons", f"{study.name}-statistics"
-    return TextTable(title, _COMPARISON_HEAD, tuple(rows), (_COMPARISON_NOTE,), name)
+    note = (_COMPARISON_NOTE,)
+    return TextTable(title, _COMPARISON_HEAD, tuple(rows), note, name) if rows else None
 
 
 def format_mean_std(mean: float, std: float | None, count: int = 2) -> str:
@@ -273,15 +274,11 @@ def _cell_records(measured: Measured) -> Iterable[dict[str, object]]:
 
 def _comparison_records(measured: Measured) -> Iterable[dict[str, object]]:
     for study, sections in measured:
-        for section in sections:
-            for dataset in study.datasets:
-                compared = compare(study, section, dataset)
-                corrected = holm([pair.p for pair in compared.values()])
-                for (name, pair), p in zip(compared.items(), corrected, strict=True):
-                    yield {
-                        "study": study.name, "metric": section.table.metric, "dataset": dataset,
-                        "comparison": name, **vars(pair), "p_holm": p,
-                    }  # fmt: skip
+        for section, dataset, name, pair, p in _comparisons(study, sections):
+            yield {
+                "study": study.name, "metric": section.table.metric, "dataset": dataset,
+                "comparison": name, **vars(pair), "p_holm": p,
+            }  # fmt: skip
 
 
 def _csv(records: Iterable[dict[str, object]]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from gsat.core.errors import DiskError, GSATError
 from gsat.launch.pool import PoolResult
@@ -44,7 +45,7 @@ def run_plan(
     deadline = None if budget is None else time.monotonic() + budget
     bar = Progress(f"{len(named)} runs", quiet=not progress, counted=False)
     expected = {name: run.seconds for name, run in named.items()}
-    bench = BenchProgress(bar, folders.runs, expected, jobs or (1 if backend == "local" else None))
+    workers = jobs or (1 if backend == "local" else None)
     damaged: dict[str, str] = {}  # finished runs whose directory can't be read
 
     def done(name: str, outcome: dict[str, Any] | str) -> None:
@@ -62,10 +63,9 @@ def run_plan(
                 raise
             except GSATError as error:  # the other runs continue
                 damaged[name], failed = str(error), True
-        number = len(bench.ended) + 1
-        bench.end(name, f"{number} of {len(named)}: {run.experiment}{', failed' if failed else ''}")
+        end(name, f"{run.experiment}{', failed' if failed else ''}")
 
-    with bench:
+    with track_runs(bar, folders.runs, expected, workers) as end:
         outcome = train_each(
             {name: run.recipe for name, run in named.items()},
             folders.runs,
@@ -99,53 +99,45 @@ def _failure(recipe: Recipe, data_hash: str, reason: str) -> dict[str, Any]:
     }
 
 
-class BenchProgress:
-    """A progress bar over several runs, measured in expected seconds.
+@contextmanager
+def track_runs(
+    bar: Progress, folder: Path, expected: Mapping[str, float], jobs: int | None
+) -> Iterator[Callable[[str, str], None]]:
+    """Show a bar over several runs, by their expected seconds; yields what to call when one ends.
 
     A finished run counts in full. A running one counts the seconds that its directory says it has
-    spent, up to nearly what was expected. So the bar moves, and shows the time left, during long
-    runs.
+    spent, up to nearly what was expected: so the bar moves during long runs.
     """
+    ended: set[str] = set()
+    stopped = threading.Event()
 
-    def __init__(
-        self, bar: Progress, folder: Path, expected: Mapping[str, float], jobs: int | None
-    ) -> None:
-        self.bar, self.folder, self.expected, self.jobs = bar, folder, expected, jobs
-        self.ended: set[str] = set()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._update, daemon=True)
-
-    def __enter__(self) -> Self:
-        total = sum(self.expected.values())
-        self.bar.start(max(round(total), 1), round(self.spent()))
-        # The bar can't show the time left before it has moved.
-        whole = format_duration(makespan(self.expected.values(), self.jobs or 1))
-        self.bar.advance(f"about {whole} {'in all' if self.jobs else 'of one CPU'}", 0)
-        if self.bar.visible:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        if self.bar.visible:
-            self._thread.join()
-        self.bar.stop()
-
-    def end(self, name: str, status: str) -> None:
-        """Count a run as ended."""
-        self.ended.add(name)
-        self.bar.update(round(self.spent()), status)
-
-    def spent(self) -> float:
-        """The expected seconds that are done."""
-        return sum(
-            seconds
-            if name in self.ended
-            else min(RunDirectory(self.folder / name).read_seconds(), _LARGEST_SHARE * seconds)
-            for name, seconds in self.expected.items()
+    def spent() -> int:
+        running = {name: RunDirectory(folder / name).read_seconds() for name in {*expected} - ended}
+        shares = (
+            min(running[name], _LARGEST_SHARE * seconds) if name in running else seconds
+            for name, seconds in expected.items()
         )
+        return round(sum(shares))
 
-    def _update(self) -> None:
-        """Move the bar at intervals, until the block ends."""
-        while not self._stopped.wait(_INTERVAL):
-            self.bar.update(round(self.spent()))
+    def update() -> None:
+        while not stopped.wait(_INTERVAL):
+            bar.update(spent())
+
+    def end(name: str, status: str) -> None:
+        ended.add(name)
+        bar.update(spent(), f"{len(ended)} of {len(expected)}: {status}")
+
+    bar.start(max(round(sum(expected.values())), 1), spent())
+    # The bar can't show the time left before it has moved.
+    whole = format_duration(makespan(expected.values(), jobs or 1))
+    bar.advance(f"about {whole} {'in all' if jobs else 'of one CPU'}", 0)
+    thread = threading.Thread(target=update, daemon=True)
+    if bar.visible:
+        thread.start()
+    try:
+        yield end
+    finally:
+        stopped.set()
+        if thread.is_alive():
+            thread.join()
+        bar.stop()

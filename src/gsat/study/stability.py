@@ -82,7 +82,7 @@ def compare_seeds(
         except GSATError as error:  # other recipes may still be compared
             yield str(experiment), error
             continue
-        record_stability(folders.stability, line)
+        _record(folders.stability, line)
         mean = "undefined" if line["mean"] is None else f"{line['mean']:.3f}"
         spread = "" if line["std"] is None else f" ± {line['std']:.3f}"
         yield (
@@ -97,13 +97,8 @@ def compare_seeds(
         )
 
 
-def record_stability(path: str | Path, line: dict[str, Any]) -> bool:
-    """Append the result of :func:`stability` to a file, unless it is there already."""
-
-    def is_recorded() -> bool:
-        return line in read_records(path, needs=("recipe_hash",))
-
-    return append_line(Path(path), line, unless=is_recorded)
+def _record(path: Path, line: dict[str, Any]) -> None:
+    append_line(path, line, unless=lambda: line in read_records(path, needs=("recipe_hash",)))
 
 
 def _check(runs: Sequence[RunDirectory]) -> dict[str, Any]:

@@ -14,23 +14,14 @@ MIN_WILCOXON_PAIRS = 6  # with fewer pairs its p value can't fall below 5 %
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Two methods on the same seeds. All but ``n`` and ``difference`` may be undefined (None).
-
-    Attributes:
-        n: Number of seeds that both have.
-        difference: Mean of the first minus the second.
-        error: Standard error of that difference.
-        p: Two-sided p value of the paired t test.
-        wilcoxon: Two-sided p value of the signed-rank test.
-        ratio: Sample standard deviation of the first over that of the second.
-    """
+    """Two methods on the same seeds; all but ``n`` and ``difference`` may be undefined (None)."""
 
     n: int
-    difference: float
-    error: float | None
-    p: float | None
-    wilcoxon: float | None
-    ratio: float | None
+    difference: float  # mean of the first minus the second
+    error: float | None  # standard error of that difference
+    p: float | None  # two-sided, of the paired t test
+    wilcoxon: float | None  # two-sided p value of the signed-rank test
+    ratio: float | None  # sample standard deviation of the first over that of the second
 
 
 def compare_paired(
@@ -54,16 +45,8 @@ def compare_paired(
         error=float(differences.std(ddof=1)) / math.sqrt(n) if n > 1 else None,
         p=float(stats.ttest_rel(one, two).pvalue) if has_t else None,
         wilcoxon=float(stats.wilcoxon(differences).pvalue) if has_wilcoxon else None,
-        ratio=deviation_ratio(one, two),
+        ratio=float(one.std(ddof=1) / two.std(ddof=1)) if n > 1 and _varies(two, two) else None,
     )
-
-
-def deviation_ratio(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Sample standard deviation of the first values over that of the second."""
-    one, two = np.asarray(first), np.asarray(second)
-    if len(one) < 2 or len(two) < 2 or not _varies(two, two):
-        return None
-    return float(one.std(ddof=1) / two.std(ddof=1))
 
 
 def _varies(values: ArrayLike, scale: ArrayLike) -> bool:
@@ -73,10 +56,10 @@ def _varies(values: ArrayLike, scale: ArrayLike) -> bool:
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
     """Correct p values for multiple comparisons by Holm's method (scipy has none)."""
-    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    defined = sorted((value, place) for place, value in enumerate(p) if value is not None)
     corrected: list[float | None] = [None] * len(p)
     least = 0.0
-    for rank, (value, place) in enumerate(known):
-        least = max(least, min(1.0, (len(known) - rank) * value))
+    for rank, (value, place) in enumerate(defined):
+        least = max(least, min(1.0, (len(defined) - rank) * value))
         corrected[place] = least
     return corrected

@@ -120,14 +120,6 @@ class Override(_Model):
     backbone: BackboneName | None = None
     settings: dict[str, Any]
 
-    def applies(self, dataset: str, method: str, backbone: str) -> bool:
-        """Whether an experiment has these settings."""
-        return (
-            self.dataset in (None, dataset)
-            and self.method in (None, method)
-            and self.backbone in (None, backbone)
-        )
-
 
 class Row(_Model):
     """A row of a table: a method on a backbone."""
@@ -136,8 +128,7 @@ class Row(_Model):
     backbone: BackboneName = "gin"
     variant: str = ""
     title: str = ""  # in place of backbone, method and variant
-    datasets: list[DatasetName] = []  # the columns with a cell; all if empty
-    published: list[Published] = []  # one number for each of them: "mean±std", "" or "-"
+    published: list[Published] = []  # for each data set "mean±std", "" (none) or "-" (no cell)
     published_seeds: PositiveInt | None = None  # if different from the study's
     trivial: bool = False  # a trivial baseline: printed, but not counted as a baseline
 
@@ -218,6 +209,11 @@ class Study(_Model):
         """Whether the published numbers are those of the GSAT paper."""
         return self.published_by == PAPER
 
+    def title_of(self, dataset: str) -> str:
+        """The title of a data set as a column: by default its name, or that of its file."""
+        name = Path(dataset).name
+        return self.titles.get(name, name)
+
     @cached_property
     def cells(self) -> tuple[StudyCell, ...]:
         """The cells of all tables, row by row."""
@@ -230,15 +226,14 @@ class Study(_Model):
 
     def row_cells(self, table: Table, row: Row) -> Iterator[StudyCell]:
         """Iterate over the cells of a row."""
-        columns = row.datasets or self.datasets
-        numbers = row.published or [""] * len(columns)
-        if len(numbers) != len(columns):
+        numbers = row.published or [""] * len(self.datasets)
+        if len(numbers) != len(self.datasets):
             raise GSATError(
-                f"row {row.method} has {len(numbers)} published numbers, but {len(columns)} data "
-                'sets; write "-" where there is no cell'
+                f"row {row.method} has {len(numbers)} published numbers, but {len(self.datasets)} "
+                'data sets; write "-" where there is no cell'
             )
         seeds = None if row.method in self.quoted else row.published_seeds or self.published_seeds
-        for dataset, number in zip(columns, numbers, strict=True):
+        for dataset, number in zip(self.datasets, numbers, strict=True):
             if number != "-":
                 mean, _, std = number.partition("±")
                 published = (float(mean), float(std) if std else None) if mean else None
@@ -258,9 +253,10 @@ class Study(_Model):
             known = ", ".join(self.variants) or "none"
             raise GSATError(f"there is no variant '{shown(variant)}' in this study: {known}")
         every = dict(self.settings)
-        for override in self.override:
-            if override.applies(dataset, method, backbone):
-                every |= override.settings
+        for one in self.override:
+            wanted = (one.dataset or dataset, one.method or method, one.backbone or backbone)
+            if wanted == (dataset, method, backbone):
+                every |= one.settings
         every |= self.variants[variant].settings if variant else {}
         every |= settings or {}
         name = variant or ", ".join(f"{k}={v}" for k, v in (settings or {}).items()) or "plain"

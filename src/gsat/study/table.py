@@ -211,17 +211,3 @@ def row_name(study: Study, row: Row) -> str:
         return f"{METHODS[row.method].title} (trivial)"
     variant = study.variants[row.variant].title if row.variant else ""
     return method_title(row.method, row.backbone) + variant
-
-
-def find_published(
-    studies: Sequence[Study], method: str, backbone: str, dataset: str, metric: str
-) -> MeanStd | None:
-    """Find the published number of a method without variant, in the first study that has it."""
-    wanted = (method, backbone, "", dataset, metric)
-    for study in studies:
-        for cell in study.cells:
-            row = cell.row
-            key = (row.method, row.backbone, row.variant, cell.dataset, cell.table.metric)
-            if key == wanted and cell.published is not None:
-                return cell.published
-    return None

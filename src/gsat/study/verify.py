@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +17,13 @@ from gsat.training.results import read_runs
 from gsat.training.run_directory import environment
 from gsat.training.train import train
 
-
-@dataclass(frozen=True)
-class Verified:
-    """A recorded run compared with the same run trained now."""
-
-    record: Record
-    differing: dict[str, tuple[Any, Any]]  # metrics that differ in any bit: (recorded, now)
-    environment: dict[str, tuple[Any, Any]]  # of machine and software: (recorded, now)
-
-    @property
-    def is_same(self) -> bool:
-        """Whether every metric is the same to the last bit."""
-        return not self.differing
+Differences = dict[str, tuple[Any, Any]]  # (recorded, now) by name
 
 
-def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verified:
-    """Train a recorded run again and compare every metric."""
+def verify(
+    record: Record, out: str | Path, *, progress: bool = False
+) -> tuple[Differences, Differences]:
+    """Train a recorded run again; return differing metrics, and what differs of the machine."""
     recipe = from_tables(dict(record["recipe"]))
     if recipe.hash() != record["recipe_hash"]:
         raise GSATError(
@@ -54,9 +43,8 @@ def verify(record: Record, out: str | Path, *, progress: bool = False) -> Verifi
         now = environment()
     finally:
         torch.set_num_threads(threads)
-    metrics = _pairs(record, result, ("best_epoch", "valid", "test"))
-    machine = _pairs(record, now, tuple(key for key in now if key in record))
-    return Verified(record, _differences(metrics), _differences(machine))
+    metrics = _differences(record, result, ("best_epoch", "valid", "test"))
+    return metrics, _differences(record, now, [key for key in now if key in record])
 
 
 def verifiable(
@@ -90,18 +78,16 @@ def sample_runs(records: Sequence[Record], count: int, *, seed: int | None = Non
     return [shuffled[place] for _, place in sorted(ranked)[:count]]
 
 
-def _pairs(
-    before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Single values of two results side by side, by dotted name."""
+def _differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Iterable[str]
+) -> Differences:
+    """Single values that differ, by dotted name."""
+    pairs: Differences = {}
     for name in names:
         one, other = before.get(name), after.get(name)
         if isinstance(one, Mapping) and isinstance(other, Mapping):
-            for key in one:  # what was not measured then can't differ
-                yield f"{name}.{key}", one.get(key), other.get(key)
+            # A value that was not recorded can't differ.
+            pairs |= {f"{name}.{key}": (one[key], other.get(key)) for key in one}
         else:
-            yield name, one, other
-
-
-def _differences(pairs: Iterable[tuple[str, Any, Any]]) -> dict[str, tuple[Any, Any]]:
-    return {name: (before, after) for name, before, after in pairs if before != after}
+            pairs[name] = one, other
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -86,7 +86,7 @@ class PretrainedEntry:
                     checkpoint.write(self.folder, state)
 
     def _read(self) -> State | None:
-        """What is stored; ``None`` if nothing is, or if it is damaged: then it is trained again."""
+        """The stored state; None if there is none or it is damaged, so that it is trained again."""
         if not checkpoint.exists(self.folder):
             return None
         try:

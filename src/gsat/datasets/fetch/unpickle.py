@@ -1,8 +1,12 @@
-"""Safe reading of published pickles: plain values and numpy arrays only, no code is run.
+"""Reads published pickles safely: plain values and numpy arrays only; no code from the file runs.
 
 A pickle is a program that may name any function and call it. Here the few names it may use are
 resolved to functions of this module, and arrays are made from bytes by ``numpy.frombuffer``. The
-functions of NumPy that restore an array or dtype are not used: they trust what the pickle says.
+functions of NumPy that restore an array or dtype are not used: they trust the file.
+
+The standard library's unpickler (the one written in Python) runs the opcodes, except those that
+hash values or allocate memory before they read: hashing a deep tuple overflows the stack, and
+hashing a tuple whose parts are shared can take forever.
 """
 
 from __future__ import annotations
@@ -10,8 +14,11 @@ from __future__ import annotations
 import math
 import mmap
 import pickle
+import pickletools
 import re
-from collections.abc import Callable, Mapping
+import struct
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,7 +27,7 @@ from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, shown
 from gsat.core.files import open_file
-from gsat.datasets.fetch.pickle_scan import scan_pickle
+from gsat.core.limits import check_size
 
 PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, bytearray)
 NUMBERS_AND_TEXT: Final = re.compile(
@@ -38,9 +45,7 @@ def load_pickle(path: Path) -> Any:
         try:
             # Mapped, so that a length in the pickle asks for no more than the file has.
             with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                scan_pickle(content)  # type: ignore[arg-type]
-                content.seek(0)
-                return _Plain().copy(_Reader(content, encoding="latin1").load())
+                return _Plain().copy(_Reader(content).load())
         except Exception as error:  # a hostile or damaged pickle can fail in any way
             why = shown(" ".join(str(error).split()) or type(error).__name__, 120)
             raise DataError(f"{path} is not a pickle of plain values and arrays: {why}") from error
@@ -50,12 +55,101 @@ class _Refused(pickle.UnpicklingError):
     """The pickle contains something that no data set needs."""
 
 
-class _Reader(pickle.Unpickler):
+# Others name classes in unusual ways, or data outside of the file.
+_OPCODES: Final = frozenset((
+    "MARK", "STOP", "POP", "POP_MARK", "DUP", "FLOAT", "INT", "BININT", "BININT1", "LONG",
+    "BININT2", "NONE", "REDUCE", "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE",
+    "APPEND", "BUILD", "GLOBAL", "DICT", "EMPTY_DICT", "APPENDS", "GET", "BINGET", "LONG_BINGET",
+    "LIST", "EMPTY_LIST", "PUT", "BINPUT", "LONG_BINPUT", "SETITEM", "TUPLE", "EMPTY_TUPLE",
+    "SETITEMS", "BINFLOAT", "PROTO", "TUPLE1", "TUPLE2", "TUPLE3", "NEWTRUE", "NEWFALSE", "LONG1",
+    "LONG4", "BINBYTES", "SHORT_BINBYTES", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES8",
+    "EMPTY_SET", "ADDITEMS", "FROZENSET", "STACK_GLOBAL", "MEMOIZE", "FRAME", "BYTEARRAY8",
+))  # fmt: skip
+_NAMES: Final = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
+_OBJECT_BYTES: Final = 80  # about the memory of a small object
+_MOST_IN_KEY: Final = 64  # values in a key of a dict or an item of a set, those in tuples included
+_MOST_HASHED: Final = 1 << 60  # larger numbers may share a hash, which makes a dict slow
+
+
+def _check_keys(keys: Iterable[Any]) -> None:
+    """Raise unless each value is quick and safe to hash."""
+    for key in keys:
+        values, count = [key], 0
+        while values:
+            value = values.pop()
+            count += 1 if not isinstance(value, tuple | frozenset) else 1 + len(value)
+            if count > _MOST_IN_KEY:
+                raise _Refused("it has a key that can't be hashed safely")
+            if isinstance(value, tuple | frozenset):
+                values.extend(value)
+            elif isinstance(value, int | float | complex) and not abs(value) < _MOST_HASHED:
+                raise _Refused("it has a number as a key that is too large")
+            elif type(value) not in PLAIN and not isinstance(value, np.generic):
+                raise _Refused("it has a key that is not a plain value")
+
+
+_Unpickler: Any = pickle._Unpickler  # its attributes have no type stubs
+
+
+class _Handlers(dict[int, Callable[[Any], None]]):
+    """The functions of the opcodes; counts them, since most make an object."""
+
+    count = 0
+
+    def __getitem__(self, code: int) -> Callable[[Any], None]:
+        self.count += 1
+        if self.count % 65536 == 0:
+            check_size(self.count * _OBJECT_BYTES, "it", DataError)
+        return super().__getitem__(code)
+
+    def __missing__(self, code: int) -> NoReturn:
+        raise _Refused(f"it uses the opcode {_NAMES.get(code, code)}")
+
+
+class _Reader(_Unpickler):
+    def __init__(self, file: Any) -> None:
+        super().__init__(file, encoding="latin1")
+        handlers = {
+            code: _Unpickler.dispatch[code] for code, name in _NAMES.items() if name in _OPCODES
+        }
+        own = {code: getattr(type(self), f"_{name}", None) for code, name in _NAMES.items()}
+        changed = {code: handler for code, handler in own.items() if handler is not None}
+        self.dispatch = _Handlers(handlers | changed)
+
     def find_class(self, module: str, name: str) -> Any:
-        known = ALLOWED.get((module.replace("numpy._core.", "numpy.core."), name))
-        if known is None:
+        allowed = ALLOWED.get((module.replace("numpy._core.", "numpy.core."), name))
+        if allowed is None:
             raise _Refused(f"it asks for {f'{module}.{name}'[:80]!r}")
-        return known
+        return allowed
+
+    def _SETITEM(self) -> None:
+        _check_keys([self.stack[-2]])
+        self.load_setitem()
+
+    def _SETITEMS(self) -> None:
+        items = self.pop_mark()
+        _check_keys(items[::2])
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self.stack[-1][key] = value
+
+    def _DICT(self) -> None:
+        items = self.pop_mark()
+        _check_keys(items[::2])
+        self.append(dict(zip(items[::2], items[1::2], strict=True)))
+
+    def _FROZENSET(self) -> None:
+        items = self.pop_mark()
+        _check_keys(items)
+        self.append(frozenset(items))
+
+    def _ADDITEMS(self) -> None:
+        items = self.pop_mark()
+        _check_keys(items)
+        set.update(self.stack[-1], items)
+
+    def _BYTEARRAY8(self) -> None:
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(min(size, sys.maxsize))))
 
 
 class _Callable:
@@ -170,6 +264,17 @@ def _no_bytes() -> bytes:
     return b""
 
 
+def _set(items: Any = ()) -> set[Any]:
+    if not isinstance(items, list | tuple):
+        raise _Refused("a set's items are not a list")
+    _check_keys(items)
+    return set(items)
+
+
+def _frozenset(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_set(items))
+
+
 def _never(*_: Any) -> NoReturn:
     raise _Refused("it makes an array in an unusual way")
 
@@ -184,9 +289,9 @@ ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
     ("_codecs", "encode"): _Callable(_encode),
     ("__builtin__", "bytes"): _Callable(_no_bytes),
     **{
-        (module, kind.__name__): _Callable(kind)
+        (module, name): _Callable(make)
         for module in ("builtins", "__builtin__")
-        for kind in (set, frozenset, complex)
+        for name, make in (("set", _set), ("frozenset", _frozenset), ("complex", complex))
     },
 }
 

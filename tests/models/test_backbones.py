@@ -1,0 +1,164 @@
+"""The contract of a backbone: attention, dropout, seeds, configuration and inputs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gsat
+from gsat.attention import Extractor
+from gsat.core.errors import DataError, GSATError
+from gsat.graphs import GraphStore, from_pyg
+from gsat.models import BACKBONES, Backbone, seeded
+from gsat.ops import Draws
+from gsat.tasks import Task
+from reference import random_graphs
+
+THREE = Task("multiclass", 3)
+NAMES = [name for name, kind in BACKBONES.items() if kind.__module__.startswith("gsat.models.")]
+NAMES.remove("wrapped")  # it is made of a network, not of settings
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=[0, 1])
+def edge_features(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def make(name: str, edge_features: int = 0, seed: int = 2, **settings: Any) -> Backbone:
+    """A small network in evaluation mode, without dropout unless set."""
+    settings = {"hidden": 8, "layers": 2, "dropout": 0.0, **settings}
+    kind = BACKBONES[name]
+    return kind(4, THREE, edge_features=edge_features, seed=seed, **settings).eval()
+
+
+def store_of(edge_features: int = 0, seed: int = 1) -> GraphStore:
+    return from_pyg(random_graphs(seed, edge_features=edge_features))
+
+
+def test_attention_of_ones_is_no_attention(name: str, edge_features: int) -> None:
+    batch, network = store_of(edge_features).batch(), make(name, edge_features)
+    ones = network(batch, torch.ones(batch.num_edges))
+    torch.testing.assert_close(ones, network(batch), rtol=1e-4, atol=1e-4)
+
+
+def test_attention_of_zeros_hides_all_other_nodes(name: str, edge_features: int) -> None:
+    batch, network = store_of(edge_features).batch(), make(name, edge_features)
+    x = batch.x.clone().requires_grad_()
+    h = network.embed(replace(batch, x=x), torch.zeros(batch.num_edges))
+    (grad,) = torch.autograd.grad(h[0].sum(), x)
+    assert grad[0].abs().max() > 0
+    assert not grad[1:].any()
+
+
+def test_a_graph_alone_has_the_logits_of_the_batch(name: str, edge_features: int) -> None:
+    store, network = store_of(edge_features), make(name, edge_features)
+    together = network(store.batch())
+    assert torch.equal(network(store.batch()), together)
+    alone = torch.cat([network(store.batch([i])) for i in range(len(store))])
+    torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_follows_the_draws(name: str) -> None:
+    batch, network = store_of().batch(), make(name, dropout=0.4)
+    first, again, other = (network.embed(batch, draws=Draws(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    plain = make(name)
+    assert torch.equal(plain.embed(batch, draws=Draws(0)), plain.embed(batch))
+
+
+@pytest.mark.parametrize("share", [1.0, -0.1, float("nan")])
+def test_a_dropout_out_of_range_is_refused(name: str, share: float) -> None:
+    with pytest.raises(GSATError, match="dropout"):
+        make(name, dropout=share)
+    with pytest.raises(GSATError, match="dropout"):
+        Extractor(4, dropout=share)
+
+
+def test_logits_are_read_out_of_embeddings(name: str) -> None:
+    batch, network = store_of().batch(), make(name)
+    weight = torch.rand(batch.num_edges)
+    embeddings = network.embed(batch, weight)
+    assert embeddings.shape == (batch.num_nodes, network.hidden)
+    assert torch.equal(network.read_out(embeddings, batch), network(batch, weight))
+    assert network(batch).shape == (batch.num_graphs, 3)
+
+
+def test_seeds_decide_the_weights_and_nothing_else(name: str) -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first = make(name, 1, seed=1)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    again, other = make(name, 1, seed=1), make(name, 1, seed=2)
+    for (key, a), b, c in zip(
+        first.named_parameters(), again.parameters(), other.parameters(), strict=True
+    ):
+        assert torch.equal(a, b), key
+        assert torch.equal(a, c) == (".norm." in key), key  # batch norm starts at 1 and 0
+
+
+def test_seed_and_purpose_decide_initial_weights() -> None:
+    def drawn(seed: int, *purpose: str) -> list[float]:
+        with seeded(seed, *purpose):
+            return torch.rand(4).tolist()
+
+    torch.manual_seed(1)
+    first = drawn(0, "gin")
+    torch.manual_seed(2)
+    assert drawn(0, "gin") == first
+    assert drawn(1, "gin") != first
+    assert drawn(0, "extractor") != first
+
+
+def test_config_round_trip(name: str, edge_features: int) -> None:
+    network = make(name, edge_features, dropout=0.1, layers=3)
+    again = BACKBONES[name].from_config(copy.deepcopy(network.config)).eval()
+    assert (again.config, again.task) == (network.config, THREE)
+    again.load_state_dict(network.state_dict())
+    batch = store_of(edge_features).batch()
+    assert torch.equal(again(batch), network(batch))
+
+
+def data_of(store: GraphStore) -> gsat.Dataset:
+    rows = np.arange(len(store))
+    return gsat.Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
+
+
+def test_for_data(name: str, edge_features: int) -> None:
+    data, kind = data_of(store_of(edge_features)), BACKBONES[name]
+    network = kind.for_data(data, hidden=8, seed=4).eval()
+    assert (network.config["in_features"], network.config["edge_features"]) == (4, edge_features)
+    batch = data.store.batch()
+    assert network(batch).shape == (batch.num_graphs, 3)
+    if edge_features:
+        unused = kind.for_data(data, hidden=8, seed=4, edge_features=False).eval()
+        assert unused.config["edge_features"] == 0
+        plain = from_pyg([Data(x=g.x, edge_index=g.edge_index) for g in data.store]).batch()
+        torch.testing.assert_close(unused(batch), unused(plain), rtol=0, atol=1e-5)
+
+
+def test_for_data_without_features(name: str) -> None:
+    graphs = random_graphs(7)
+    store = from_pyg([Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs])
+    network = BACKBONES[name].for_data(data_of(store), hidden=8)
+    assert network.config["in_features"] == 1
+    assert network(store.batch()).isfinite().all()
+
+
+def test_missing_edge_features_are_an_error_unless_there_are_no_edges(name: str) -> None:
+    with pytest.raises(DataError, match="edge feature"):
+        make(name, 1)(store_of().batch())
+    empty = from_pyg([Data(x=torch.ones(2, 4), edge_index=torch.zeros(2, 0, dtype=torch.long))])
+    assert make(name, 1)(empty.batch()).isfinite().all()
