@@ -79,14 +79,14 @@ class PostHocModel(InterpretableModel):
     def explained_label(self, logits: Tensor, batch: GraphBatch) -> Tensor:
         """The prediction or the label that is explained, in the shape of labels."""
         if self.task.kind == "multiclass":
-            own = logits.argmax(dim=-1)
+            predicted = logits.argmax(dim=-1)
         elif self.task.kind == "regression":
-            own = self.task.in_units(logits.detach())
+            predicted = self.task.in_units(logits.detach())
         else:
-            own = (logits > 0).to(logits.dtype)
+            predicted = (logits > 0).to(logits.dtype)
         if self.target == "prediction" or batch.y is None:
-            return own
-        return torch.where(batch.y.isnan(), own, batch.y)
+            return predicted
+        return torch.where(batch.y.isnan(), predicted, batch.y)
 
 
 def mask_losses(
