@@ -112,8 +112,8 @@ def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | No
         return None, None
     if task.metric == "roc_auc":
         return score, 2 * score - 1
-    defined = labels.double()[~labels.double().isnan()]
-    guess = float(defined.unique(return_counts=True)[1].max() / len(defined))
+    classes = labels.double()[~labels.double().isnan()]
+    guess = float(classes.unique(return_counts=True)[1].max() / len(classes))
     return score, (score - guess) / (1 - guess) if guess < 1 else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -68,13 +68,16 @@ class PatternReport:
 
 @dataclass
 class _Occurrences:
-    """Where a fragment was occurrences: molecules, and effects (also in log-odds) of each output."""
+    """The molecules with a fragment, by their positions."""
 
-    occurs: set[int]
-    used: set[int]
-    effects: list[tuple[int, tuple[float, ...], tuple[float, ...] | None]]
-    smiles: dict[str, int]
     kind: str
+    occurs: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
+    # Position, and the effects on each output, also in log-odds.
+    effects: list[tuple[int, tuple[float, ...], tuple[float, ...] | None]] = field(
+        default_factory=list
+    )
+    smiles: dict[str, int] = field(default_factory=dict)
 
 
 def find_patterns(
@@ -110,9 +113,7 @@ def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Occurrences]:
     occurrences: dict[str, _Occurrences] = {}
     for place, molecule in enumerate(molecules):
         for fragment in molecule.fragments:
-            one = occurrences.setdefault(
-                fragment.name, _Occurrences(set(), set(), [], {}, fragment.kind)
-            )
+            one = occurrences.setdefault(fragment.name, _Occurrences(fragment.kind))
             one.occurs.add(place)
             smiles = fragment.smiles
             one.smiles[smiles] = one.smiles.get(smiles, 0) + 1
