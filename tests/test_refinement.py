@@ -98,11 +98,6 @@ def test_the_setting_is_kept_in_the_saved_model(tmp_path: Path) -> None:
         torch.testing.assert_close(model(batch).edge_weight, refined_scores(model, batch, 1))
 
 
-def test_defaults_are_not_in_the_description() -> None:
-    known = {"backbone", "attention", "extractor_dropout", "temperature", "sampling", "r"}
-    assert make().config.keys() == known
-
-
 # -- batch norm --------------------------------------------------------------------------------
 
 

@@ -58,29 +58,6 @@ pretrain_ckpt = "best"
     )
 
 
-def test_a_new_table_below_another_comes_before_the_next_comment(file: Path) -> None:
-    change_settings(file, {"training.irm.lr": 0.01})
-    change_settings(file, {"training.batch_size": 64, "training.irm.penalty": True})
-    assert (
-        file.read_text()
-        == """\
-# How we train.
-[training]
-lr = 1e-3  # slow
-epochs = 10
-batch_size = 64
-
-[training.irm]
-lr = 0.01
-penalty = true
-
-# What we found.
-[method.gsat]
-r_final = 0.5
-"""
-    )
-
-
 def test_a_new_file_holds_the_settings_alone(tmp_path: Path) -> None:
     file = tmp_path / "new" / "recipe.toml"
     change_settings(file, {"method.irm.penalty": 1.0, "training.irm.lr": 0.01})

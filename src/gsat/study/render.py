@@ -206,7 +206,7 @@ def _comparison_table(study: Study, sections: Sequence[Section]) -> TextTable | 
     rows: list[tuple[TextCell, ...] | str] = []
     for section, dataset, name, pair, p in _comparisons(study, sections):
         metric = f", {metric_title(section.table.metric)}" if len(sections) > 1 else ""
-        if (heading := dataset + metric) not in rows:
+        if (heading := study.title_of(dataset) + metric) not in rows:
             rows.append(heading)
         error = "" if pair.error is None else f" ± {pair.error:.2f}"
         texts = (

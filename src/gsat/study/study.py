@@ -210,8 +210,9 @@ class Study(_Model):
         return self.published_by == PAPER
 
     def title_of(self, dataset: str) -> str:
-        """The title of a data set as a column."""
-        return self.titles.get(dataset, dataset)
+        """The title of a data set as a column: by default its name, or that of its file."""
+        name = Path(dataset).name
+        return self.titles.get(name, name)
 
     @cached_property
     def cells(self) -> tuple[StudyCell, ...]:
