@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numba
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from gsat.ops import StatisticsNetwork, train_statistics_network
 from gsat.ops.numba import matmul, mutual_information, parallel
-from gsat.ops.numba.buffers import aligned_empty
 from gsat.ops.numba.matmul import (
     add_matmul_tn,
     block_ptr,
@@ -21,6 +17,7 @@ from gsat.ops.numba.matmul import (
     run_over_blocks,
     sgemm_address,
 )
+from op_cases import normal
 
 # These are inlined into kernels: only compiled code may call them.
 
@@ -41,7 +38,7 @@ def weights_gradient(sgemm, y, x, out):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture
-def matrices(normal: Callable[..., Tensor]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x [m, k], w [n, k] (columns of a wider one) and y [m, n]."""
     x, w, y = normal(1, 37, 6), normal(2, 5, 14)[:, 4:10], normal(3, 37, 5)
     return x.numpy(), w.numpy(), y.numpy()
@@ -147,11 +144,3 @@ def test_blocks_consist_of_whole_graphs_and_cover_all_of_them(sizes: list[int]) 
 
 def test_no_graph_is_one_empty_block() -> None:
     assert block_ptr(0, np.zeros(1, np.int64)).tolist() == [0, 0]
-
-
-def test_arrays_begin_at_a_multiple_of_64_bytes() -> None:
-    for rows in range(1, 60):
-        memory = aligned_empty(rows, 7)
-        assert memory.shape == (rows, 7)
-        assert memory.dtype == np.float32
-        assert memory.ctypes.data % 64 == 0

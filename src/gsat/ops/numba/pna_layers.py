@@ -222,8 +222,11 @@ class _PNALayers(torch.autograd.Function):
                 grads[4 * number + 1] = lines[SCALE] * sums[0]
             grads[4 * number + 2], grads[4 * number + 3] = sums[1], sums[0]
             above = grad_x
-        of_edge = run.edge_gradient(grad_edge, grad_edge_rows, grad_weight) if needs_edge else None
-        every = above, grad_weight if needs_weight else None, of_edge, *grads
+        of_edge = None
+        if needs_edge or run.messages:  # the messages also have a gradient of the weights
+            of_edge = run.edge_gradient(grad_edge, grad_edge_rows, grad_weight)
+        of_weight = grad_weight if needs_weight else None
+        every = above, of_weight, of_edge if needs_edge else None, *grads
         return None, None, None, *(None if g is None else torch.from_numpy(g) for g in every)
 
 
