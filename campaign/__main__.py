@@ -1,4 +1,4 @@
-"""Run the campaign and record its figures: ``python -m campaign [--fuzz SECONDS] …``."""
+"""Run the robustness tests and record the results: ``python -m campaign [--fuzz SECONDS] …``."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ PARTS = ("faults", "hostile", "fuzzing")
 
 
 def main() -> int:
-    """Run all parts, or some, write the record, and return 1 if anything was found."""
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument(
+    """Run the chosen parts, write the record, and return 1 if there are findings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART",
-        help=f"of {', '.join(PARTS)}; what the record has of the others stays (default: all)",
+        help=f"of {', '.join(PARTS)}; recorded results of the others are kept (default: all)",
     )  # fmt: skip
-    words.add_argument("--trials", type=int, default=1000, help="faults while saving")
-    words.add_argument("--every", type=int, default=1, help="every n-th hostile file")
-    words.add_argument("--fuzz", type=float, default=60.0, help="CPU seconds per parser")
-    words.add_argument("--parsers", nargs="+", metavar="NAME", help="fuzz these (default: all)")
-    words.add_argument("--jobs", type=int, default=2, help="fuzzing processes at a time")
-    words.add_argument("--write", type=Path, default=RECORD, help="where the figures go")
-    chosen = words.parse_args()
+    parser.add_argument("--trials", type=int, default=1000, help="number of faults during saving")
+    parser.add_argument("--every", type=int, default=1, help="use every n-th hostile file")
+    parser.add_argument("--fuzz", type=float, default=60.0, help="CPU seconds per parser")
+    parser.add_argument("--parsers", nargs="+", metavar="NAME", help="fuzz these (default: all)")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel fuzzing processes")
+    parser.add_argument("--write", type=Path, default=RECORD, help="file of the record")
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
     folder, path = in_memory(), chosen.write
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    previous = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     record: dict[str, Any] = {
-        **known,
+        **previous,
         "system": f"{platform.system()}, Python {platform.python_version()}",
     }
     try:
@@ -51,9 +51,9 @@ def main() -> int:
         if "hostile" in chosen.only:
             record["hostile"] = run_cases(folder / "hostile", chosen.every)
         if "fuzzing" in chosen.only:
-            names = [parser.name for parser in make_parsers(folder / "parsers")]
+            names = [one.name for one in make_parsers(folder / "parsers")]
             fuzzed = fuzz_all(chosen.fuzz, chosen.parsers or names, chosen.jobs)
-            record["fuzzing"] = merged(known.get("fuzzing", []), fuzzed, names)
+            record["fuzzing"] = merged(previous.get("fuzzing", []), fuzzed, names)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return finish(record, path)
@@ -62,18 +62,9 @@ def main() -> int:
 def merged(
     before: list[dict[str, Any]], new: list[dict[str, Any]], names: list[str]
 ) -> list[dict[str, Any]]:
-    """Put new records of parsers in the place of older ones.
-
-    Args:
-        before: The records there were.
-        new: Those of this run.
-        names: Of all parsers, in their order.
-
-    Returns:
-        The last record of each parser that has one.
-    """
-    found = {part["parser"]: part for part in (*before, *new)}
-    return [found[name] for name in names if name in found]
+    """Replace older records of parsers by new ones, in the order of the names."""
+    latest = {part["parser"]: part for part in (*before, *new)}
+    return [latest[name] for name in names if name in latest]
 
 
 def finish(record: dict[str, Any], path: Path) -> int:
@@ -82,11 +73,12 @@ def finish(record: dict[str, Any], path: Path) -> int:
     if path == RECORD and set(PARTS) <= record.keys():
         write_between_marks(PAGE, campaign_section(record))
     single = [record[name] for name in ("faults", "hostile") if name in record]
-    found = [text for part in (*single, *record.get("fuzzing", [])) for text in part["findings"]]
-    for text in found:
+    parts = (*single, *record.get("fuzzing", []))
+    findings = [text for part in parts for text in part["findings"]]
+    for text in findings:
         print(text)
-    print(f"{len(found)} findings · {path}")
-    return 1 if found else 0
+    print(f"{len(findings)} findings · {path}")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

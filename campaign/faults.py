@@ -1,9 +1,9 @@
-"""Faults in the middle of saving: every operation on a file fails once, or is the last one.
+"""Faults during saving: every operation on a file fails once, or is the last one.
 
 All changes of files go through :mod:`gsat.core.system`. Its functions are replaced by ones that
-count, and that fail at a chosen operation: with an error of the system, with half of the content
-written, or as a process does that is killed there, after which nothing on the disk changes any
-more. Then the run is resumed without faults and compared, byte by byte, with one left in peace.
+count, and fail at a chosen operation: with a system error, with half of the content written, or
+like a killed process, after which the disk does not change any more. Then the run is resumed
+without faults and compared, byte by byte, with an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import gsat
 from gsat.core import system
-from gsat.core.errors import GSATError
+from gsat.core.errors import GSATError, RecipeError
 from gsat.core.registry import METHODS
 from gsat.training.recipe import Recipe
 
@@ -29,7 +29,7 @@ OPERATIONS = (
     "make_folders", "remove", "remove_tree",
 )  # fmt: skip
 KINDS = ("ENOSPC", "EIO", "EACCES", "cut off", "kill")
-SETTINGS: dict[str, dict[str, Any]] = {  # what makes a method as short as it can be
+SETTINGS: dict[str, dict[str, Any]] = {  # for the shortest training
     "gsat": {"r_interval": 1},
     "gsat-star": {"pretrain_epochs": 1},
     "gnnexplainer": {"pretrain_epochs": 1, "iterations": 1},
@@ -39,23 +39,18 @@ SETTINGS: dict[str, dict[str, Any]] = {  # what makes a method as short as it ca
 
 
 class Killed(BaseException):
-    """The process would be gone here."""
+    """The process is killed here."""
 
 
 class Faults:
-    """Counts operations, and fails at one of them.
-
-    Args:
-        at: The number of the operation, from 1; 0 for none.
-        kind: One of :data:`KINDS`.
-    """
+    """Counts operations, and fails at operation ``at``, counted from 1; never at 0."""
 
     def __init__(self, at: int = 0, kind: str = "EIO") -> None:
         self.at, self.kind = at, kind
         self.count, self.dead, self.failed = 0, False, ""
 
     def wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Make the replacement of a function of the layer."""
+        """Replace a function of the layer."""
 
         def operation(*args: Any, **how: Any) -> Any:
             if self.dead:
@@ -78,7 +73,7 @@ class Faults:
 
 @contextmanager
 def injected(faults: Faults) -> Iterator[None]:
-    """Put faults into the layer while the block runs."""
+    """Inject faults while the block runs."""
     real = {name: getattr(system, name) for name in OPERATIONS}
     for name, function in real.items():
         setattr(system, name, faults.wrap(name, function))
@@ -90,10 +85,10 @@ def injected(faults: Faults) -> Iterator[None]:
 
 
 def tiny_recipe(method: str) -> Recipe:
-    """A run of some tenths of a second."""
+    """A run of a few tenths of a second."""
     settings = {"graphs": 20, "epochs": 2, "batch_size": 16, "hidden": 4, "layers": 1}
-    known = {info.name for info in _settings_of(method)}
-    more = {key: value for key, value in SETTINGS.get(method, {}).items() if key in known}
+    names = {info.name for info in _settings_of(method)}
+    more = {key: value for key, value in SETTINGS.get(method, {}).items() if key in names}
     return gsat.make_recipe("ba2motifs", method=method, settings={**settings, **more})
 
 
@@ -104,16 +99,10 @@ def _settings_of(method: str) -> list[Any]:
 
 
 def trial(recipe: Recipe, out: Path, faults: Faults, whole: dict[str, bytes]) -> str:
-    """Train with a fault, then without, and compare.
-
-    Args:
-        recipe: What is trained.
-        out: A new run directory.
-        faults: What befalls it.
-        whole: What the run leaves that was left in peace, as :func:`outcome` returns it.
+    """Train with a fault, then without, and compare with the files of an uninterrupted run.
 
     Returns:
-        ``"resumed"``, ``"refused"`` (with one line), or what went wrong.
+        ``"resumed"``, ``"refused"`` (with a message of one line), or the problem.
     """
     try:
         with injected(faults):
@@ -134,35 +123,26 @@ def trial(recipe: Recipe, out: Path, faults: Faults, whole: dict[str, bytes]) ->
         return "refused" if _one_line(error) else f"message: {str(error)[:200]!r}"
     except Exception as error:
         return f"then: {type(error).__name__}: {error}"
-    found = outcome(out)
+    files = outcome(out)
     wrong = sorted(
-        name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name)
+        name for name in files.keys() | whole.keys() if files.get(name) != whole.get(name)
     )
     left = [file.name for file in out.rglob(".*.partial")]
     return f"differs: {wrong + left}" if wrong or left else "resumed"
 
 
 def outcome(path: Path) -> dict[str, bytes]:
-    """Everything of a finished run that may not depend on how often it was interrupted."""
+    """Read the files of a finished run that must not depend on interruptions."""
     last = path / "ckpt" / (path / "ckpt" / "LAST").read_text().strip()
     files = [path / "metrics.jsonl", *(path / "best").iterdir(), *last.iterdir()]
-    found = {str(file.relative_to(path)): file.read_bytes() for file in files}
+    contents = {str(file.relative_to(path)): file.read_bytes() for file in files}
     result = json.loads((path / "result.json").read_text())
     result.pop("seconds")
-    return {**found, "result.json": json.dumps(result).encode()}
+    return {**contents, "result.json": json.dumps(result).encode()}
 
 
 def run_trials(folder: Path, trials: int, methods: list[str] | None = None) -> dict[str, Any]:
-    """Run trials over methods, kinds of faults and operations.
-
-    Args:
-        folder: For the runs.
-        trials: How many, over all methods.
-        methods: Their names. (default: all)
-
-    Returns:
-        What was run, what came of it, and what went wrong.
-    """
+    """Run trials over methods (by default all), kinds of faults and operations."""
     methods = methods or sorted(METHODS.names())
     counts = dict.fromkeys(("resumed", "refused"), 0)
     findings: list[str] = []
@@ -173,24 +153,27 @@ def run_trials(folder: Path, trials: int, methods: list[str] | None = None) -> d
         recipe = tiny_recipe(method)
         counting = Faults()
         whole = folder / f"{method}-whole"
-        with injected(counting):
-            gsat.train(recipe, whole, checkpoint_seconds=0)
+        try:
+            with injected(counting):
+                gsat.train(recipe, whole, checkpoint_seconds=0)
+        except RecipeError:  # the method starts from another run
+            continue
         operations[method] = counting.count
         expected = outcome(whole)
         chosen = [(at, kind) for at in range(1, counting.count + 1) for kind in KINDS]
         random.Random(f"{method} 0").shuffle(chosen)
         for at, kind in chosen[:share]:
             out = folder / f"{method}-{at}-{kind.replace(' ', '-')}"
-            came = trial(recipe, out, Faults(at, kind), expected)
+            result = trial(recipe, out, Faults(at, kind), expected)
             shutil.rmtree(out, ignore_errors=True)
             done[kind] += 1
-            if came in counts:
-                counts[came] += 1
+            if result in counts:
+                counts[result] += 1
             else:
-                findings.append(f"{method}, operation {at}, {kind}: {came}"[:400])
+                findings.append(f"{method}, operation {at}, {kind}: {result}"[:400])
     return {
         "trials": sum(done.values()),
-        "methods": methods,
+        "methods": list(operations),
         "operations_of_a_run": operations,
         "by_kind": done,
         **counts,

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of every parser, by atheris, one process per parser.
+"""Coverage-guided fuzzing of every parser with atheris, one process per parser.
 
 ``python -m campaign.fuzz NAME SECONDS`` fuzzes one parser in this process.
 """
@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-# What reads foreign bytes. Not the kernels: Numba could not compile what atheris adds to code.
+# Modules that read untrusted bytes; without the kernels, because Numba can't compile the
+# instrumentation of atheris.
 INSTRUMENTED = (
     "gsat.core.parsing", "gsat.core.settings", "gsat.core.files",
     "gsat.core.limits", "gsat.core.tensors",
@@ -35,16 +36,7 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 def fuzz_all(seconds: float, names: list[str], jobs: int = 2) -> list[dict[str, Any]]:
-    """Fuzz parsers, each in a process of its own.
-
-    Args:
-        seconds: CPU time per parser.
-        names: Of the parsers.
-        jobs: Processes at a time. (default: 2)
-
-    Returns:
-        A record per parser: its name, CPU seconds, inputs, and findings.
-    """
+    """Fuzz parsers for some CPU seconds each, in separate processes; return their records."""
     waiting, running, records = list(names), [], []
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -73,19 +65,19 @@ def _record(name: str, code: int, out: str, err: str) -> dict[str, Any]:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of those it has waited for: some files are read in others."""
+    """CPU time of this process and its finished children, which read some files."""
     return sum(os.times()[:4])
 
 
 def _instrument(module: Any) -> None:
-    """Let atheris see which branches of a module's functions are taken."""
+    """Instrument the functions of a module."""
     import atheris
 
     for value in list(vars(module).values()):
         parts = vars(value).values() if inspect.isclass(value) else [value]
         for part in parts:
             if inspect.isfunction(part) and part.__module__ == module.__name__:
-                with contextlib.suppress(Exception):  # a form of code that it does not know
+                with contextlib.suppress(Exception):  # atheris does not support this code
                     atheris.instrument_func(part)
 
 
@@ -105,7 +97,7 @@ def main(name: str, seconds: float) -> None:
     corpus.mkdir()
     for number, example in enumerate(parser.examples):
         (corpus / str(number)).write_bytes(example)
-        assert parsers.survives(parser, example) == "", "an example is refused"
+        assert parsers.problem(parser, example) == "", "an example is refused"
     findings: dict[str, str] = {}
     started, count = _cpu_seconds(), 0
     slowest = 0.0
@@ -128,14 +120,14 @@ def main(name: str, seconds: float) -> None:
         nonlocal count, slowest
         count += 1
         began = _cpu_seconds()
-        found = parsers.survives(parser, content)
+        problem = parsers.problem(parser, content)
         took = _cpu_seconds() - began
         slowest = max(slowest, took)
         if took > 10:
-            found = found or f"took {took:.0f} s"
-        if found:
-            kind = found.split(":")[0] + str(len(findings) if len(findings) < 5 else "")
-            findings.setdefault(found[:40], f"{found[:300]} from {content[:200]!r} ({kind})")
+            problem = problem or f"took {took:.0f} s"
+        if problem:
+            kind = problem.split(":")[0] + str(len(findings) if len(findings) < 5 else "")
+            findings.setdefault(problem[:40], f"{problem[:300]} from {content[:200]!r} ({kind})")
         if _cpu_seconds() - started > seconds:
             finish()
 

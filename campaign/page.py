@@ -1,4 +1,4 @@
-"""The figures of the campaign, as a section of docs/security.md."""
+"""Results of the campaign, as a section of docs/security.md."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ from typing import Any
 
 
 def campaign_section(record: dict[str, Any]) -> str:
-    """Write the figures of a campaign.
-
-    Args:
-        record: What ``results/campaign.json`` holds.
-
-    Returns:
-        Markdown.
-    """
+    """Write the record of a campaign, ``results/campaign.json``, as Markdown."""
     faults, hostile, fuzzing = record["faults"], record["hostile"], record["fuzzing"]
     kinds = ", ".join(f"{count} {kind}" for kind, count in faults["by_kind"].items())
     operations = faults["operations_of_a_run"].values()

@@ -30,25 +30,15 @@ SEPARATOR = b"\x00--\x00"  # between the files of an example with several
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser.
-
-    Attributes:
-        name: What it is called in the records.
-        read: Gives it bytes; what it returns does not matter.
-        examples: What it accepts, for a fuzzer to start from.
-    """
+    """A parser as a function of bytes."""
 
     name: str
     read: Callable[[bytes], object]
-    examples: tuple[bytes, ...]
+    examples: tuple[bytes, ...]  # valid inputs, from which a fuzzer starts
 
 
-def survives(parser: Parser, content: bytes) -> str:
-    """Give a parser some bytes.
-
-    Returns:
-        What it did that it must not do, in words; empty if nothing.
-    """
+def problem(parser: Parser, content: bytes) -> str:
+    """Parse bytes; return what went wrong, empty if the parser accepts or refuses them."""
     try:
         parser.read(content)
     except GSATError as error:
@@ -60,11 +50,7 @@ def survives(parser: Parser, content: bytes) -> str:
 
 
 def make_parsers(folder: Path) -> list[Parser]:
-    """Make all parsers.
-
-    Args:
-        folder: For the files they read; on a disk in memory it is faster.
-    """
+    """Make all parsers; they read files in the folder, best on a RAM disk."""
     folder.mkdir(parents=True, exist_ok=True)
     recipe = gsat.make_recipe("ba2motifs", settings=SMALL)
     run = folder / "run"
@@ -187,7 +173,7 @@ def _molecule_parsers(folder: Path) -> list[Parser]:
 
 
 def _checked(store: GraphStore) -> object:
-    """Do with graphs what a prediction does: kernels index by what is in a batch."""
+    """Pool a batch of the graphs: kernels index by values of the batch."""
     validate_graphs(store, name="graphs")
     store.texts("id") if store.has("id") else None
     batch = store.batch(np.arange(min(3, len(store))))
@@ -213,10 +199,10 @@ def _run_parsers(folder: Path, run: Path) -> list[Parser]:
 
     def weights(content: bytes) -> object:
         place = _copy(run / "best", folder / "weights")
-        known = json.loads((run / "best" / "model.json").read_bytes())
-        _file(place / known["file"], content)
-        known = {**known, "sha256": sha256(content)}
-        _file(place / "model.json", _with_check(json.dumps(known).encode(), "check"))
+        values = json.loads((run / "best" / "model.json").read_bytes())
+        _file(place / values["file"], content)
+        values = {**values, "sha256": sha256(content)}
+        _file(place / "model.json", _with_check(json.dumps(values).encode(), "check"))
         return gsat.load(place)
 
     def state(content: bytes) -> object:
@@ -232,7 +218,7 @@ def _run_parsers(folder: Path, run: Path) -> list[Parser]:
         for name, part in zip(names, content.split(SEPARATOR), strict=False):
             _file(place / name, part)
         opened = RunDirectory.open(place)
-        tries = (
+        attempts = (
             lambda: opened.environment,
             lambda: opened.result,
             opened.read_seconds,
@@ -242,7 +228,7 @@ def _run_parsers(folder: Path, run: Path) -> list[Parser]:
             lambda: checkpoint.read(opened.checkpoints),
             lambda: gsat.list_runs(place),
         )
-        for attempt in tries:  # all of them, whichever fails
+        for attempt in attempts:  # all of them, even if one fails
             try:
                 attempt()
             except GSATError as error:
@@ -285,7 +271,7 @@ def _settings_parsers(folder: Path, recipe: Any) -> list[Parser]:
 
 
 def _file(path: Path, content: bytes) -> Path:
-    path.unlink(missing_ok=True)  # a new file each time, also for what remembers file versions
+    path.unlink(missing_ok=True)  # a new inode each time: some readers cache file versions
     path.write_bytes(content)
     return path
 
@@ -303,7 +289,7 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _with_check(content: bytes, key: str) -> bytes:
-    """A JSON table with the right checksum, so that what it says is read at all."""
+    """Correct the checksum of a JSON table, so that its values are read."""
     try:
         values = json.loads(content)
         values.pop(key, None)
@@ -322,6 +308,6 @@ def _with_state_check(content: bytes) -> bytes:
 
 
 def in_memory() -> Path:
-    """A new folder on a disk in memory, where there is one."""
+    """Make a folder, on a RAM disk if there is one."""
     shared = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="gsat-campaign-", dir=shared if shared.is_dir() else None))

@@ -71,7 +71,7 @@ def results(
         raise GSATError(f"--page is one of {', '.join(DOCUMENTS)}, not '{page}'")
     if page == "overview" and write is None and not all_:
         raise GSATError("the overview is a picture: give the file to write, --write FILE.svg")
-    pages = _pages(file)
+    pages = make_pages(file)
     chosen = {name: Path(path) for name, path in DOCUMENTS.items()} if all_ else {page: write}
     for name, target in chosen.items():
         if name == "overview":
@@ -82,8 +82,8 @@ def results(
             write_between_marks(target, pages[name]())
 
 
-def _pages(file: Path) -> dict[str, Callable[[], str]]:
-    """The functions that write each page from the records in a folder."""
+def make_pages(file: Path) -> dict[str, Callable[[], str]]:
+    """Return the functions that write each page from a file of runs and the records beside it."""
     from gsat.study.records import Records
     from gsat.training.results import read_records
     from paper.audit_page import audit_study_page

@@ -197,6 +197,9 @@ _MOLECULES: Final[Mapping[str, Settings]] = {
     },
 }
 _NEW: Final = {**_NODES, "r_final": 0.7, **_ATTENDED, **_ROW}
+# Hard samples remove atoms, and a low prior removes most of them: a prediction that stays correct
+# needs the evidence. With this step, r reaches it in the first half of the training.
+_LOW_PRIOR: Final = {**_NEW, **_HARD, "r_final": 0.3, "r_step": 0.15}
 _EXPLAINED: Final = {
     "best epoch": Explaining(),
     "best epoch, context 0.3": Explaining(context=0.3),
@@ -222,6 +225,7 @@ MOLECULES: Final = Group(
     trained={
         "nodes, r 0.5": {},
         "nodes, r 0.7, attended, row norm": _NEW,
+        "nodes, r 0.3, attended, row norm, hard samples": _LOW_PRIOR,
         "nodes, r 0.7": {"r_final": 0.7},
         "nodes, r 0.7, attended": {"r_final": 0.7, **_ATTENDED},
         "nodes, r 0.7, row norm": {"r_final": 0.7, **_ROW},

@@ -1,4 +1,4 @@
-"""Tests of gsat.metrics: against other libraries, against slow loops, and the odd cases."""
+"""Metrics against other libraries and plain loops, and undefined values and invalid input."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def random_split(seed: int, levels: int, graphs: int = 60) -> tuple[Array, Array
 
 
 def pair_auc(scores: Array, truth: Array) -> float:
-    """The definition: share of (positive, negative) pairs in order, ties one half."""
+    """The definition: fraction of (positive, negative) pairs in order; ties count one half."""
     wins = [1.0 if p > n else 0.5 if p == n else 0.0 for p in scores[truth] for n in scores[~truth]]
     return sum(wins) / len(wins)
 
@@ -70,7 +70,7 @@ def slow_precision(scores: Array, truth: Array, ptr: Array, k: int) -> float:
 
 
 def test_import_does_not_load_torch() -> None:
-    # The file itself, so that the package's own imports play no part.
+    # Load the file alone, without the imports of the package.
     code = (
         "import importlib.util, sys\n"
         f"spec = importlib.util.spec_from_file_location('m', {metrics.__file__!r})\n"
@@ -119,12 +119,12 @@ def test_roc_auc_equals_sklearn(seed: int, levels: int) -> None:
 
 def test_roc_auc_multi_task_follows_ogb() -> None:
     rng = np.random.default_rng(3)
-    scores = rng.integers(0, 20, (150, 6)) / 4 + 10 * np.arange(6)  # scales differ by task
+    scores = rng.integers(0, 20, (150, 6)) / 4 + 10 * np.arange(6)  # tasks have different scales
     target = (rng.random((150, 6)) < 0.4).astype(float)
     target[rng.random((150, 6)) < 0.3] = NAN
     target[:, 1] = 0  # one class
-    target[:, 2] = NAN  # nothing labelled
-    target[target[:, 4] == 0, 4] = NAN  # one class once the missing entries are left out
+    target[:, 2] = NAN  # no labels
+    target[target[:, 4] == 0, 4] = NAN  # one class without the missing entries
     areas = []
     for task in range(6):
         known = ~np.isnan(target[:, task])
@@ -156,15 +156,12 @@ def test_explanation_auc_equals_pyg_and_torchmetrics(levels: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_explanation_auc_pools_the_graphs(seed: int) -> None:
     scores, truth, ptr = random_split(seed, levels=6)
-    pieces = [slice(a, b) for a, b in pairwise(ptr)]
-    pooled = roc_auc_score(
-        np.concatenate([truth[p] for p in pieces]), np.concatenate([scores[p] for p in pieces])
-    )
+    pooled = roc_auc_score(truth, scores)
     assert explanation_auc(scores, truth) == pytest.approx(pooled, rel=0, abs=1e-12)
     assert explanation_auc(scores, truth) != pytest.approx(mean_graph_auc(scores, truth, ptr))
 
 
-def test_pooled_area_sees_offsets_between_graphs_and_the_mean_does_not() -> None:
+def test_offsets_between_graphs_change_the_pooled_area_but_not_the_mean() -> None:
     scores, truth, ptr = [0.1, 0.2, 5.1, 5.2], [0, 1, 0, 1], [0, 2, 4]
     assert explanation_auc(scores, truth) == 0.75
     assert mean_graph_auc(scores, truth, ptr) == 1.0
@@ -182,7 +179,7 @@ def test_one_class_is_undefined(value: int) -> None:
     assert json.dumps(results) == "[null, null, null]"
 
 
-def test_nothing_at_all_is_undefined() -> None:
+def test_empty_input_is_undefined() -> None:
     assert roc_auc([], []) is None
     assert roc_auc(np.zeros((0, 3)), np.zeros((0, 3))) is None
     assert roc_auc(np.zeros((3, 0)), np.zeros((3, 0))) is None
@@ -192,7 +189,7 @@ def test_nothing_at_all_is_undefined() -> None:
     assert mean_graph_auc([], [], [0, 0, 0]) is None
 
 
-def test_all_tied_is_one_half_and_order_is_respected() -> None:
+def test_ties_count_one_half() -> None:
     assert roc_auc([0.3] * 5, [1, 0, 0, 1, 0]) == 0.5
     assert roc_auc([0.0, -0.0], [1, 0]) == 0.5
     assert roc_auc([0, 1], [0, 1]) == 1.0
@@ -214,7 +211,7 @@ def test_mean_graph_auc_leaves_out_one_class_graphs() -> None:
     assert mean_graph_auc(scores, truth, [0, 2, 4, 6, 7, 7]) == 0.75
 
 
-def test_equal_scores_of_neighbouring_graphs_are_no_ties() -> None:
+def test_equal_scores_of_different_graphs_are_not_ties() -> None:
     # Graph 0 ends and graph 1 starts with the score 0.5 once sorted.
     assert mean_graph_auc([0.1, 0.5, 0.5, 0.9], [0, 1, 1, 0], [0, 2, 4]) == 0.5
 
@@ -231,13 +228,13 @@ def test_precision_equals_loop(seed: int, levels: int, k: int) -> None:
     assert precision_at_k(scores, truth, ptr, k) == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_precision_looks_at_five_by_default_and_divides_by_five() -> None:
+def test_precision_uses_five_edges_by_default_and_divides_by_five() -> None:
     assert precision_at_k([0.1, 0.2, 0.3], [1, 1, 1], [0, 3]) == 3 / 5
     assert precision_at_k(np.arange(7), [1, 1, 0, 0, 0, 1, 0], [0, 7]) == 1 / 5
 
 
-def test_precision_gives_ties_to_the_earlier_edge() -> None:
-    # More than 16 edges: numpy sorts shorter arrays by insertion, which is stable anyway.
+def test_ties_are_resolved_in_favour_of_the_earlier_edge() -> None:
+    # NumPy sorts up to 16 values by insertion, which is always stable.
     truth = np.zeros(100)
     truth[:5] = 1
     assert precision_at_k(np.full(100, 0.5), truth, [0, 100]) == 1.0
@@ -350,33 +347,33 @@ def test_tensors_of_any_kind() -> None:
     ],
 )
 def test_scores_must_be_finite(function: Callable[..., float | None], bad: float) -> None:
-    with pytest.raises(ValueError, match=r"1 of 3 .* are NaN or infinite"):
+    with pytest.raises(ValueError, match="1 of 3"):
         function([0.0, bad, 1.0], [0, 1, 0])
 
 
 @pytest.mark.parametrize("function", [accuracy, roc_auc, explanation_auc, r2, mae])
 def test_shapes_must_match(function: Callable[..., float | None]) -> None:
-    with pytest.raises(ValueError, match="shapes do not match"):
+    with pytest.raises(ValueError, match=r"\(2,\)"):
         function([0.0, 1.0], [[0.0], [1.0]])
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: roc_auc([0.1, 0.2], [0, 2]), "only 0, 1 and NaN"),
-        (lambda: roc_auc(np.zeros((1, 1, 1)), np.zeros((1, 1, 1))), r"\[G\] or \[G, T\]"),
-        (lambda: explanation_auc([0.1, 0.2], [0, 0.5]), "only 0 and 1"),
-        (lambda: explanation_auc([0.1, 0.2], [0, NAN]), "only 0 and 1"),
-        (lambda: explanation_auc([[0.1]], [[0]]), r"\[E\]"),
-        (lambda: r2([[0.1, 0.2]], [[0.1, 0.2]]), r"\[G, 1\]"),
-        (lambda: mae([0.1], [INF]), "must not be infinite"),
-        (lambda: precision_at_k([0.1], [1], [0, 1], k=0), "k must be at least 1"),
-        (lambda: precision_at_k([0.1], [1], [1, 1]), "must increase from 0"),
-        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 1]), "number of edges .2."),
-        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 2, 1, 2]), "must increase from 0"),
-        (lambda: mean_graph_auc([0.1], [1], [0.0, 1.0]), "integers of shape"),
-        (lambda: mean_graph_auc([], [], np.zeros(0, dtype=int)), "integers of shape"),
-        (lambda: mean_graph_auc([0.1], [1], [[0, 1]]), "integers of shape"),
+        (lambda: roc_auc([0.1, 0.2], [0, 2]), "target"),
+        (lambda: roc_auc(np.zeros((1, 1, 1)), np.zeros((1, 1, 1))), r"\(1, 1, 1\)"),
+        (lambda: explanation_auc([0.1, 0.2], [0, 0.5]), "truth"),
+        (lambda: explanation_auc([0.1, 0.2], [0, NAN]), "truth"),
+        (lambda: explanation_auc([[0.1]], [[0]]), r"\(1, 1\)"),
+        (lambda: r2([[0.1, 0.2]], [[0.1, 0.2]]), "pred"),
+        (lambda: mae([0.1], [INF]), "target"),
+        (lambda: precision_at_k([0.1], [1], [0, 1], k=0), "k "),
+        (lambda: precision_at_k([0.1], [1], [1, 1]), "ptr"),
+        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 1]), "2"),
+        (lambda: mean_graph_auc([0.1, 0.2], [0, 1], [0, 2, 1, 2]), "ptr"),
+        (lambda: mean_graph_auc([0.1], [1], [0.0, 1.0]), "ptr"),
+        (lambda: mean_graph_auc([], [], np.zeros(0, dtype=int)), "ptr"),
+        (lambda: mean_graph_auc([0.1], [1], [[0, 1]]), "ptr"),
     ],
 )
 def test_bad_input_is_refused(function: Callable[[], float | None], message: str) -> None:
@@ -425,8 +422,8 @@ def test_rank_correlation_by_scipy() -> None:
     first, second = rng.integers(0, 6, 24) / 6, rng.random(24)
     second[20:] = 0.5  # constant: left out, as are the graphs of no edge and of one
     known = [stats.spearmanr(first[a:b], second[a:b]).statistic for a, b in ((0, 6), (7, 20))]
-    found = metrics.mean_graph_correlation(first, second, ptr)
-    assert found == pytest.approx(np.mean(known), abs=1e-12)
+    actual = metrics.mean_graph_correlation(first, second, ptr)
+    assert actual == pytest.approx(np.mean(known), abs=1e-12)
     assert metrics.mean_graph_correlation(first, np.ones(24), ptr) is None
     assert metrics.mean_graph_correlation([], [], [0]) is None
 

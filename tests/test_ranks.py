@@ -1,4 +1,4 @@
-"""Ranks within segments, against SciPy and scikit-learn, segment by segment."""
+"""Ranks within segments, against SciPy and scikit-learn for each segment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_segment_is_ranked_by_itself(kind: str, shuffled: bool) -> None:
+def test_segments_are_ranked_independently(kind: str, shuffled: bool) -> None:
     rng = np.random.default_rng(3)
     segment = rng.integers(0, COUNT - 1, 300)
     segment = segment if shuffled else np.sort(segment)
@@ -67,9 +67,7 @@ def test_every_segment_is_ranked_by_itself(kind: str, shuffled: bool) -> None:
         expected = stats.spearmanr(first[own], second[own]).statistic
         assert correlations[number] == pytest.approx(expected, abs=1e-12)
         if number:
-            level = stats.rankdata(
-                first[own]
-            )  # scikit-learn takes numbers near each other as equal
+            level = stats.rankdata(first[own])  # scikit-learn would equate close numbers
             assert areas[number] == pytest.approx(roc_auc_score(labels[own], level), abs=1e-12)
     assert np.isnan(areas[[0, -1]]).all()
     assert np.isnan(correlations[-1])
@@ -96,13 +94,13 @@ def test_agreement_is_the_mean_correlation_over_pairs_of_scorings_that_are_not_c
     scorings = np.round(rng.normal(size=(4, 200)), 1)
     scorings[0, segment == 0] = 0.5
     scorings[1:, segment == 1] = 0.5  # one scoring is left: nothing to compare
-    found = agreement_within(scorings, segment, COUNT)
-    assert np.isnan(found[[1, COUNT - 1]]).all()
+    actual = agreement_within(scorings, segment, COUNT)
+    assert np.isnan(actual[[1, COUNT - 1]]).all()
     for number in (0, *range(2, COUNT - 1)):
         own = scorings[:, segment == number]
         pairs = combinations([row for row in own if np.ptp(row) > 0], 2)
         expected = np.mean([stats.spearmanr(a, b).statistic for a, b in pairs])
-        assert found[number] == pytest.approx(expected, abs=1e-12)
+        assert actual[number] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["single precision", "ties", "whole numbers"])

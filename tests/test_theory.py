@@ -1,4 +1,4 @@
-"""The theory behind GSAT, checked exactly on a world small enough to enumerate.
+"""The theory behind GSAT, verified exactly on a world that is small enough to enumerate.
 
 A graph has three edge slots, so there are eight graphs. Slots 0 and 1 form the motif that decides
 the label; slot 2 is a bystander, present in 90 % of the graphs with a motif edge and in 10 % of the

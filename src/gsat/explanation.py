@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Probabilities this close to r carry no preference: the bottleneck won everywhere.
 AT_R = 0.05
-# Scores that span less than this hardly tell edges apart.
+# Scores that span less than this hardly separate edges.
 NARROW = 0.1
 # PyG distinguishes node, edge and graph values by their length, which can agree by chance: the
 # probabilities of 12 labels on a molecule of 12 atoms belong to no atom.
@@ -136,7 +136,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     @property
     def found(self) -> bool:
-        """False when every probability sits at r (or all are equal): there is no explanation."""
+        """Whether any edge stands out; False if all probabilities are at r, or equal."""
         kept = self._kept
         if kept.numel() == 0:
             return False
@@ -227,7 +227,7 @@ class Explanation(torch_geometric.explain.Explanation):
         return "; ".join(parts)
 
     def _disagreement(self) -> str:
-        """How much the members of an ensemble disagree about the edges, in words."""
+        """The disagreement of the members of an ensemble about the edges, in words."""
         spread = self.get("edge_spread")
         if spread is None or not len(spread):
             return ""
@@ -241,7 +241,7 @@ class Explanation(torch_geometric.explain.Explanation):
         return (self.edge_mask - low) / (high - low)
 
     def units(self) -> tuple[Tensor, Tensor]:
-        """Group edges into what a budget counts: both directions of an undirected edge are one.
+        """Group edges into the units of a budget: both directions of an undirected edge are one.
 
         Returns:
             The unit of each edge, ``[E]``, and the score of each unit, ``[U]``.
@@ -513,7 +513,7 @@ class Explanation(torch_geometric.explain.Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: the prediction and every edge; None in place of NaN."""
-        # As lists first: reading tensors element by element would take longer than the model.
+        # Reading tensors element by element would take longer than the model.
         columns = {"source": self.edge_index[0], "target": self.edge_index[1]}
         columns["score"] = self.edge_mask
         if self.get("edge_spread") is not None:
@@ -535,7 +535,7 @@ class Explanation(torch_geometric.explain.Explanation):
         for name in ("node_id", "edge_id", "y", "node_y"):
             if self.get(name) is not None:
                 out[name] = self[name].tolist()
-        # Most of the values are scores of edges: check these at once.
+        # Most values are scores of edges: check them at once.
         finite = bool(self.edge_mask.isfinite().all())
         return {k: v if k == "edges" and finite else _finite(v) for k, v in out.items()}
 

@@ -152,9 +152,9 @@ class GSAT(InterpretableModel):
         """
         if self.options.readout != "attended" or self.task.level == "node":
             return self.predictor(batch, attention=weight, draws=draws)
-        known = alpha if self.on == "node" else None
-        kept = strongest_edge(weight, batch) if known is None else known  # [N]
-        return self.predictor(batch, attention=weight, draws=draws, node_weight=kept)
+        if alpha is None or self.on == "edge":
+            alpha = strongest_edge(weight, batch)  # [N]
+        return self.predictor(batch, attention=weight, draws=draws, node_weight=alpha)
 
     @property
     def predictor(self) -> Backbone:
@@ -393,10 +393,10 @@ class GSAT(InterpretableModel):
         """Make the model that :attr:`config` describes, with fresh weights."""
         settings = dict(config)
         r, snapshots = settings.pop("r"), settings.pop("snapshots", 0)
-        made = super().from_config(settings)
-        made.r = r
-        made.add_snapshots(snapshots)
-        return made
+        model = super().from_config(settings)
+        model.r = r
+        model.add_snapshots(snapshots)
+        return model
 
 
 show_settings(GSAT, AttentionSettings)

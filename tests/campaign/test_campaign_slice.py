@@ -54,7 +54,7 @@ def test_parsers_survive_mutations_of_valid_files(tmp_path: Path) -> None:
     made = parsers.make_parsers(tmp_path / "parsers")
     for parser in made:
         for example in parser.examples:
-            assert parsers.survives(parser, example) == ""
+            assert parsers.problem(parser, example) == ""
         slow = parser.name in ("state.json", "molecules, Parquet")
         for _ in range(10 if slow else 60):
             content = bytearray(rng.choice(parser.examples))
@@ -67,7 +67,7 @@ def test_parsers_survive_mutations_of_valid_files(tmp_path: Path) -> None:
                         content[place:place] = rng.choice(SNIPPETS)
                     case 2:
                         content[place : place + 1] = bytes([rng.randrange(256)])
-            assert parsers.survives(parser, bytes(content)) == "", (parser.name, bytes(content))
+            assert parsers.problem(parser, bytes(content)) == "", (parser.name, bytes(content))
 
 
 def test_the_record_is_a_complete_campaign_without_findings() -> None:

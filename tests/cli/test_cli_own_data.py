@@ -14,9 +14,7 @@ from cli_harness import gsat, refuse, succeed
 from torch_geometric.data import Data
 
 import gsat as package
-from gsat.core.errors import Interrupted
 from gsat.graphs import from_pyg
-from gsat.launch.progress import Progress
 from gsat.training.recipe import make_recipe
 from own_data import as_json, make_graphs, tu_tables, write_lines, write_tu
 
@@ -110,16 +108,7 @@ def test_predict_and_explain_name_the_classes(run: Path, tmp_path: Path) -> None
     assert drawn.is_file()
 
 
-def test_new_data_is_measured_by_the_classes_of_the_run(run: Path, tmp_path: Path) -> None:
-    """A file in which only the second class occurs: its labels must not become the first."""
-    only = write_lines(
-        tmp_path / "yes.jsonl", [{**as_json(g), "y": "yes"} for g in graphs() if int(g.y)]
-    )
-    rows = list(csv.DictReader(io.StringIO(succeed("predict", run, only).out)))
-    output = sum(row["prediction"] == "1" for row in rows) / len(rows)
-    measured = json.loads(succeed("evaluate", run, only, "--json").out)
-    assert measured["accuracy"] == pytest.approx(output)
-    assert succeed("evaluate", run, only).lines[0].startswith("all accuracy")
+def test_labels_of_new_data_are_those_of_the_run(run: Path, tmp_path: Path) -> None:
     lines(tmp_path / "other.jsonl", y="maybe")
     assert "'maybe'" in refuse("evaluate", run, tmp_path / "other.jsonl")
     unlabelled = lines(tmp_path / "bare.jsonl", y=None)
@@ -162,26 +151,6 @@ def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -
     assert "changed" in refuse("resume", out, "--quiet")
     path.unlink()
     assert str(path) in refuse("evaluate", out)
-
-
-def test_resume_equals_the_run_that_was_never_stopped(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = lines(tmp_path / "toy.jsonl")
-    recipe = make_recipe(str(path), settings={"hidden": 8, "layers": 1, "epochs": 4})
-    whole = package.train(recipe, tmp_path / "whole")
-
-    def stop(progress: Progress, status: str = "") -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "advance", stop)
-        with pytest.raises((KeyboardInterrupt, Interrupted)):
-            package.train(recipe, tmp_path / "cut", checkpoint_seconds=0)
-    succeed("resume", tmp_path / "cut", "--quiet")
-    cut, kept = (tmp_path / name / "metrics.jsonl" for name in ("cut", "whole"))
-    assert cut.read_bytes() == kept.read_bytes()
-    assert package.resume(tmp_path / "cut").test == whole.test
 
 
 @pytest.mark.medium

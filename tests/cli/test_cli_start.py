@@ -135,12 +135,6 @@ def test_wrong_usage_is_refused_before_any_work(arguments: list[str], output: st
     assert output in outcome.err.splitlines()[-1]
 
 
-def test_without_a_command_help_is_shown() -> None:
-    for arguments, heading in (((), "Your data:"), (("bench",), "Commands:")):
-        outcome = gsat(*arguments)
-        assert heading in outcome.out + outcome.err
-
-
 REFUSED = {
     ("train", "bogus"): "'bogus'",
     ("train", "bogus.jsonl"): "bogus.jsonl",

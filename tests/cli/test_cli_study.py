@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_harness import gsat, succeed
 
+from gsat.core.registry import METHODS
 from gsat.study.study import read_study
 
 ROOT = Path(__file__).parents[2]
@@ -18,9 +19,17 @@ FEW_GRAPHS = '[[override]]\ndataset = "houses"\nsettings = {"data.graphs" = 40}\
 
 
 @pytest.mark.medium
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_runs_with_a_method_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(
+        "from gsat.methods.erm import ERMMethod\n"
+        "class OwnERM(ERMMethod):\n    name, title = 'own-erm', 'Mine'\n"
+    )
+    request.addfinalizer(lambda: METHODS.__delitem__("own-erm"))
     text = (ROOT / "examples" / "study.toml").read_text(encoding="utf-8")
+    text = text.replace('method = "erm"', 'method = "own.py:OwnERM"')
     small = text.replace('["ba2motifs", "houses"]', '["houses"]').replace('"98.74±0.55", ', "")
     Path("study.toml").write_text(
         small.replace("seeds = 3\n", f"seeds = 1\n{SMALL}") + FEW_GRAPHS, encoding="utf-8"
@@ -28,15 +37,8 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     succeed("bench", "run", "study.toml", "--quiet")
     shown = gsat("bench", "show", "study.toml", "--format", "csv", "--plot", "bars.svg")
     rows = list(csv.DictReader(io.StringIO(shown.out)))
-    assert [row["method"] for row in rows] == [
-        "gsat",
-        "gsat",
-        "gsat",
-        "random",
-        "erm",
-        "gsat",
-        "gsat",
-    ]
+    methods = [row["method"] for row in rows]
+    assert methods == ["gsat"] * 3 + ["random", "own-erm"] + ["gsat"] * 2
     assert all(0 <= float(row["mean"]) <= 100 for row in rows)
     assert "<svg" in Path("bars.svg").read_text(encoding="utf-8")
 

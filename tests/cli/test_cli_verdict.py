@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from cli_harness import TINY, gsat, succeed
 
-from gsat.cli.output import verdict_values
+from gsat.cli.output import short_audit
 from gsat.core.errors import GSATError
 from gsat.datasets import load
 from gsat.training import run as runs
 from gsat.training import run_audit as module
 from gsat.training.run import Run, open_run
-from gsat.training.run_audit import TrainingVerdict
 from own_data import as_json, make_graphs, write_lines
 
 FAST = ("--set", "hidden=8", "--set", "layers=1", "--epochs", 1, "--quiet")
@@ -161,8 +160,15 @@ def test_a_failed_audit_is_reported_and_the_run_is_kept(
     ],
 )
 def test_the_command_that_may_help(
-    outcome: str, remedy: str | None, command: str | None, unaudited: Path, data: Path
+    outcome: str,
+    remedy: str | None,
+    command: str | None,
+    unaudited: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    values = verdict_values(open_run(unaudited), TrainingVerdict(outcome, "why", remedy))
-    wanted = None if command is None else command.format(data)
-    assert values == {"outcome": outcome, "verdict": "why", "command": wanted}
+    verdict = module.TrainingVerdict(outcome, "why", remedy)
+    monkeypatch.setattr(module, "verdict_of_training", lambda *_, **__: verdict)
+    expected = None if command is None else command.format(data)
+    audit = short_audit(open_run(unaudited), quiet=True)
+    assert audit == {"outcome": outcome, "verdict": "why", "command": expected}

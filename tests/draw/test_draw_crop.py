@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, explanation_svg
 from gsat.draw.options import DrawingOptions
 from gsat.draw.pictures import cropped
@@ -83,8 +82,3 @@ def test_nothing_is_said_where_nothing_is_left_out(house, explain):
     assert "nodes," not in draw_explanation(house(), crop=2).axes[0].get_title()
     flat = explain([(0, 1), (1, 2)], [0.5, 0.5])
     assert draw_explanation(flat, crop=1).axes[0].get_title().count("nodes") == 0
-
-
-def test_a_negative_crop_is_refused(house):
-    with pytest.raises(GSATError, match="crop is a number of hops"):
-        draw_explanation(house(), crop=-1)

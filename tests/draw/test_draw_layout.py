@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import networkx as nx
 import numpy as np
 import pytest
 
-from gsat.draw.layout import _crossings, layout
-from gsat.draw.layout_structure import structure
+from gsat.draw.layout import _crossings, layout, structure
 
 
 def edges_of(graph: nx.Graph) -> np.ndarray:
@@ -43,17 +40,10 @@ def test_nodes_stand_apart_and_edges_are_about_one_long(name):
     assert at.min() >= 0
     assert nearest(at) > 0.4
     ends = edges_of(graph)
+    np.testing.assert_array_equal(at, layout(graph.number_of_nodes(), ends))
     if len(ends):
         lengths = np.linalg.norm(at[ends[:, 0]] - at[ends[:, 1]], axis=1)
         assert np.median(lengths) == pytest.approx(1, abs=0.1)
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_same_graph_gets_the_same_places(name):
-    graph = GRAPHS[name]
-    first = layout(graph.number_of_nodes(), edges_of(graph))
-    np.random.seed(1)  # the global generator plays no part
-    np.testing.assert_array_equal(first, layout(graph.number_of_nodes(), edges_of(graph)))
 
 
 @pytest.mark.parametrize("name", ["path", "star", "cycle", "grid", "tree"])
@@ -183,12 +173,6 @@ def test_parts_do_not_overlap():
 @pytest.mark.parametrize("nodes", [0, 1, 2])
 def test_tiny_graphs(nodes):
     assert layout(nodes, np.zeros((0, 2), dtype=np.int64)).shape == (nodes, 2)
-
-
-def test_a_graph_of_400_nodes_takes_seconds():
-    start = time.perf_counter()
-    layout(400, edges_of(nx.barabasi_albert_graph(400, 2, seed=0)))
-    assert time.perf_counter() - start < 20  # 0.5 s on an idle machine
 
 
 def test_a_very_large_graph_falls_back_to_springs(monkeypatch):

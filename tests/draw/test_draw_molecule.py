@@ -15,9 +15,8 @@ from matplotlib.image import imread
 from rdkit import Chem
 
 from explained_molecules import explanation_of
-from gsat.core.errors import GSATError
 from gsat.draw import draw_grid, explanation_svg
-from gsat.draw.molecule import Formula, atom_places, formula, formula_png, formula_svg
+from gsat.draw.molecule import Formula, atom_places, formula, formula_svg
 from gsat.draw.scales import ColourScale, hexadecimal
 from gsat.explanation import Explanation
 from gsat.molecules.smiles import write_smiles
@@ -159,14 +158,6 @@ def test_a_compact_picture_is_well_formed_and_smaller() -> None:
     assert "style=" not in compact
 
 
-def test_a_bitmap_has_the_size_it_should_have(tmp_path: Path) -> None:
-    path = tmp_path / "x.png"
-    path.write_bytes(
-        formula_png(drawn_of(explanation_of(NITRO, HIGH)), ColourScale(0.5, 1), (120, 90))
-    )
-    assert imread(path).shape[:2] == (90, 120)
-
-
 def test_explanations_of_molecules_save_themselves_as_formulae(tmp_path: Path) -> None:
     explanation = explanation_of(NITRO, HIGH, class_names=["safe", "<toxic> & more"])
     text = explanation.save(tmp_path / "m.svg").read_text(encoding="utf-8")
@@ -246,14 +237,3 @@ def test_a_subgraph_is_drawn_within_the_whole_molecule(tmp_path: Path) -> None:
     assert found.molecule.GetNumAtoms() == 10
     assert np.nansum(found.bonds) == pytest.approx(0.9)
     assert part.top(1).save(tmp_path / "part.svg").is_file()
-
-
-def test_a_budget_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match="a budget is"):
-        explanation_of(NITRO, HIGH).save(tmp_path / "m.svg", top=0)
-
-
-@pytest.mark.parametrize("suffix", [".svg", ".png", ".json"])
-def test_a_mistyped_option_is_an_error(tmp_path: Path, suffix: str) -> None:
-    with pytest.raises(TypeError, match="arromatic"):
-        explanation_of(NITRO, HIGH).save(tmp_path / f"m{suffix}", arromatic=True)

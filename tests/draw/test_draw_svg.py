@@ -208,17 +208,6 @@ def test_lines_of_uncertain_scores_are_dashed(house):
     assert drawn(explanation) == drawn(house(), spread=spread)
 
 
-@pytest.mark.parametrize(
-    ("spread", "message"),
-    [([0.1], "1 values for 10 edges"), ([-1.0] * 10, "at least 0"), ([np.nan] * 10, "finite")],
-)
-def test_a_spread_that_does_not_fit_is_refused(house, spread, message):
-    from gsat.core.errors import GSATError
-
-    with pytest.raises(GSATError, match=message):
-        explanation_svg(house(), spread=spread)
-
-
 @pytest.mark.parametrize("options", [{}, {"top": 2}])
 def test_an_unreliable_explanation_is_pale_and_says_why(house, options):
     bold, pale = (parsed(house(), doubt=doubt, **options) for doubt in ("", "seeds disagree"))

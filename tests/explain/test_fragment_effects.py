@@ -10,8 +10,8 @@ from rdkit import Chem
 from explained_molecules import AtomCounter, explained, explanation_of
 from gsat.core.errors import DataError, GSATError
 from gsat.explain import fragments as module
-from gsat.explain.fragments import log_odds, measure_effects, score_fragments
-from gsat.explain.molecules import explain_molecules, find_target, output_names
+from gsat.explain.fragments import ScoredFragment, log_odds, measure_effects, score_fragments
+from gsat.explain.molecules import ExplainedMolecule, explain_molecules, find_target, output_names
 from gsat.graphs import GraphStore
 from gsat.graphs.subgraph import node_subgraph
 from gsat.methods.gnnexplainer import GNNExplainer
@@ -22,6 +22,11 @@ from gsat.tasks import Task
 
 NITRO = "O=[N+]([O-])c1ccccc1C"
 MOLECULES = [NITRO, "CC(=O)N1CCCCC1", "c1ccccc1", "Nc1ccncc1", "C", "[Na+].[Cl-]"]
+
+
+def named(molecule: ExplainedMolecule, name: str) -> ScoredFragment:
+    """The fragment of a molecule with a name."""
+    return next(fragment for fragment in molecule.fragments if fragment.name == name)
 
 
 def test_the_score_of_a_fragment_is_the_mean_of_its_bonds() -> None:
@@ -35,11 +40,7 @@ def test_the_score_of_a_fragment_is_the_mean_of_its_bonds() -> None:
 
 
 def test_a_fragment_of_one_atom_has_the_score_of_the_bonds_around_it() -> None:
-    methyl = next(
-        fragment
-        for fragment in explained(NITRO, {(8, 9): 0.8}).fragments
-        if fragment.name == "methyl"
-    )
+    methyl = named(explained(NITRO, {(8, 9): 0.8}), "methyl")
     assert (methyl.score, methyl.total) == (pytest.approx(0.8), pytest.approx(0.8))
 
 
@@ -54,8 +55,7 @@ def test_where_the_model_attends_to_nodes_atoms_have_the_scores() -> None:
 
 
 def test_an_atom_without_bonds_has_no_score() -> None:
-    found = explained("[Na+].CCO", {(1, 2): 0.9}).fragments
-    assert next(fragment for fragment in found if fragment.name == "[Na+]").score == 0
+    assert named(explained("[Na+].CCO", {(1, 2): 0.9}), "[Na+]").score == 0
 
 
 def test_a_fragment_is_used_only_above_r_and_above_the_middle() -> None:
@@ -99,9 +99,7 @@ def test_effects_are_those_of_the_atoms_taken_out(
 def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
     model, store = AtomCounter({7: 2.0}, "binary"), featurise(["Nc1ccccc1"])
     (molecule,) = _explained(model, store)
-    amine = next(
-        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
-    )
+    amine = named(molecule, "primary aromatic amine")
     change = float(torch.sigmoid(torch.tensor(2.0))) - 0.5
     assert amine.effects == (pytest.approx(-change), pytest.approx(change))
     assert molecule.target == 1
@@ -110,9 +108,7 @@ def test_effects_of_a_classifier_are_changes_of_probabilities() -> None:
 def test_effects_on_log_odds_do_not_vanish_where_the_model_is_sure() -> None:
     model, store = AtomCounter({7: 2.0, 6: 10.0}, "binary"), featurise(["Nc1ccccc1"])
     (molecule,) = _explained(model, store)
-    amine = next(
-        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
-    )
+    amine = named(molecule, "primary aromatic amine")
     assert molecule.effect(amine) == pytest.approx(0.0, abs=1e-6)
     assert molecule.log_odds(amine) == pytest.approx(2.0)
     assert amine.log_odds == (pytest.approx(-2.0), pytest.approx(2.0))
@@ -127,7 +123,7 @@ def test_log_odds_are_those_of_the_probabilities(task: Task) -> None:
     np.testing.assert_allclose(log_odds(task, logits), np.log(p / (1 - p)), rtol=1e-12)
 
 
-def _explained(model: AtomCounter, store: GraphStore) -> list[module.ScoredFragment]:
+def _explained(model: AtomCounter, store: GraphStore) -> list[ExplainedMolecule]:
     return explain_molecules(model, store, model.explain(store))
 
 
@@ -142,9 +138,7 @@ def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
     explanations = model.explain(store)
     monkeypatch.setattr(model, "forward", None)  # it would search for an explanation
     (molecule,) = explain_molecules(model, store, explanations)
-    amine = next(
-        fragment for fragment in molecule.fragments if fragment.name == "primary aromatic amine"
-    )
+    amine = named(molecule, "primary aromatic amine")
     with torch.no_grad():
         ring, _ = node_subgraph(store.batch(), torch.tensor([False] + [True] * 6))
         whole, without = network(store.batch()).sigmoid(), network(ring).sigmoid()
@@ -152,7 +146,7 @@ def test_effects_of_a_network_explained_afterwards_are_those_of_the_network(
     assert amine.effects[1] == pytest.approx(float(whole - without), abs=1e-6)
 
 
-def test_molecules_without_pieces_to_take_out_have_no_effects() -> None:
+def test_molecules_without_fragments_to_take_out_have_no_effects() -> None:
     store = featurise(["C"])
     own = [score_fragments(explanation_of("C"), Chem.MolFromSmiles("C"))]
     assert measure_effects(AtomCounter({}), store, own, torch.zeros(1, 1)) == own

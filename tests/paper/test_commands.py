@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from paper.__main__ import run
+from paper.__main__ import DOCUMENTS, make_pages, run
+from paper.pages import write_between_marks
 
 from gsat.cli.app import run as run_gsat
 
-RECORDED = Path(__file__).parents[2] / "results" / "runs.jsonl"
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "results" / "runs.jsonl"
 
 
 def call(*arguments: object) -> int:
@@ -65,3 +68,20 @@ def test_moved_commands_name_their_new_place(
     assert run_gsat(old) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert new in line
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Callable[[], str]]:
+    return make_pages(RECORDED)
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if name != "overview"])
+def test_the_documents_show_what_was_recorded(
+    name: str, pages: dict[str, Callable[[], str]], tmp_path: Path
+) -> None:
+    """If this fails: make results."""
+    document = (ROOT / DOCUMENTS[name]).read_text(encoding="utf-8")
+    copy = tmp_path / "copy.md"
+    copy.write_text(document, encoding="utf-8")
+    write_between_marks(copy, pages[name]())
+    assert copy.read_text(encoding="utf-8") == document

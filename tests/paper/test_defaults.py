@@ -27,7 +27,7 @@ from paper.defaults import (
     seed_values,
 )
 from paper.defaults_page import defaults_page
-from paper.pages import BEGIN, END, NOTHING_RECORDED
+from paper.pages import NOTHING_RECORDED
 
 import gsat
 from gsat.core.errors import GSATError
@@ -212,12 +212,3 @@ def test_records_are_not_run_again_and_failures_are_reported(
     record.write_text('{"data": 1}\n', "utf-8")
     with pytest.raises(GSATError, match="line 1"):
         read_defaults(record)
-
-
-# -- the records ---------------------------------------------------------------------------------
-
-
-def test_the_page_is_written_from_the_record() -> None:
-    written = (ROOT / "docs" / "defaults.md").read_text("utf-8")
-    between = written[written.index(BEGIN) + len(BEGIN) : written.index(END)]
-    assert between.strip() == defaults_page(read_defaults(RECORDED)).strip()

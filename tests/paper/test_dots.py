@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from paper.dots import Dot, draw_dots
-
-from gsat.core.errors import GSATError
 
 DOTS = [Dot("ours", 1.0, 2.0, 0.5, 0.25, "a"), Dot("theirs", 3.0, 1.0, None, None, "b")]
 
@@ -33,17 +29,3 @@ def test_axes_span_what_is_asked_for_at_least() -> None:
     assert axes.get_xlim() == axes.get_ylim() == pytest.approx((2.0 - 10.0, 2.0 + 10.0))
     wide, narrow = (draw_dots([("", DOTS)], "x", "y", least_span=s).axes[0] for s in (0.0, 1.0))
     assert wide.get_xlim() == narrow.get_xlim()
-
-
-def test_a_file_is_the_same_each_time(tmp_path: Path) -> None:
-    for name in ("a.svg", "b.svg"):
-        draw_dots([("", DOTS)], "x", "y", tmp_path / name)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    assert 'id="dot a"' in (tmp_path / "a.svg").read_text(encoding="utf-8")
-
-
-def test_nothing_to_draw_and_unknown_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match="no dot to draw"):
-        draw_dots([("", [])], "x", "y")
-    with pytest.raises(GSATError, match=r"\.svg"):
-        draw_dots([("", DOTS)], "x", "y", tmp_path / "a.txt")

@@ -105,11 +105,6 @@ def test_gaps_and_failures_are_shown_and_undefined_is_no_number() -> None:
     assert row[:4] == ["spmotif-0.5", "GIN + GSAT (epochs=30)", "0, 1 failed", "–"]
 
 
-def test_a_seed_recorded_twice_counts_once() -> None:
-    (row,) = rows([run(0, 0.7), run(0, 0.7), run(1, 0.8)])
-    assert row[2] == "2"
-
-
 def test_data_at_a_path_is_shown_by_its_file_and_split() -> None:
     inferred = {"task": "binary", "content": "0123", "split": "kfold", "fold": 3}
     recipe = make_recipe("/data/toy.jsonl", settings=inferred)

@@ -6,7 +6,6 @@ import html
 import re
 from pathlib import Path
 
-from pages_harness import assert_page
 from paper.overview import overview_panels
 from paper.runs_page import runs_page
 
@@ -50,13 +49,11 @@ def test_every_run_of_a_cell_is_listed_failed_ones_too() -> None:
     assert page.startswith("3 runs of 1 recipes")
 
 
-def test_picture_and_page_are_those_of_the_recorded_runs(tmp_path: Path) -> None:
+def test_the_picture_shows_the_recorded_runs() -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
-    assert_page(ROOT / "docs" / "runs.md", runs_page(records), tmp_path)
     picture = (ROOT / "docs" / "images" / "overview.svg").read_text(encoding="utf-8")
     drawn = {html.unescape(name) for name in re.findall(r'id="dot ([^"]*)"', picture)}
-    known = {dot.name for _, dots in overview_panels(records) for dot in dots}
-    assert drawn == known, "run: make results"
+    assert drawn == {dot.name for _, dots in overview_panels(records) for dot in dots}
 
 
 def test_cells_link_to_runs_that_are_listed() -> None:

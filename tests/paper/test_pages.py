@@ -6,19 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from pages_harness import assert_page
 from paper.pages import (
     HEADLINES,
     headline_numbers,
     results_page,
-    settings_page,
     write_between_marks,
 )
 
 from gsat.core.errors import GSATError
 from gsat.study.records import Records
 from gsat.study.study import Experiment
-from gsat.training.settings_reference import describe_settings
 from study_harness import failure, line, lines, table_rows
 
 ROOT = Path(__file__).parents[2]
@@ -83,16 +80,3 @@ def test_headlines_are_numbers_of_the_tables() -> None:
     for row in headline_numbers(records).splitlines()[2:10]:
         mean = row.split(" | ")[3].split(" ")[0].rstrip("°†")
         assert re.search(rf"\b{mean}\b", page)
-
-
-def test_the_documents_show_what_was_recorded(tmp_path: Path) -> None:
-    records = Records.read(ROOT / "results" / "runs.jsonl")
-    assert_page(ROOT / "docs" / "results.md", results_page(records), tmp_path)
-    assert_page(ROOT / "README.md", headline_numbers(records), tmp_path)
-
-
-def test_the_settings_page_has_every_key(tmp_path: Path) -> None:
-    page = settings_page()
-    for info in describe_settings():
-        assert f"| `{info.name.rpartition('.')[2]}` |" in page
-    assert_page(ROOT / "docs" / "settings.md", page, tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pages_harness import assert_page
 from paper.reproduction import REASONS, VERDICTS, find_reason, reproduction_page, verdict
 
 from gsat.methods import METHODS
@@ -13,7 +12,6 @@ from gsat.models import GIN
 from gsat.study.records import Records
 from gsat.study.study import Experiment, Row, find_study, shipped_studies
 from gsat.study.table import BACKBONE_TITLES, measure
-from gsat.training.results import read_records
 from study_harness import failure, line, lines
 
 ROOT = Path(__file__).parents[2]
@@ -116,20 +114,3 @@ def test_reasons_name_existing_methods_data_sets_and_metrics() -> None:
         *(cell.table.metric for cell in cells),
     }
     assert {name for key in REASONS for name in key} <= known
-
-
-def test_reasons_are_true_of_the_recipes() -> None:
-    told = {
-        (cell.row.backbone, cell.dataset): cell.experiment.recipe(0).settings
-        for study in shipped_studies()
-        for cell in study.cells
-        if "explain the label" in find_reason(cell.row, cell.dataset, cell.table.metric)
-    }
-    assert ("gin", "spmotif-0.5") in told
-    assert {settings.target for settings in told.values()} == {"label"}
-
-
-def test_the_document_shows_what_was_recorded(tmp_path: Path) -> None:
-    records = Records.read(ROOT / "results" / "runs.jsonl")
-    stable = read_records(ROOT / "results" / "stability.jsonl", needs=("recipe_hash",))
-    assert_page(ROOT / "docs" / "reproduction.md", reproduction_page(records, stable), tmp_path)

@@ -95,11 +95,6 @@ def test_a_wrong_schedule_is_refused(tmp_path: Path, text: str, problem: str) ->
     assert "\n" not in str(refused.value)
 
 
-def test_a_missing_schedule_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match=r"nowhere\.toml"):
-        read_schedule(tmp_path / "nowhere.toml")
-
-
 def test_the_projects_own_schedule_covers_every_table() -> None:
     steps = read_schedule(ROOT / "results/schedule.toml")
     named = {name for step in steps for name in step.studies}

@@ -215,36 +215,32 @@ def test_a_cell_shows_ours_and_the_papers() -> None:
     assert cell(lines(random, {0: 0.5}), "Random (trivial)") == "50.00 (1)"
 
 
-def test_nothing_that_went_wrong_is_hidden() -> None:
-    good = lines(GSAT, {0: 0.9, 1: 0.9})
-    assert cell([*good, failure(GSAT, 2)]).startswith("90.00 ± 0.00 (2, 1 failed)<br>")
-    assert cell([*good, *lines(GSAT, {4: 0.9})]).startswith("90.00 ± 0.00 (only seeds 0, 1, 4)<br>")
-    assert cell([failure(GSAT, 0), failure(GSAT, 1)]).startswith("2 failed<br>")
-    assert cell(lines(GSAT, {0: 0.9, 1: None})).startswith("undefined")
+GOOD = lines(GSAT, {0: 0.9, 1: 0.9})
 
 
-def test_seeds_are_given_where_they_are_not_the_common_number() -> None:
-    records = [
-        *lines(GSAT, {0: 0.9, 1: 0.8}),
-        *lines(DIR, {0: 0.9, 1: 0.8}),
-        *lines(STAR, {0: 0.9}),
-    ]
-    assert cell(records).startswith("85.00 ± 5.00<br>")
-    assert cell(records, "GIN + GSAT*").startswith("90.00 (1)<br>")
-    assert "Seeds 0 to 1" in render([TABLE1], Records(records), "markdown")
+@pytest.mark.parametrize(
+    ("records", "begin"),
+    [
+        ([*GOOD, failure(GSAT, 2)], "90.00 ± 0.00 (2, 1 failed)<br>"),
+        ([*GOOD, *lines(GSAT, {4: 0.9})], "90.00 ± 0.00 (only seeds 0, 1, 4)<br>"),
+        ([failure(GSAT, 0), failure(GSAT, 1)], "2 failed<br>"),
+        (lines(GSAT, {0: 0.9, 1: None}), "undefined"),
+        # The number of seeds is given where it is not that of most cells.
+        ([*GOOD, *lines(DIR, {0: 0.9, 1: 0.8}), *lines(STAR, {0: 0.9})], "90.00 ± 0.00<br>"),
+        ([*GOOD[:1], *lines(DIR, {0: 0.9, 1: 0.8}), *lines(STAR, {0: 1, 1: 1})], "90.00 (1)<br>"),
+    ],
+)
+def test_failed_and_missing_seeds_are_shown(records: list[dict[str, Any]], begin: str) -> None:
+    assert cell(records).startswith(begin)
 
 
 def test_other_data_is_marked_and_the_marks_are_explained() -> None:
     records = [line(GSAT, 0, matches_paper="rebuilt"), line(DIR, 0, matches_paper="different")]
-    text = render([TABLE1], Records(records), "markdown")
-    assert cell(records).startswith("70.00°<br>")
-    assert cell(records, "GIN + DIR").startswith("70.00†<br>")
-    notes = text.rsplit("\n\n", 1)[1]
-    assert "° " in notes
-    assert "† " in notes
-    plain = render([TABLE1], Records([line(GSAT, 0)]), "markdown")
-    assert "°" not in plain
-    assert "†" not in plain
+    notes = render([TABLE1], Records(records), "markdown").rsplit("\n\n", 1)[1]
+    for mark, row in (("°", "GIN + GSAT"), ("†", "GIN + DIR")):
+        assert cell(records, row).startswith(f"70.00{mark}<br>")
+        assert mark in notes
+        assert mark not in render([TABLE1], Records([line(GSAT, 0)]), "markdown")
 
 
 def test_tables_of_a_study_have_headings_and_metrics_of_their_own() -> None:

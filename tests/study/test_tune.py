@@ -12,11 +12,11 @@ import pytest
 from tuning_harness import SMALL, irm, train_here
 
 import gsat
-from gsat.core.errors import GSATError, Interrupted, RunError
+from gsat.core.errors import GSATError, Interrupted, RecipeError, RunError
 from gsat.launch.pool import PoolResult
 from gsat.study import tune as module
 from gsat.study import tune_audit
-from gsat.study.grids import GRIDS, Point, default_grid
+from gsat.study.grids import GRIDS, Point, default_grid, parse_grid
 from gsat.study.tune import Tuned, tune
 from gsat.training import run as run_module
 from gsat.training.recipe import Recipe, make_recipe
@@ -180,6 +180,22 @@ def test_the_default_grid_of_a_method_names_its_settings(
         count *= len(values)
     assert len({point.recipe_hash for point in tuned.points}) == len(tuned.points) == count
     assert [tuple(v) for v in tuned.record["grid"].values()] == list(grid.values.values())
+
+
+def test_a_grid_is_read_from_texts() -> None:
+    texts = ["lr=1e-3, 0.1", "attention=edge,node", "r_interval=1,2", 'aggregators=["sum"],["std"]']
+    assert parse_grid(texts) == {
+        "lr": [1e-3, 0.1],
+        "attention": ["edge", "node"],
+        "r_interval": [1, 2],
+        "aggregators": [["sum"], ["std"]],
+    }
+    assert parse_grid(["environments=base"]) == {"environments": ["base"]}
+    for wrong in ("lr", "lr=", "=1,2"):
+        with pytest.raises(RecipeError, match="KEY="):
+            parse_grid([wrong])
+    with pytest.raises(RecipeError, match="'lr' twice"):
+        parse_grid(["lr=1", "lr=2"])
 
 
 def test_equal_values_are_tried_once_and_reported(planted: Any, tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ Floats = NDArray[np.float64]
 Measures = dict[str, float | None]
 CURVES = ("kept", "removed", "random_kept", "random_removed")
 
-SAME_NUMBER = 0.5  # numbers this near are the same answer, in standard deviations of the answers
-UNSURE = (0.4, 0.6)  # probabilities between these are no answer
+SAME_NUMBER = 0.5  # predictions this close count as equal, in standard deviations
+UNSURE = (0.4, 0.6)  # a probability between these is not a decision
 
 
 class Comparison:
-    """How far answers are from a model's own."""
+    """Compares predictions with those for the whole graph."""
 
     def __init__(self, task: Task, own: Tensor) -> None:
         self.task, self.own = task, own
@@ -33,7 +33,7 @@ class Comparison:
         self.deviation = deviation.clamp(min=1e-6)
 
     def same(self, logits: Tensor) -> Floats:
-        """Whether decisions are the same; of several labels or numbers, the share that are."""
+        """Whether decisions are the same; for several labels or numbers, the share that are."""
         flat = logits.flatten(0, 1)
         if self.task.kind == "regression":
             near = (self._apart(logits) <= SAME_NUMBER).double()
@@ -43,7 +43,7 @@ class Comparison:
         return near.mean(dim=2).numpy()
 
     def shift(self, logits: Tensor) -> Floats:
-        """Total variation of the answers' probabilities; of numbers, the distance."""
+        """Total variation of the predicted probabilities; for numbers, the distance."""
         if self.task.kind == "regression":
             return self._apart(logits).clamp(max=1).mean(dim=2).numpy()
         apart = (self._likely(logits) - self.likely[None].double()).abs()
@@ -52,7 +52,7 @@ class Comparison:
         return (apart.sum(dim=2) / 2).numpy()
 
     def drop(self, logits: Tensor) -> Floats:
-        """How much the probability of the model's own decision falls; of numbers, the distance."""
+        """Fall of the probability of the model's own decision; for numbers, the distance."""
         if self.task.kind == "regression":
             return self.shift(logits)
         now, before = self._likely(logits), self.likely.double()
@@ -63,7 +63,7 @@ class Comparison:
         return (before.gather(1, row) - now.gather(2, row.expand(len(now), -1, -1)))[..., 0].numpy()
 
     def rejected(self, logits: Tensor) -> NDArray[np.bool_]:
-        """Whether any of several answers contradicts the model's own, by the rule of EST."""
+        """Whether any prediction contradicts the model's own, by the rule of EST."""
         if self.task.kind == "regression":
             return (self._apart(logits) > 1).any(dim=2).any(dim=0).numpy()
         changed: NDArray[np.bool_] = np.any(self.same(logits) < 1, axis=0)
@@ -75,9 +75,9 @@ class Comparison:
         return changed | (sure & np.any((now >= low) & (now <= high), axis=0))
 
     def chance(self) -> float:
-        """The agreement of giving every graph the most frequent decision.
+        """The agreement of the most frequent decision for every graph.
 
-        In a regression it is the number that is the same as most of the model's own answers.
+        In a regression, of the number that is equal to most of the model's own predictions.
         """
         if self.task.kind == "regression":
             return float(np.mean([_most_alike(c) for c in (self.own / self.deviation).numpy().T]))
@@ -94,31 +94,31 @@ class Comparison:
 
 
 def bypass(agreement: float, chance: float) -> float | None:
-    """How far predictions are made without attention."""
+    """Agreement without attention, stretched from chance (0) to full agreement (1)."""
     return max(0.0, (agreement - chance) / (1 - chance)) if chance < 1 else None
 
 
 def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | None, float | None]:
-    """How well a task is solved, and what is left of that when guessing is taken off."""
+    """The metric of a task, and the skill: the metric with guessing at 0 and no error at 1."""
     if labels is None:
         return None, None
     if task.kind == "regression":
         numbers = task.decide(logits).reshape(len(labels), -1).numpy(force=True).T
-        found = [r2(a, b) for a, b in zip(numbers, labels.numpy(force=True).T, strict=True)]
-        known = [value for value in found if value is not None]
-        return (float(np.mean(known)),) * 2 if known else (None, None)
+        values = [r2(a, b) for a, b in zip(numbers, labels.numpy(force=True).T, strict=True)]
+        defined = [value for value in values if value is not None]
+        return (float(np.mean(defined)),) * 2 if defined else (None, None)
     score = task.score(logits, labels)
     if score is None:
         return None, None
     if task.metric == "roc_auc":
         return score, 2 * score - 1
-    known_labels = labels.double()[~labels.double().isnan()]
-    guess = float(known_labels.unique(return_counts=True)[1].max() / len(known_labels))
+    classes = labels.double()[~labels.double().isnan()]
+    guess = float(classes.unique(return_counts=True)[1].max() / len(classes))
     return score, (score - guess) / (1 - guess) if guess < 1 else None
 
 
 def _most_alike(numbers: NDArray[np.float32]) -> float:
-    """The largest share of numbers that one number is the same as."""
+    """The largest share of numbers that are equal to a single number."""
     ordered = np.sort(numbers.astype(np.float64))
     last = np.searchsorted(ordered, ordered + 2 * SAME_NUMBER, side="right")
     return float((last - np.arange(len(ordered))).max() / len(ordered))
@@ -152,7 +152,7 @@ def measure(
 
 
 def score_measures(scores: NDArray[Any], ptr: NDArray[Any], r: float | None) -> Measures:
-    """Measure how far the scores of edges or nodes are spread."""
+    """Measure the spread of the scores of edges or nodes."""
     some = ptr[:-1][np.diff(ptr) > 0]
     count = np.diff(np.append(some, len(scores)))
     mean = np.add.reduceat(scores, some) / count
@@ -195,7 +195,7 @@ def _necessity(answers: Answers, compared: Comparison) -> Measures:
 
 
 def _bypass(task: Task, answers: Answers, compared: Comparison) -> Measures:
-    """Predictions that need no attention, or none of their own."""
+    """Compare predictions under zero, constant and the model's own attention."""
     out: Measures = {}
     for name in ("zero", "prior"):
         if name in answers.logits:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gsat.training.loop import OnDone
     from gsat.training.recipe import Recipe
     from gsat.training.run import Run
-    from gsat.training.run_audit import TrainingVerdict
 
 
 def print_metrics(heading: str, metrics: Mapping[str, float | None]) -> None:
@@ -44,45 +43,39 @@ def print_ending(run: Run, folder: Path, as_json: bool, audited: bool, quiet: bo
     """Print the result of a training and, for the user's own data, the audit's verdict."""
     if not as_json:
         print_result(run, folder)
-    verdict = verdict_on(run, quiet) if audited else None
+    audit = short_audit(run, quiet) if audited else None
     if as_json:
-        audit = {} if verdict is None else {"audit": verdict_values(run, verdict)}
-        typer.echo(json.dumps({**run.result, **audit}))
-    elif verdict is not None:
-        typer.echo(verdict_line(run, verdict))
+        typer.echo(json.dumps({**run.result, **({"audit": audit} if audit else {})}))
+    elif audit is not None:
+        typer.echo(audit_line(audit))
 
 
-def verdict_on(run: Run, quiet: bool) -> TrainingVerdict | None:
-    """Return the verdict of the short audit; an audit that fails prints a note."""
+def short_audit(run: Run, quiet: bool) -> dict[str, str | None] | None:
+    """Return the verdict of a short audit, with a command that may improve the explanations.
+
+    An audit that fails prints a note.
+    """
     from gsat.training.run_audit import verdict_of_training
 
     try:
-        return verdict_of_training(run, progress=not quiet)
+        verdict = verdict_of_training(run, progress=not quiet)
     except GSATError as error:
         typer.echo(f"note: the explanations were not audited: {error}", err=True)
         return None
-
-
-def verdict_line(run: Run, verdict: TrainingVerdict) -> str:
-    """Return a verdict as one line, with a command that may improve the explanations."""
-    command = better_command(run, verdict)
-    return printable(f"audit {verdict.line}" + (f"; try: {command}" if command else ""))
-
-
-def verdict_values(run: Run, verdict: TrainingVerdict) -> dict[str, str | None]:
-    """Return a verdict as plain values for JSON."""
-    command = better_command(run, verdict) or None
+    if verdict is None:
+        return None
+    data, command = shlex.quote(run.recipe.data.name), None
+    if verdict.outcome != "passed" and verdict.remedy is None:
+        command = f"gsat tune {data} --by audit"
+    elif verdict.outcome != "passed":
+        command = f"gsat train {data} … --set {shlex.quote(verdict.remedy or '')}"
     return {"outcome": verdict.outcome, "verdict": verdict.line, "command": command}
 
 
-def better_command(run: Run, verdict: TrainingVerdict) -> str:
-    """Return a command that may improve the explanations; empty if they passed."""
-    data = shlex.quote(run.recipe.data.name)
-    if verdict.outcome == "passed":
-        return ""
-    if verdict.remedy is None:
-        return f"gsat tune {data} --by audit"
-    return f"gsat train {data} … --set {shlex.quote(verdict.remedy)}"
+def audit_line(audit: dict[str, str | None]) -> str:
+    """Return the result of :func:`short_audit` as one line."""
+    command = f"; try: {audit['command']}" if audit["command"] else ""
+    return printable(f"audit {audit['verdict']}{command}")
 
 
 def print_result(run: Run, folder: Path) -> None:

@@ -26,13 +26,7 @@ from gsat.cli.options import (
     load_part,
     set_threads,
 )
-from gsat.cli.output import (
-    member_progress,
-    print_ending,
-    verdict_line,
-    verdict_on,
-    verdict_values,
-)
+from gsat.cli.output import audit_line, member_progress, print_ending, short_audit
 from gsat.cli.own_data import read_own_data, table_options, table_settings
 from gsat.core.errors import GSATError
 
@@ -176,14 +170,13 @@ def _train_seeds(
             done=lambda name, _: bar.advance(f"{name} done"),
         )
     runs = {recipe.seed: open_run(folder / f"seed-{recipe.seed}") for recipe in recipes}
-    verdicts = {}
+    audits = {}
     for seed, run in runs.items() if audited else ():
-        if (verdict := verdict_on(run, quiet)) is not None:
-            verdicts[seed] = verdict
+        if (audit := short_audit(run, quiet)) is not None:
+            audits[seed] = audit
     if as_json:
         for seed, result in zip(runs, results, strict=True):
-            if seed in verdicts:
-                result["audit"] = verdict_values(runs[seed], verdicts[seed])
+            result |= {"audit": audits[seed]} if seed in audits else {}
         typer.echo(json.dumps(results))
         return
     tests = [run.readable_metrics(run.test) for run in runs.values()]
@@ -192,11 +185,11 @@ def _train_seeds(
         shown = "undefined" if spread is None else f"{spread[0]:.4f} ± {spread[1]:.4f}"
         typer.echo(f"{title:<18} {shown}")
     typer.echo(f"test, mean ± standard deviation over seeds 0 to {len(results) - 1} · {folder}")
-    if verdicts:
-        passed = sum(verdict.outcome == "passed" for verdict in verdicts.values())
-        line = f"audit: {passed} of {len(verdicts)} audited seeds passed"
-        if passed < len(verdicts):
-            outcomes = ("failed", "mixed", "passed")
-            worst = min(verdicts, key=lambda seed: outcomes.index(verdicts[seed].outcome))
-            line += f"; seed {worst}: {verdict_line(runs[worst], verdicts[worst])}"
+    if audits:
+        outcomes = {seed: audit["outcome"] for seed, audit in audits.items()}
+        passed = list(outcomes.values()).count("passed")
+        line = f"audit: {passed} of {len(audits)} audited seeds passed"
+        if passed < len(audits):
+            worst = min(audits, key=lambda s: ("failed", "mixed", "passed").index(outcomes[s]))
+            line += f"; seed {worst}: {audit_line(audits[worst])}"
         typer.echo(line)

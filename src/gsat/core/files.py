@@ -127,10 +127,7 @@ def is_regular(path: Path) -> bool:
 
 def full_path(text: str) -> Path:
     """Make a path absolute and expand ``~``."""
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:  # the home of an unknown user
-        return Path(text).absolute()
+    return Path(os.path.expanduser(text)).absolute()  # noqa: PTH111  # keeps unknown users
 
 
 def exists(path: str | Path) -> bool:

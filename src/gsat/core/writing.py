@@ -69,7 +69,7 @@ def write_json(path: Path, values: Any) -> None:
 
 
 def check_suffix(path: str | Path, suffixes: Sequence[str]) -> str:
-    """Check that the name of a file to write ends in one of several suffixes, and return it."""
+    """Return the suffix of an output file; raise unless it is one of those supported."""
     suffix = Path(path).suffix.lower()
     if suffix not in suffixes:
         raise GSATError(
@@ -80,7 +80,7 @@ def check_suffix(path: str | Path, suffixes: Sequence[str]) -> str:
 
 
 def write_output(path: str | Path, content: bytes) -> Path:
-    """Create or replace a file that a user named; missing folders are made."""
+    """Create or replace a file named by the user; missing folders are created."""
     path = Path(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -195,7 +195,7 @@ def _draw(axes: Axes, panel: Panel, line_styles: dict[str, dict[str, Any]]) -> N
 
 
 def _label_narrow_log(axis: Axis) -> None:
-    """Label values between the powers of ten where a log axis shows hardly any of these."""
+    """Label values between the powers of ten on a log axis of less than two decades."""
     from matplotlib.ticker import LogLocator
 
     low, high = axis.get_view_interval()
@@ -205,7 +205,7 @@ def _label_narrow_log(axis: Axis) -> None:
 
 
 def _lowest(panel: Panel) -> float:
-    """Return where bands end below: a log axis has no 0, and a band down to it would fill all."""
+    """Return the lower limit of bands: a band down to 0 would fill a log axis."""
     if panel.y_scale == "linear":
         return -np.inf
     means = np.concatenate([_numbers(line.mean) for line in panel.lines] or [np.empty(0)])

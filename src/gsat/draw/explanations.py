@@ -110,7 +110,7 @@ def draw_explanation(
         top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
             (default: ``None``)
         node_types: Names by which nodes are labelled, in the order of the columns of a one-hot
-            ``x``. Without them nodes of small graphs show their number.
+            ``x``. Without them, nodes of small graphs show their numbers.
             (default: the explanation's own ``node_types``, if any)
         class_names: Names of the classes (or labels) for the title.
             (default: the explanation's own ``class_names``, if any)
@@ -120,11 +120,11 @@ def draw_explanation(
         numbers: In a molecule, write the number of its node beside each atom.
             (default: ``False``)
         truth: Show the ground truth, where it is known. (default: ``True``)
-        crop: Leave out what is farther than so many hops (``True``: 1) from the explanation: the
+        crop: Show only nodes within this number of hops (``True``: 1) of the explanation: the
             edges of ``top`` or, without it, the upper half of the scale. (default: ``False``)
         edges: Draw the edges over an image, too. (default: ``False``)
-        spread: How uncertain each score is, ``[E]``, such as the standard deviation over an
-            ensemble; lines of uncertain scores are dashed.
+        spread: Standard deviation of each score, ``[E]``, such as over an ensemble; lines of
+            uncertain scores are dashed.
             (default: the explanation's own ``edge_spread``, if any)
         doubt: Why the explanation is unreliable: it is drawn pale, and the reason stands over it.
             (default: the explanation's own ``doubt``, if any)
@@ -205,7 +205,7 @@ def explanation_sheet(
 
 
 def describe(explanation: Explanation) -> str:
-    """Describe an explanation for readers who can't see its picture: the best edges in words."""
+    """Describe an explanation in words, with its best edges, for readers who can't see."""
     names = explanation.node_names()
     joint = "–" if explanation.undirected else "→"
     count = int(explanation.num_nodes or 0)
@@ -416,7 +416,7 @@ def draw_examples(
 
 
 def _pictures(rows: Sequence[ExampleRow], options: DrawingOptions) -> list[list[Picture]]:
-    """Prepare what is drawn, row by row; the layout is found once for each graph."""
+    """Prepare the pictures row by row; each graph is laid out once."""
     out: list[list[Picture]] = []
     for row in rows:
         cells: list[Picture] = []
@@ -428,7 +428,7 @@ def _pictures(rows: Sequence[ExampleRow], options: DrawingOptions) -> list[list[
                 explanation, own, width=_SENTENCE, font=_SENTENCE_FONT, at=at, colours=colours
             )
             if isinstance(picture, GraphPicture) and options.node_types is None:
-                # Node numbers are no help on such a page.
+                # Node numbers do not help on a page of examples.
                 bare = replace(picture.scene, labels=[""] * len(picture.scene.at))
                 picture = replace(picture, scene=bare)
             if isinstance(picture, ImagePicture) and not row.scored:

@@ -180,7 +180,7 @@ def _score_rows(molecule: ExplainedMolecule) -> Iterator[list[str]]:
 
 
 def _fragment_cells(molecule: ExplainedMolecule, atoms: tuple[int, ...]) -> list[str]:
-    """Name the fragment with the highest score that holds these atoms; empty if there is none."""
+    """Describe the best-scored fragment that contains the atoms; empty without one."""
     for fragment in molecule.fragments:
         if set(atoms) <= set(fragment.atoms):
             return [

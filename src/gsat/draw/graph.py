@@ -113,7 +113,7 @@ def _with_head(
 ) -> tuple[Floats, Floats | None]:
     """Cut a line short before its target, and make the arrowhead ``[3, 2]`` that touches it.
 
-    Where there is no room for a head, the line stays as it is.
+    Without room for a head, the line is unchanged.
     """
     steps = np.linspace(0, len(line) - 1, max(200, len(line)))
     dense = np.column_stack(

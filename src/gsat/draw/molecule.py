@@ -235,6 +235,7 @@ class MoleculePicture:
     label: str  # of the scale; empty if nothing is coloured
     options: DrawingOptions
     uncertain: str = ""  # uncertainty of the scores in words
+    scene: None = None
 
     @property
     def size(self) -> tuple[float, float]:
@@ -317,7 +318,7 @@ def molecule_picture(
 
 
 def _label(explanation: Explanation, top: int | str | None) -> str:
-    """Say what the colours mean; empty if nothing is coloured."""
+    """Name the scores that have colours; empty if nothing is coloured."""
     if not explanation.found:
         return ""
     if top is not None:
@@ -328,7 +329,7 @@ def _label(explanation: Explanation, top: int | str | None) -> str:
 def _edges(
     explanation: Explanation, spread: Floats | None, truth: bool
 ) -> dict[tuple[int, int], tuple[Tag, bool]]:
-    """Return what is known of each bond, by the numbers of its atoms."""
+    """Return the tag of each bond and whether it is true, by the numbers of its atoms."""
     node_id, edge_id = explanation.get("node_id"), explanation.get("edge_id")
     ends = explanation.edge_index if node_id is None else node_id[explanation.edge_index]
     numbers = range(len(explanation.edge_mask)) if edge_id is None else edge_id.tolist()

@@ -171,7 +171,7 @@ def _fragment(
 
 
 def _fragment_length(molecule: ExplainedMolecule, fragment: ScoredFragment) -> float | None:
-    """What the bar of a fragment shows: its effect on log-odds, or on a number."""
+    """Return the effect of a fragment on log-odds, or on a number, for its bar."""
     change = molecule.log_odds(fragment)
     return molecule.effect(fragment) if change is None else change
 
@@ -254,7 +254,7 @@ def _row(
 
 
 def _pattern_length(pattern: Pattern) -> float | None:
-    """What the bar shows: the effect on log-odds, or on a number."""
+    """Return the effect on log-odds, or on a number, for the bar."""
     return pattern.effect if pattern.log_odds is None else pattern.log_odds
 
 
@@ -340,7 +340,7 @@ def signed(effect: float | None) -> str:
 
 
 def odds_factor(log_odds: float | None) -> str:
-    """Write a change of log-odds as what the odds are multiplied with or divided by."""
+    """Write a change of log-odds as a factor of the odds, such as ``×20``."""
     if log_odds is None:
         return ""
     factor = math.exp(min(abs(log_odds), 50))
@@ -359,13 +359,13 @@ def effect_bar(effect: float | None, largest: float) -> str:
 
 
 def largest_effect(effects: Sequence[float | None]) -> float:
-    """Choose the effect of the longest bar: a few outliers may be longer."""
+    """Return the effect of the longest bar; a few outliers are cut off."""
     known = [abs(effect) for effect in effects if effect is not None]
     return float(np.quantile(known, 0.98)) if known else 0.0
 
 
 def scale_values(scale: ColourScale) -> dict[str, Any]:
-    """Return what a template needs to show a colour scale."""
+    """Return the ends and the colours of a scale for a template."""
     low, high = f"{scale.low:.2f}", f"{scale.high:.2f}"
     return {"low": low, "high": high, "colours": scale_colours(5)}
 
@@ -374,7 +374,7 @@ def scale_values(scale: ColourScale) -> dict[str, Any]:
 
 
 def render_page(name: str, **values: Any) -> str:
-    """Fill in one of the templates; all that comes from data is escaped."""
+    """Fill in a template; values from data are escaped."""
     return _templates().get_template(name).render(style=_text("style.css"), **values)
 
 

@@ -14,9 +14,9 @@ from gsat.draw.molecule import molecule_picture
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scales import EQUAL, ColourScale, score_range
 from gsat.draw.scene import Scene, scene
-from gsat.draw.sentence import Sentence, sentence
+from gsat.draw.sentence import sentence
 from gsat.draw.shapes import Floats, Part
-from gsat.draw.superpixels import ImagePicture, image_picture
+from gsat.draw.superpixels import image_picture
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -27,6 +27,10 @@ _NEIGHBOURS: Final = 6  # of a node that a cropped picture shows, at most
 
 class Picture(Protocol):
     """A picture of one explanation, not yet placed on a sheet."""
+
+    @property
+    def scene(self) -> Scene | None:
+        """Positions, lines and marks; None for a formula."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -59,11 +63,6 @@ def picture_of(
     return image_picture(picture) or GraphPicture(picture)
 
 
-def scene_of(picture: Picture) -> Scene | None:
-    """Return the scene of a picture; None for a formula."""
-    return picture.scene if isinstance(picture, GraphPicture | ImagePicture | Sentence) else None
-
-
 def common_scale(
     explanations: Sequence[Explanation], options: DrawingOptions
 ) -> tuple[DrawingOptions, ColourScale]:
@@ -75,7 +74,7 @@ def common_scale(
 def cropped(
     explanation: Explanation, options: DrawingOptions
 ) -> tuple[Explanation, DrawingOptions, str]:
-    """Leave out what is far from the explanation; sentences, molecules and images stay whole.
+    """Keep the explanation and its neighbourhood; sentences, molecules and images stay whole.
 
     Without a budget, the explanation is the upper half of the scale, at most 30 edges.
     """

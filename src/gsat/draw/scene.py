@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.draw.layout import layout, to_scale
 from gsat.draw.legend import Entry, spread_entries
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scales import (
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
-NUMBERED = 40  # nodes of a graph, up to which these show their numbers
+NUMBERED = 40  # maximum number of nodes that show their numbers
 MARGIN = 0.2  # around a graph, in edge lengths
 _STEPS = 24  # points on a curve
 
@@ -237,10 +236,7 @@ def scene(
         np.maximum.at(spread, unit, uncertain)
     node_score = explanation.get("node_mask")
     hops = int(explanation.get("hops") or 0) if explanation.marked is not None else 0
-    if at is None:
-        at = _own_places(explanation)
-    if at is None:
-        at = layout(nodes, ends, explanation.marked)
+    at = _places(explanation, ends) if at is None else at
     shade = explanation.get("shade")
     labels = _labels(explanation, nodes, node_types) if shade is None else [""] * nodes
     radius = _radius(at, named=node_types is not None)
@@ -273,12 +269,16 @@ def scene(
     )
 
 
-def _own_places(explanation: Explanation) -> Floats | None:
-    """Return the positions in the data, ``[N, 2]``, if they are in the plane and differ."""
-    pos = explanation.get("pos")
-    if pos is None or pos.shape != (explanation.num_nodes, 2) or not bool(pos.isfinite().all()):
-        return None
-    return to_scale(pos.numpy(force=True).astype(np.float64))
+def _places(explanation: Explanation, ends: Numbers) -> Floats:
+    """Return the positions of the data, if they are in the plane and differ, or a layout."""
+    from gsat.draw.layout import layout, to_scale  # imports networkx and parts of scipy
+
+    pos, nodes = explanation.get("pos"), int(explanation.num_nodes or 0)
+    if pos is not None and pos.shape == (nodes, 2) and bool(pos.isfinite().all()):
+        at = to_scale(pos.numpy(force=True).astype(np.float64))
+        if at is not None:
+            return at
+    return layout(nodes, ends, explanation.marked)
 
 
 def _labels(explanation: Explanation, nodes: int, names: Sequence[str] | None) -> list[str]:

@@ -133,7 +133,7 @@ def image_picture(scene: Scene) -> ImagePicture | None:
 
 
 def _cells(at: Floats) -> list[Floats]:
-    """Return what is nearest to each point within the image, ``[k, 2]`` each, counter-clockwise."""
+    """Return the Voronoi cell of each point within the image, ``[k, 2]``, counter-clockwise."""
     from scipy.spatial import Voronoi
 
     margin = 0.5  # half of the distance to the next superpixel

@@ -1,4 +1,4 @@
-"""``explain_with``: the post-hoc explainers on a network that is trained already."""
+"""``explain_with``: post-hoc explainers on a trained network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gsat.models import Backbone, InterpretableModel
 from gsat.models.wrapping.wrap import Wrapped
 from gsat.tasks import Task
 
-# Methods take settings of training; these networks are trained already.
+# Methods take training settings; these networks are already trained.
 _UNUSED = TrainingSettings.model_validate({})
 
 
@@ -44,12 +44,12 @@ def explain_with(
             your own that derives from :class:`~gsat.methods.post_hoc.PostHocMethod`.
         network: A PyG network that gives logits of graphs, with its ``task``; a backbone, or a
             network wrapped by :func:`gsat.wrap`; or the model of a run of the method ``erm``.
-        graphs: What is explained, one graph or several.
+        graphs: One graph or several to explain.
         task: What the network predicts; needed for a PyG network. (default: ``None``)
         train: Graphs to learn from; ``"pgexplainer"`` and ``"graphmask"`` need them.
             (default: ``None``)
         batch_size: Graphs per step of that learning. (default: ``128``)
-        seed: Decides all that is random. (default: ``0``)
+        seed: Seed of all random draws. (default: ``0``)
         **settings: The method's settings, as in a recipe, such as ``size=0.1``.
 
     Returns:
@@ -69,28 +69,28 @@ def explain_with(
     kind = _explainer(method)
     if kind.learns and train is None:
         raise GSATError(f"{method} learns from graphs: give some as train=…")
-    given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
+    listed = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
     chosen = validated(kind.Settings, settings, owner=method)
-    made = kind.create(_backbone(network, task, given), chosen, _UNUSED, seed)
+    made = kind.create(_backbone(network, task, listed), chosen, _UNUSED, seed)
     made.to_device(str(next(network.parameters()).device))
     if train is not None and kind.learns:
         store = as_store(train)
         made.model.check_fits(store)
         made.learn(store, seed, batch_size)
-    return made.model.explain(given)
+    return made.model.explain(listed)
 
 
 def _explainer(name: str) -> type[PostHocMethod]:
-    """The post-hoc explainer that is registered under a name."""
+    """The post-hoc explainer of a name."""
     kind = METHODS.get(name, None)
     if kind is None or not issubclass(kind, PostHocMethod):
-        known = [other for other, kind in METHODS.items() if issubclass(kind, PostHocMethod)]
-        raise GSATError(f"there is no explainer '{name}': there are {', '.join(known)}")
+        names = [other for other, kind in METHODS.items() if issubclass(kind, PostHocMethod)]
+        raise GSATError(f"there is no explainer '{name}': there are {', '.join(names)}")
     return kind
 
 
 def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[Data]) -> Backbone:
-    """The backbone of what was given; a PyG network is wrapped."""
+    """The backbone of a network; a PyG network is wrapped."""
     if isinstance(network, InterpretableModel):
         if network.bare_backbone is not None:
             return network.bare_backbone
@@ -98,7 +98,7 @@ def _backbone(network: nn.Module, task: Task | None, graphs: GraphStore | list[D
     if isinstance(network, Backbone):
         return network
     if task is None:
-        raise GSATError("what the network predicts was needed: give task=gsat.Task(…)")
+        raise GSATError("the task of the network is needed: give task=gsat.Task(…)")
     wrapped = Wrapped(network, task, example=graphs[:1] if isinstance(graphs, list) else graphs)
     if wrapped.gives == "nodes":
         raise GSATError(

@@ -38,49 +38,46 @@ def each_pyg(store: GraphStore, kind: type[Data] | None = None) -> Iterator[Data
     """Iterate over the graphs of a view, which are gathered in one batch."""
     from torch_geometric.data import Data
 
-    make = Data if kind is None else kind
     view = store.at_nodes(None)
     batch = view.batch()
     order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
     nodes, edges = batch.node_ptr.tolist(), batch.edge_ptr.tolist()
-    per_node = {} if not store.has("x") else {"x": batch.x}
-    index, per_edge = batch.edge_index[:, order], {}
-    for name in ("edge_attr", "edge_weight", "edge_truth"):
-        values = getattr(batch, name)
-        if values is not None:
-            per_edge[name] = values[order]
-    if batch.node_truth is not None:
-        per_node["node_truth"] = batch.node_truth
+    signs = None
     if "node_sign" in store.arrays:
-        signs = np.asarray(store.arrays["node_sign"][view.target_nodes()])
-        per_node["node_sign"] = torch.from_numpy(signs)
-    per_graph = {}
-    if store.has("node_y"):
-        assert batch.y is not None
-        per_node["node_y"] = batch.y
-    elif batch.y is not None:
-        per_graph["y"] = batch.y
-    texts = {}
+        signs = torch.from_numpy(np.asarray(store.arrays["node_sign"][view.target_nodes()]))
+    per_node = {
+        "x": batch.x if store.has("x") else None,
+        "node_truth": batch.node_truth,
+        "node_sign": signs,
+        "node_y": batch.y if store.has("node_y") else None,
+    }
+    per_edge = {
+        name: None if (values := getattr(batch, name)) is None else values[order]
+        for name in ("edge_attr", "edge_weight", "edge_truth")
+    }
+    per_graph, texts = {"y": None if store.has("node_y") else batch.y}, {}
     for name in store.arrays:
         if name.startswith("graph."):
-            rows, short = view.per_graph(name), name.removeprefix("graph.")
-            if rows.dtype == np.uint8:
-                texts[short] = decode_texts(rows)
+            column, short = view.per_graph(name), name.removeprefix("graph.")
+            if column.dtype == np.uint8:
+                texts[short] = decode_texts(column)
             else:
-                per_graph[short] = torch.from_numpy(rows)
-    # Copy the slices, so that keeping one graph does not keep all others in memory.
+                per_graph[short] = torch.from_numpy(column)
+    index = batch.edge_index[:, order]
     for place in range(batch.num_graphs):
-        own_nodes = slice(nodes[place], nodes[place + 1])
-        own_edges = slice(edges[place], edges[place + 1])
-        own_index = index[:, own_edges] - nodes[place]
-        data = make(edge_index=own_index, num_nodes=nodes[place + 1] - nodes[place])
-        for own, columns in (
-            (own_nodes, per_node),
-            (own_edges, per_edge),
+        of_nodes = slice(nodes[place], nodes[place + 1])
+        of_edges = slice(edges[place], edges[place + 1])
+        data = (kind or Data)(
+            edge_index=index[:, of_edges] - nodes[place], num_nodes=of_nodes.stop - of_nodes.start
+        )
+        for rows, columns in (
+            (of_nodes, per_node),
+            (of_edges, per_edge),
             (slice(place, place + 1), per_graph),
         ):
             for name, values in columns.items():
-                data[name] = values[own].clone()
+                if values is not None:
+                    data[name] = values[rows].clone()  # keeping one graph must not keep the batch
         for name, listed in texts.items():
             data[name] = listed[place]
         yield data

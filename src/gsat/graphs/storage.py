@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -280,7 +281,7 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
             f"{path} is not a graph store of this version: its format is "
             f"{shown(repr(header.get('format')))}, not {FORMAT!r}"
         )
-    try:
+    with _damage_of(path):
         if "meta" not in header:
             raise ParseError("its header has no 'meta'")
         meta = check_meta(parse_json(header["meta"]))
@@ -288,8 +289,6 @@ def _read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         if version not in _checked:
             check_arrays(arrays)
             _checked.add(version)
-    except ParseError as error:
-        raise DataError(f"{path} is damaged ({error}); remove it and create it again") from None
     return arrays, meta
 
 
@@ -297,7 +296,7 @@ def _read_index(folder: Path) -> Index:
     path = folder / INDEX
     content = read_file(path, error=DataError)
     check_size(json_bytes(content), str(path), DataError)
-    try:
+    with _damage_of(path):
         values = parse_json(content)
         version = values.get("format") if isinstance(values, dict) else None
         if isinstance(version, str) and version != INDEX_FORMAT:
@@ -307,7 +306,13 @@ def _read_index(folder: Path) -> Index:
             )
         index = check_model(Index, values)
         check_meta(index.meta)
-        return index
+    return index
+
+
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    try:
+        yield
     except ParseError as error:
         raise DataError(f"{path} is damaged ({error}); remove it and create it again") from None
 

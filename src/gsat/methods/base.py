@@ -191,8 +191,8 @@ class Method(ABC):
     def make_model(cls, backbone: Backbone, settings: Any, seed: int) -> InterpretableModel:
         """Make the model: pass its constructor those settings that it has arguments for."""
         taken = inspect.signature(cls.Model).parameters
-        given = {**settings.model_dump(), "seed": seed}
-        return cls.Model(backbone, **{name: given[name] for name in taken if name in given})
+        values = {**settings.model_dump(), "seed": seed}
+        return cls.Model(backbone, **{name: values[name] for name in taken if name in values})
 
     def prepare(self, data: Dataset) -> None:  # noqa: B027
         """Read the data before anything is written.

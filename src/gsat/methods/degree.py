@@ -34,7 +34,9 @@ class DegreeMethod(ERMMethod):
     """The backbone trained by ERM, explained by degrees."""
 
     title = "Degree"
-    summary = "the backbone alone, with edges scored by the degrees of their ends: a floor"
-    paper = "a floor to compare with; it has no paper"
+    summary = (
+        "the backbone alone, with edges scored by the degrees of their ends: a trivial baseline"
+    )
+    paper = "a trivial baseline; it has no paper"
     based_on = "erm"
     Model = DegreeScores

@@ -160,9 +160,9 @@ class GraphMask(PostHocModel):
         def gate(layer: int, *_: Tensor) -> tuple[Tensor, Tensor] | None:
             if layer < first:
                 return None
-            own = self.gates[layer]
-            assert isinstance(own, LayerGate)
-            return keep[layer - first], own.baseline
+            layer_gate = self.gates[layer]
+            assert isinstance(layer_gate, LayerGate)
+            return keep[layer - first], layer_gate.baseline
 
         return self.backbone.read_out(self.backbone.embed(batch, gate=gate), batch)
 

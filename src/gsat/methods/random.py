@@ -37,7 +37,7 @@ class RandomMethod(ERMMethod):
     """The backbone trained by ERM, explained at random."""
 
     title = "Random"
-    summary = "the backbone alone, with random edge scores: a floor to compare with"
-    paper = "a floor to compare with; it has no paper"
+    summary = "the backbone alone, with random edge scores: a trivial baseline"
+    paper = "a trivial baseline; it has no paper"
     based_on = "erm"
     Model = RandomScores

@@ -99,9 +99,9 @@ class Backbone(nn.Module, ABC):
         super().__init__()
         declared = self.Settings.model_fields
         used = {"edge_features": edge_features > 0} if "edge_features" in declared else {}
-        own = getattr(self, "name", type(self).__name__)
+        name = getattr(self, "name", type(self).__name__)
         self.settings = validated(
-            self.Settings, {**used, **settings, "name": own}, owner=type(self).__name__
+            self.Settings, {**used, **settings, "name": name}, owner=type(self).__name__
         )
         self.task = task
         self.config = {
@@ -111,7 +111,7 @@ class Backbone(nn.Module, ABC):
             "edge_features": edge_features,
             **self.settings.model_dump(exclude={"name", "edge_features"}),
         }
-        with seeded(seed, own):
+        with seeded(seed, name):
             self.build(in_features, edge_features, categories, self.settings)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -119,11 +119,15 @@ class Backbone(nn.Module, ABC):
         super().__init_subclass__(**kwargs)
         # A constructor of its own may take more arguments.
         inherited = inspect.signature(Backbone.__init__).parameters
-        own = inspect.signature(cls.__init__).parameters
-        if "settings" not in own:  # as in Wrapped
+        accepted = inspect.signature(cls.__init__).parameters
+        if "settings" not in accepted:  # as in Wrapped
             return
-        more = [p for name, p in own.items() if name not in inherited and p.kind is p.KEYWORD_ONLY]
-        shown = signature(Backbone.__init__, cls.Settings, leave_out=("name", *own))
+        more = [
+            parameter
+            for name, parameter in accepted.items()
+            if name not in inherited and parameter.kind is parameter.KEYWORD_ONLY
+        ]
+        shown = signature(Backbone.__init__, cls.Settings, leave_out=("name", *accepted))
         parameters = [p for p in shown.parameters.values() if p.name != "self"]
         cls.__signature__ = shown.replace(parameters=[*parameters, *more])  # type: ignore[attr-defined]
         if cls.__doc__ and "Args:" not in cls.__doc__:

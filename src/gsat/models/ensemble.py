@@ -205,7 +205,7 @@ def spread_of_answers(task: Task, logits: Tensor) -> Tensor:
 def _check_alike(models: Sequence[InterpretableModel]) -> None:
     """Raise unless models have the same task, input and level of attention."""
     if not models:
-        raise GSATError("an ensemble needs at least one model, and none was given")
+        raise GSATError("an ensemble needs at least one model")
     first = models[0]
     for number, model in enumerate(models[1:], start=1):
         for what, one, other in (

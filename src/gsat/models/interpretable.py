@@ -78,7 +78,7 @@ class InterpretableModel(nn.Module, ABC):
 
         Returns:
             Logits ``[B, num_logits]`` (at node level ``[M, num_logits]``), edge scores ``[E]`` and
-            what they were made from.
+            the attention behind them.
         """
 
     @property
@@ -211,7 +211,7 @@ class InterpretableModel(nn.Module, ABC):
                 safetensors and a description as JSON, as ``best`` in the directory of a run does.
 
         Raises:
-            GSATError: If no method is known whose model this is.
+            GSATError: If the class has no :attr:`method`.
         """
         if not self.method:
             raise GSATError(
@@ -230,10 +230,10 @@ class InterpretableModel(nn.Module, ABC):
         inside = self.backbone.config
         hidden = ("task", "categories", "module")
         network = ", ".join(f"{k}={v!r}" for k, v in inside.items() if k not in hidden)
-        own = ", ".join(f"{k}={v!r}" for k, v in self.config.items() if k != "backbone")
+        settings = ", ".join(f"{k}={v!r}" for k, v in self.config.items() if k != "backbone")
         size = sum(parameter.numel() for parameter in self.parameters())
         return (
-            f"{type(self).__name__}({own})\n"
+            f"{type(self).__name__}({settings})\n"
             f"  task: {self.task.kind}, one answer per {self.task.level}\n"
             f"  backbone: {type(self.backbone).__name__}({network})\n"
             f"  parameters: {size:,}"
@@ -302,23 +302,25 @@ class InterpretableModel(nn.Module, ABC):
 
         Returns:
             One :class:`Explanation` for a ``Data``, else a list. ``edge_mask`` follows the edge
-            order of the graph that was given.
+            order of the input graph.
 
         Raises:
             GSATError: If ``refine`` is given and the model has no refinement passes.
         """
         if refine is not None:
             return self.refined(refine).explain(graphs, batch_size)
-        given = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
-        store = as_store(given)
+        inputs = graphs if isinstance(graphs, GraphStore) else to_data_list(graphs)
+        store = as_store(inputs)
         if self.task.level == "node":
             store = store.at_nodes(None)
         explained: list[Explanation] = []
         with self.evaluating():
             for batch in self._batches(store, batch_size):
-                first = len(explained)
-                view = store.select(range(first, first + batch.num_graphs))
-                explained.extend(self._split(given, view, batch, first))
+                rows = range(len(explained), len(explained) + batch.num_graphs)
+                originals = (
+                    None if isinstance(inputs, GraphStore) else inputs[rows.start : rows.stop]
+                )
+                explained.extend(self._explain_batch(batch, store.select(rows), originals))
         from torch_geometric.data import Batch, Data
 
         single = isinstance(graphs, Data) and not isinstance(graphs, Batch)
@@ -370,42 +372,47 @@ class InterpretableModel(nn.Module, ABC):
             )
         return logits
 
-    def _split(
-        self, given: GraphStore | list[Data], view: GraphStore, batch: GraphBatch, first: int
+    def _explain_batch(
+        self, batch: GraphBatch, view: GraphStore, originals: list[Data] | None
     ) -> Iterator[Explanation]:
+        """The explanation of each graph; the caller's graphs (else the store's) with new fields."""
         from gsat.explanation import Explanation
 
-        output = self._output(batch)
-        scores = torch.from_numpy(view.caller_order(output.edge_weight.numpy(force=True)))
-        logits, edges, nodes = output.logits.cpu(), batch.edge_ptr.tolist(), batch.node_ptr.tolist()
+        def edge_values(values: Tensor) -> tuple[Tensor, ...]:
+            ordered = torch.from_numpy(view.caller_order(values.numpy(force=True)))
+            return ordered.split(batch.edge_ptr.diff().tolist())
+
+        output, node_level = self._output(batch), self.task.level == "node"
+        scores = edge_values(output.edge_weight)
+        spreads = None if output.edge_spread is None else edge_values(output.edge_spread)
+        logits, nodes = output.logits.cpu(), batch.node_ptr.tolist()
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
-        if isinstance(given, GraphStore):
-            graphs = each_pyg(view, Explanation)
-        else:
-            own_graphs = given[first : first + batch.num_graphs]
-            graphs = (Explanation.from_dict(dict(graph.items())) for graph in own_graphs)
-        marks, reliability = batch.undirected.tolist(), self._reliability(batch, output)
-        for number, (undirected, out) in enumerate(zip(marks, graphs, strict=True)):
-            out.edge_mask = scores[edges[number] : edges[number + 1]].clone()
+        undirected, reliability = batch.undirected.tolist(), self._reliability(batch, output)
+        explained = (
+            each_pyg(view, Explanation)
+            if originals is None
+            else (Explanation.from_dict(dict(graph.items())) for graph in originals)
+        )
+        for number, out in enumerate(explained):
+            of_nodes = slice(nodes[number], nodes[number + 1])
+            out.edge_mask = scores[number].clone()
             if self.on == "node":
-                out.node_mask = output.probability[nodes[number] : nodes[number + 1], None].cpu()
-            if self.task.level == "node":
-                own = slice(nodes[number], nodes[number + 1])
-                out.node_logits, out.node_probabilities = logits[own], probabilities[own]
-                out.node_prediction, out.hops = decisions[own], self.hops
+                out.node_mask = output.probability[of_nodes, None].cpu()
+            if node_level:
+                out.node_logits, out.node_probabilities = logits[of_nodes], probabilities[of_nodes]
+                out.node_prediction, out.hops = decisions[of_nodes], self.hops
             else:
                 out.logits, out.probabilities = logits[number], probabilities[number]
                 out.prediction = decisions[number]
-            out.undirected = undirected
+            out.undirected = undirected[number]
             if self.r is not None:
                 out.r = self.r
-            if output.edge_spread is not None:
-                spread = view.caller_order(output.edge_spread.numpy(force=True))
-                out.edge_spread = torch.from_numpy(spread)[edges[number] : edges[number + 1]]
+            if spreads is not None:
+                out.edge_spread = spreads[number]
             if output.answer_spread is not None:
-                graph_level = self.task.level == "graph"
-                out["spread" if graph_level else "node_spread"] = output.answer_spread.cpu()[
-                    number if graph_level else own
+                spread = output.answer_spread.cpu()
+                out["node_spread" if node_level else "spread"] = spread[
+                    of_nodes if node_level else number
                 ]
             stability, necessary, sufficient = reliability[number]
             out.stability = stability

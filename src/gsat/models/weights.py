@@ -51,7 +51,7 @@ def outline(build: Callable[[], Network], parameters: int | None = None) -> Netw
     ]
     try:
         with torch.device("meta"):
-            made = build()
+            network = build()
     except _TooManyPartsError:
         raise
     except Exception:  # the caller builds the network anyway and gets the error
@@ -59,9 +59,9 @@ def outline(build: Callable[[], Network], parameters: int | None = None) -> Netw
     finally:
         for hook in hooks:
             hook.remove()
-    size = sum(tensor.numel() * tensor.element_size() for tensor in made.state_dict().values())
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     check_size(size, "its network", GSATError)
-    return made
+    return network
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:

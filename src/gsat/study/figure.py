@@ -19,7 +19,7 @@ from gsat.metric_names import METRIC_TITLES
 from gsat.metrics import explanation_auc
 from gsat.study.records import BenchFolders, Record, Records
 from gsat.study.render import metric_title
-from gsat.study.study import ExamplePage, Study
+from gsat.study.study import ExamplePage, Figure, Study
 from gsat.study.table import Section, measure, row_name
 from gsat.training.recipe import load_data
 from gsat.training.results import read_records, summarise
@@ -40,30 +40,22 @@ def draw_figure(
     hashes: Collection[str] | None = None,
 ) -> list[Path]:
     """Draw the figure of a study, or bars of its tables, from all records or certain recipes."""
-    kind = study.figure.kind if study.figure else "bars"
+    figure = study.figure or Figure(kind="bars")
     picture = path or folders.pictures / f"{study.name}.png"
     check_suffix(picture, PICTURES)
-    records = Records.read(folders.record)
     chosen = {e.hash for e in study.experiments if hashes is None or e.hash in hashes}
-    if kind == "bars":
+    records = Records.read(folders.record).only(chosen)
+    if figure.kind == "bars":
         draw_bars(study, measure(study, records, chosen), picture)
-    elif kind == "curves":
-        curves = list(filter(records.matches, read_records(folders.curves)))
-        draw_curves(curve_panels(study, curves, chosen), picture, columns=_columns(study))
-    elif kind == "sweep":
-        draw_curves(sweep_panels(study, records, chosen), picture, columns=_columns(study))
+    elif figure.kind == "curves":
+        curves = filter(records.matches, read_records(folders.curves))
+        draw_curves(curve_panels(study, list(curves)), picture, columns=figure.columns)
+    elif figure.kind == "sweep":
+        draw_curves(sweep_panels(study, records), picture, columns=figure.columns)
     else:
         stem = path.with_suffix("") if path else folders.pictures / study.name.removeprefix("fig-")
         return _draw_examples(study, folders, records, chosen, stem, picture.suffix)
     return [picture]
-
-
-def _columns(study: Study) -> int:
-    return study.figure.columns if study.figure else 1
-
-
-def _title(study: Study, dataset: str) -> str:
-    return study.titles.get(dataset, dataset)
 
 
 # -- bars -----------------------------------------------------------------------------------------
@@ -94,7 +86,7 @@ def draw_bars(study: Study, sections: Sequence[Section], path: Path | None = Non
                 right = x + 0.9 / (len(names) + 2)
                 axes.hlines(cell.published[0], x, right, color=INK, label=study.published_by)
         centres = [number + 0.5 for number in range(len(study.datasets))]
-        axes.set_xticks(centres, [_title(study, d) for d in study.datasets], fontsize=8)
+        axes.set_xticks(centres, [study.title_of(d) for d in study.datasets], fontsize=8)
         axes.set_ylabel(metric_title(section.table.metric), fontsize=8.5, parse_math=False)
         axes.tick_params(labelsize=7.5)
     drawn = [
@@ -113,9 +105,7 @@ def draw_bars(study: Study, sections: Sequence[Section], path: Path | None = Non
 # -- curves and sweeps ----------------------------------------------------------------------------
 
 
-def curve_panels(
-    study: Study, curves: Sequence[Record], hashes: Collection[str] | None = None
-) -> list[Panel]:
+def curve_panels(study: Study, curves: Sequence[Record]) -> list[Panel]:
     """Explanation AUC and training loss over epochs, in two panels for each data set.
 
     The AUC is that of validation graphs, which all methods log. Epochs are those of the method
@@ -127,15 +117,12 @@ def curve_panels(
         auc, loss = [], []
         for method in study.figure.methods:
             recipe = study.point(dataset, method).hash
-            phases = [
-                list(run["phases"].values())[-1]
-                for run in curves
-                if run["recipe_hash"] == recipe and (hashes is None or recipe in hashes)
-            ]
+            runs = [run["phases"] for run in curves if run["recipe_hash"] == recipe]
+            phases = [list(logged.values())[-1] for logged in runs]
             title = METHODS[method].title
             auc.append(_over_epochs(title, [phase.get("valid_auc", []) for phase in phases]))
             loss.append(_over_epochs(title, [phase.get("loss", []) for phase in phases]))
-        title, epoch, label = _title(study, dataset), "epoch", "explanation AUC\n(validation)"
+        title, epoch, label = study.title_of(dataset), "epoch", "explanation AUC\n(validation)"
         panels += [
             Panel(title, epoch, label, [line for line in auc if line.x], y_range=(0, 1.03)),
             Panel(title, epoch, "training loss", [line for line in loss if line.x], y_scale="log"),
@@ -146,9 +133,7 @@ def curve_panels(
     return panels
 
 
-def sweep_panels(
-    study: Study, records: Records, hashes: Collection[str] | None = None
-) -> list[Panel]:
+def sweep_panels(study: Study, records: Records) -> list[Panel]:
     """Metrics of the test data over the values of a setting, in a panel for each sweep."""
     figure = study.figure
     assert figure is not None
@@ -157,13 +142,8 @@ def sweep_panels(
         for sweep in figure.sweep:
             lines = []
             for method in figure.methods:
-                points = {v: study.point(dataset, method, sweep, v) for v in sorted(sweep.values)}
-                runs = {
-                    value: records.of(point)
-                    for value, point in points.items()
-                    if hashes is None or point.hash in hashes
-                }
-                runs = {value: some for value, some in runs.items() if some.done}
+                places = [(v, study.point(dataset, method, sweep, v)) for v in sorted(sweep.values)]
+                runs = {v: records.of(point) for v, point in places if records.of(point).done}
                 for metric in figure.metrics:
                     spread = [summarise(some.values(metric).values()) for some in runs.values()]
                     name = METRIC_TITLES.get(metric, metric)
@@ -172,7 +152,7 @@ def sweep_panels(
                     lines.append(_line(name, list(runs), spread))
             lines = [line for line in lines if line.x]
             axis = sweep.title or sweep.setting
-            title, limits = _title(study, dataset), (0, 1.03)
+            title, limits = study.title_of(dataset), (0, 1.03)
             panels.append(Panel(title, axis, "test set", lines, sweep.scale, y_range=limits))
     panels = [panel for panel in panels if panel.lines]
     if not panels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,12 @@ class Records:
     def of(self, experiment: Experiment) -> RecordedRuns:
         """The runs of an experiment."""
         return self._runs.get(experiment.hash, RecordedRuns())
+
+    def only(self, hashes: Collection[str]) -> Records:
+        """The runs of certain recipes."""
+        chosen = Records(())
+        chosen._runs = {recipe: runs for recipe, runs in self._runs.items() if recipe in hashes}
+        return chosen
 
     def matches(self, record: Record) -> bool:
         """Whether a record of another file, such as one of curves, belongs to indexed runs."""

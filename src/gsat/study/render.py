@@ -153,7 +153,7 @@ def make_table(study: Study, sections: Sequence[Section], *, short: bool = False
     notes += [_BOLD_RULES[rule] for rule in rules if rule]
     if any(cell.row.trivial for section in sections for cell in section.cells.values()):
         notes.append(_TRIVIAL_NOTE)
-    head = ("", *(study.titles.get(column, column) for column in columns))
+    head = ("", *map(study.title_of, columns))
     return TextTable(study.title, head, tuple(rows), tuple(notes), study.name, study.published_by)
 
 
@@ -206,7 +206,7 @@ def _comparison_table(study: Study, sections: Sequence[Section]) -> TextTable | 
     rows: list[tuple[TextCell, ...] | str] = []
     for section, dataset, name, pair, p in _comparisons(study, sections):
         metric = f", {metric_title(section.table.metric)}" if len(sections) > 1 else ""
-        if (heading := dataset + metric) not in rows:
+        if (heading := study.title_of(dataset) + metric) not in rows:
             rows.append(heading)
         error = "" if pair.error is None else f" ± {pair.error:.2f}"
         texts = (

@@ -84,8 +84,8 @@ def write(folder: Path, state: State) -> None:
     """Write a checkpoint and make it the last one."""
     target = folder / f"epoch-{state.epoch}"
     system.remove_tree(target)
-    for made in (folder, target):
-        system.make_folder(made)
+    for path in (folder, target):
+        system.make_folder(path)
     files = {_STATE: to_safetensors(state.tensors)}
     if state.best is not None:
         files[_BEST] = to_safetensors(state.best)
@@ -154,19 +154,19 @@ def _read_one(folder: Path) -> State:
         if sha256(content) != expected:
             raise CheckpointError(f"{folder.name}/{name} is damaged: wrong checksum")
         loaded[name] = from_safetensors(content, f"{folder.name}/{name}")
-    values, kept = described["values"], _by_epoch(loaded.get(_SNAPSHOTS, {}))
-    return State(described["epoch"], loaded[_STATE], loaded.get(_BEST), values, kept)
+    values, snapshots = described["values"], _by_epoch(loaded.get(_SNAPSHOTS, {}))
+    return State(described["epoch"], loaded[_STATE], loaded.get(_BEST), values, snapshots)
 
 
 def _by_epoch(tensors: Tensors) -> dict[int, Tensors]:
     """Snapshots by the number of their epoch, from names that begin with it."""
-    found: dict[int, Tensors] = {}
+    snapshots: dict[int, Tensors] = {}
     for name, tensor in tensors.items():
-        epoch, _, own = name.partition("/")
+        epoch, _, rest = name.partition("/")
         if not epoch.isdecimal() or len(epoch) > 10:
             raise CheckpointError(f"{_SNAPSHOTS} is damaged: it names '{shown(name, 60)}'")
-        found.setdefault(int(epoch), {})[own] = tensor
-    return dict(sorted(found.items()))
+        snapshots.setdefault(int(epoch), {})[rest] = tensor
+    return dict(sorted(snapshots.items()))
 
 
 def _names(folder: Path) -> list[str]:
@@ -216,16 +216,16 @@ def _optimiser_state(
     return {"state": state, "param_groups": groups}
 
 
-def _alike(came: Any, own: Any) -> bool:
-    """Whether plain values have the keys, lengths and kinds of others."""
+def _alike(loaded: Any, own: Any) -> bool:
+    """Whether plain values have the same keys, lengths and types."""
     if isinstance(own, dict):
-        same = isinstance(came, dict) and came.keys() == own.keys()
-        return same and all(_alike(came[key], own[key]) for key in own)
+        same = isinstance(loaded, dict) and loaded.keys() == own.keys()
+        return same and all(_alike(loaded[key], own[key]) for key in own)
     if isinstance(own, (list, tuple)):
-        same = isinstance(came, (list, tuple)) and len(came) == len(own)
-        return same and all(map(_alike, came, own))
+        same = isinstance(loaded, (list, tuple)) and len(loaded) == len(own)
+        return same and all(map(_alike, loaded, own))
     if isinstance(own, bool) or own is None:
-        return type(came) is type(own)
+        return type(loaded) is type(own)
     if isinstance(own, (int, float)):
-        return isinstance(came, (int, float)) and not isinstance(came, bool)
+        return isinstance(loaded, (int, float)) and not isinstance(loaded, bool)
     return True

@@ -32,10 +32,10 @@ def check_shared(recipe: Recipe, processes: int) -> None:
     """Raise if there are several processes and the method can't be trained by several."""
     method = METHODS[recipe.method]
     if processes > 1 and not method.data_parallel:
-        known = ", ".join(name for name, other in METHODS.items() if other.data_parallel)
+        shared = ", ".join(name for name, other in METHODS.items() if other.data_parallel)
         raise GSATError(
             f"{method.title} is trained by one process, not by {processes}; start it "
-            f"without torchrun (several processes can train {known})"
+            f"without torchrun (several processes can train {shared})"
         )
 
 
@@ -58,10 +58,10 @@ def check_given(model: Any, data: Any) -> None:
         )
     check_dataset(data)
     for name in ("kind", "classes", "level"):  # how it is measured may differ
-        made, came = getattr(model.task, name), getattr(data.task, name)
-        if made != came:
+        ours, theirs = getattr(model.task, name), getattr(data.task, name)
+        if ours != theirs:
             raise DataError(
-                f"the model's task has {name} {made!r}, that of the data is {came!r}; make the "
+                f"the model's task has {name} {ours!r}, that of the data is {theirs!r}; make the "
                 "model's backbone with task=data.task"
             )
     model.check_fits(data.store)
@@ -87,21 +87,21 @@ def check_setting(recipe: Recipe, key: str, value: Any, where: str) -> None:
 
 def check_data(recipe: Recipe, data: Dataset, path: str | Path) -> None:
     """Raise unless the data is that of the run, split in the same way."""
-    wanted = {**recipe.data.options, "name": recipe.data.name, "seed": recipe.split_seed}
+    expected = {**recipe.data.options, "name": recipe.data.name, "seed": recipe.split_seed}
     for key, value in {**data.options, "name": data.name, "seed": data.seed}.items():
-        if wanted.get(key, value) != value:
+        if expected.get(key, value) != value:
             raise RecipeError(
                 f"data.{key} is {value!r} in the data given to resume {path}, in the run it is "
-                f"{wanted[key]!r}"
+                f"{expected[key]!r}"
             )
 
 
 def check_config(model: GSAT, trained: dict[str, Any], path: str | Path) -> None:
     """Raise unless a model is made as the one that was trained."""
-    made = model.config
+    config = model.config
     for key, value in {**trained, **trained["backbone"]}.items():
-        came = {**made, **made["backbone"]}.get(key)
-        if key not in ("backbone", "r") and came != value:
+        ours = {**config, **config["backbone"]}.get(key)
+        if key not in ("backbone", "r") and ours != value:
             raise RunError(
-                f"the model given does not fit {path}: its {key} is {came!r}, the run's {value!r}"
+                f"the model given does not fit {path}: its {key} is {ours!r}, the run's {value!r}"
             )

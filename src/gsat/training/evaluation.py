@@ -51,8 +51,8 @@ def measure(
         logits.append(output.logits.cpu())
         weights.append(output.edge_weight.cpu())
         if atoms:
-            given = output.probability if on == "node" else mean_at_nodes(output.edge_weight, batch)
-            nodes.append(given.reshape(-1).cpu())
+            p, weight = output.probability, output.edge_weight
+            nodes.append((p if on == "node" else mean_at_nodes(weight, batch)).reshape(-1).cpu())
         losses.append({name: float(value) for name, value in parts.items()})
     for name, found in (("predictions", logits), ("edge scores", weights)):
         if not all(bool(part.isfinite().all()) for part in found):

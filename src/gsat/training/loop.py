@@ -1,6 +1,6 @@
 """The training loop: order, randomness, selection, checkpoints, logs and progress.
 
-What a step does is the method's business (:class:`gsat.methods.Method`).
+The steps are those of the method (:class:`gsat.methods.Method`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OnDone = Callable[[str, dict[str, Any] | str], None]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """How to train: what a run's results do not depend on."""
+    """Options of a training that do not change its results."""
 
     device: str = "cpu"
     progress: bool = False  # whether to show a bar on a terminal
@@ -196,10 +196,10 @@ class Loop:
 
     def _load_first_phase(self) -> None:
         """Take the first phase from the cache of pretrained backbones, if it is there."""
-        taken = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
-        if taken is None:
+        cached = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
+        if cached is None:
             return
-        log, seconds = taken
+        log, seconds = cached
         assert self.run is not None
         for line in log:
             self.run.log(line)

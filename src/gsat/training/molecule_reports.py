@@ -87,10 +87,10 @@ def nearest_in_training(run: Run) -> NearestMolecules | None:
     if run not in _TRAINING:
         try:
             train = run.dataset.train
-            found = NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
+            nearest = NearestMolecules(train.texts(SMILES)) if train.has(SMILES) else None
         except (GSATError, OSError):
-            found = None
-        _TRAINING[run] = found
+            nearest = None
+        _TRAINING[run] = nearest
     return _TRAINING[run]
 
 

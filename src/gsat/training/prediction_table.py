@@ -157,8 +157,8 @@ class PredictedTable:
 
 def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
     """Read a table as the one that a model was trained on; labels are read where it has them."""
-    given = _input(model)
-    table = given["table"]
+    described = _input(model)
+    table = described["table"]
     store = molecule_tables.read(
         path,
         TableSettings(
@@ -166,53 +166,54 @@ def read_like_training(model: InterpretableModel, path: Path) -> GraphStore:
             label=list(table["labels"]),
             id=table["id"],
             task=table["kind"],
-            classes=list(given.get("classes", ())),
+            classes=list(described.get("classes", ())),
             largest_fragment=table["largest_fragment"],
             duplicates="keep",
             labelled=False,
             scaffold=False,
         ),
     )
-    names = {name: given[name] for name in ("classes", "labels") if name in given}
+    names = {name: described[name] for name in ("classes", "labels") if name in described}
     return GraphStore(store.arrays, {"classes": [], **store.meta, **names}, store.index)
 
 
 def read_smiles(model: InterpretableModel, smiles: Sequence[str]) -> GraphStore:
     """Make graphs of SMILES, with the features that a model was trained on."""
-    given = _input(model)
-    cut = given["table"]["largest_fragment"]
+    described = _input(model)
+    cut = described["table"]["largest_fragment"]
     store = featuriser.featurise(smiles, largest_fragment=cut)
-    store.meta.update({name: given[name] for name in ("classes", "labels") if name in given})
+    names = {name: described[name] for name in ("classes", "labels") if name in described}
+    store.meta.update(names)
     return store
 
 
 def with_labels(store: GraphStore) -> GraphStore:
     """The molecules that have a label."""
     labels = store.labels("graph")
-    known = labels >= 0 if labels.ndim == 1 else ~np.isnan(labels).all(axis=1)
-    if not known.any():
+    labelled = labels >= 0 if labels.ndim == 1 else ~np.isnan(labels).all(axis=1)
+    if not labelled.any():
         raise DataError("no molecule of the table has a label that the model knows")
-    return store.select(known)
+    return store.select(labelled)
 
 
 def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> PredictedTable:
     """Predict the molecules of a table; see :meth:`gsat.Run.predict_table`."""
-    given = _input(model)
+    described = _input(model)
     table = open_table(path)
-    known = given["table"]["smiles"]
+    trained_on = described["table"]["smiles"]
+    if not smiles and table.columns.count(trained_on) == 1:
+        smiles = trained_on
     try:
-        columns = find_columns(
-            table, smiles or (known if table.columns.count(known) == 1 else ""), labelled=False
-        )
+        columns = find_columns(table, smiles, labelled=False)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     found, parts = read_many(
         table.blocks or table.column(columns.smiles),
         kind=SMILES if table.blocks is None else "mol",
-        largest_fragment=given["table"]["largest_fragment"],
+        largest_fragment=described["table"]["largest_fragment"],
     )
     store = featuriser.to_store(parts, {SMILES: found.smiles})
-    header, answers = _answers(model, store, given)
+    header, answers = _answers(model, store, described)
     empty = [""] * len(header)
     cells = {line: [*row, *empty, ""] for line, row in zip(table.lines, table.rows, strict=True)}
     for row, answer in zip(found.rows, answers, strict=True):
@@ -234,12 +235,12 @@ def predict_table(model: InterpretableModel, path: Path, smiles: str = "") -> Pr
 
 
 def _answers(
-    model: InterpretableModel, store: GraphStore, given: Mapping[str, Any]
+    model: InterpretableModel, store: GraphStore, described: Mapping[str, Any]
 ) -> tuple[list[str], list[list[str]]]:
     """The names of the added columns, and their cells for each molecule."""
     predicted, spread = model.predict_with_spread(store)
     several = model.task.kind in ("multilabel", "regression")
-    names = given["table"]["labels"] if several else given.get("classes")
+    names = described["table"]["labels"] if several else described.get("classes")
     rows = PredictionTable(
         *predicted,
         level="graph",
@@ -265,7 +266,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _input(model: InterpretableModel) -> Mapping[str, Any]:
-    """What the model says about its input; raises unless this version makes the same features."""
+    """The model's description of its input; raises if its features are of another version."""
     if model.input is None or "table" not in model.input:
         raise RunError(
             "this model was not trained on a table of molecules, so it can't read one; train it "

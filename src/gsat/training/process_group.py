@@ -230,7 +230,7 @@ def join_processes() -> Iterator[ProcessGroup]:
 
 
 def resume_command(processes: int) -> str:
-    """The command that resumes a run of so many processes; the path of the run follows it."""
+    """The command that resumes a run of this number of processes, without the path of the run."""
     return "gsat resume" if processes == 1 else "torchrun … -m gsat resume"
 
 

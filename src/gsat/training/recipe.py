@@ -157,10 +157,10 @@ def make_recipe(
         if isinstance(_table(over, "data").get("name"), str):
             over["data"]["name"] = full_name(over["data"]["name"])
         for table, name in (("data", dataset), ("backbone", backbone), ("method", method)):
-            given = _table(over, table).get("name", name)
-            if given != name:
+            written = _table(over, table).get("name", name)
+            if written != name:
                 raise RecipeError(
-                    f"{file} has {table}.name = {shown(repr(given), 60)}, not {name!r} as asked for"
+                    f"{file} has {table}.name = {shown(repr(written), 60)}, not {name!r}"
                 )
         for name in _table(over, "method"):
             if name != "name" and name not in METHODS:
@@ -193,8 +193,8 @@ def from_tables(tables: Tables) -> Recipe:
         raise RecipeError("setting 'training': a table of settings was needed")
     if not isinstance(data.get("name"), str):
         raise RecipeError("setting 'data.name': the name of a data set was needed")
-    given = {k: v for k, v in data.items() if k not in DataSettings.model_fields}
-    data |= make_options(data["name"], given).model_dump()
+    options = {k: v for k, v in data.items() if k not in DataSettings.model_fields}
+    data |= make_options(data["name"], options).model_dump()
     own = _table(chosen, method, "method.")
 
     def checked(kind: type[Any], values: Tables, table: str) -> Any:
@@ -316,18 +316,18 @@ def _for_method(tables: Tables, method: str) -> Tables:
 
 
 def _read(path: Path) -> Tables:
-    # A recipe that a user has named may be a link; what a run holds is checked when it is opened.
+    # Links are allowed in a path given by the user; a run is checked for links when it is opened.
     return read_toml(path, error=RecipeError, links=True)
 
 
 def _table(tables: Tables, name: str, within: str = "") -> Tables:
     """One of the tables below ``tables``; an absent one is empty."""
-    found = tables.get(name, {})
-    if not isinstance(found, Mapping):
+    table = tables.get(name, {})
+    if not isinstance(table, Mapping):
         raise RecipeError(
-            f"setting '{within}{name}': a table of settings was needed, not {shown(found)}"
+            f"setting '{within}{name}': a table of settings was needed, not {shown(table)}"
         )
-    return dict(found)
+    return dict(table)
 
 
 def _merge(into: Tables, over: Tables) -> None:

@@ -21,8 +21,8 @@ IDENTITY = ("recipe_hash", "data_hash", "seed", "results_version")
 
 def results_version(backbone: str) -> int | None:
     """Return the version of the numbers that a backbone's training gives."""
-    found = BACKBONES.get(backbone, None)
-    return None if found is None else found.results_version
+    kind = BACKBONES.get(backbone, None)
+    return None if kind is None else kind.results_version
 
 
 def read_records(path: str | Path, needs: Iterable[str] = IDENTITY) -> list[dict[str, Any]]:
@@ -68,10 +68,10 @@ def record_once(path: str | Path, record: dict[str, Any]) -> bool:
 
 def summarise(values: Iterable[float | None]) -> tuple[float, float] | None:
     """Mean and population standard deviation, as in the paper's tables."""
-    known = list(values)
-    if not known or any(value is None for value in known):
+    all_values = list(values)
+    if not all_values or any(value is None for value in all_values):
         return None
-    numbers = [float(value) for value in known if value is not None]
+    numbers = [float(value) for value in all_values if value is not None]
     mean = sum(numbers) / len(numbers)
     return mean, math.sqrt(sum((n - mean) ** 2 for n in numbers) / len(numbers))
 

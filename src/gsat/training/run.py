@@ -317,10 +317,10 @@ class Run:
         if self.path is None or not self.finished:
             return None
         try:
-            found = (self.path / AUDIT).stat()
+            status = (self.path / AUDIT).stat()
         except OSError:
             return None
-        stamp = found.st_ino, found.st_mtime_ns, found.st_size
+        stamp = status.st_ino, status.st_mtime_ns, status.st_size
         if stamp != self._audit_read:
             self._audit = read_audit(self.path, self.result["best_epoch"])
             self._audit_read = stamp

@@ -189,8 +189,8 @@ def majority(run: Run) -> float | None:
         labels = run.dataset.valid.labels(run.model.task.level)
     except (GSATError, OSError):
         return None
-    known = labels[~np.isnan(labels.astype(np.float64))]
-    _, counts = np.unique(known, return_counts=True)
+    labelled = labels[~np.isnan(labels.astype(np.float64))]
+    _, counts = np.unique(labelled, return_counts=True)
     return float(counts.max() / counts.sum()) if len(counts) else None
 
 
@@ -240,13 +240,13 @@ def shuffle_labels(data: Dataset, seed: int = 0) -> Dataset:
 
 
 def _seconds(model: InterpretableModel, graphs: GraphStore) -> float:
-    """The time that a model needs for graphs, the shorter one of two."""
-    taken = []
+    """Time to evaluate graphs, the shorter one of two."""
+    times = []
     for _ in range(2):
         start = time.perf_counter()
         model.score_edges(graphs)
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def _model(other: str | Path | Run) -> InterpretableModel:

@@ -80,12 +80,12 @@ class RunDirectory:
         return is_regular(self.path / "recipe.toml")
 
     def is_empty(self) -> bool:
-        """Whether it holds nothing, or only what a run killed at its very start leaves."""
+        """Whether it holds no files, or only those of a run killed before it had a recipe."""
         names = {file.name for file in self.path.iterdir() if not writing.is_partial(file)}
         return names <= {"environment.json", ".lock"}
 
     def clear_partial_files(self) -> None:
-        """Remove what a killed process was writing; the directory must be locked."""
+        """Remove partial files of a killed process; the directory must be locked."""
         writing.clear_partial_files(self.path)
 
     @property
@@ -108,15 +108,15 @@ class RunDirectory:
     @property
     def environment(self) -> dict[str, Any]:
         """The :func:`environment` that the run was started in."""
-        found = self._read_json("environment.json", EnvironmentFile)
-        return {key: value for key, value in found.items() if key != "recipe_check"}
+        values = self._read_json("environment.json", EnvironmentFile)
+        return {key: value for key, value in values.items() if key != "recipe_check"}
 
     def check_recipe(self) -> None:
         """Raise if the recipe is not the one that the run was started with."""
         # Runs of earlier versions have no such checksum.
-        known = self._read_json("environment.json", EnvironmentFile).get("recipe_check")
+        check = self._read_json("environment.json", EnvironmentFile).get("recipe_check")
         path = self.path / "recipe.toml"
-        if known is not None and checksum(read_toml(path, error=RunError)) != known:
+        if check is not None and checksum(read_toml(path, error=RunError)) != check:
             raise RunError(
                 f"{path} is not the recipe that the run was started with; restore it, or train it "
                 "as a new run"
@@ -136,20 +136,20 @@ class RunDirectory:
         busy = f"another process is training in {self.path} right now"
         with disk_errors(self.path), locks.locked(self.path / ".lock", wait, busy=busy):
             check_no_links(self.path)
-            found = self.path.stat()
-            self._identity = found.st_dev, found.st_ino
+            status = self.path.stat()
+            self._identity = status.st_dev, status.st_ino
             yield
 
     def check_here(self) -> None:
         """Raise if the directory that was locked is no longer at its path.
 
-        What is written would be in another directory, or in none that is a run.
+        Files would otherwise be written to another directory.
         """
         if self._identity is None:
             return
         try:
-            found = self.path.stat()
-            here = (found.st_dev, found.st_ino) == self._identity and self.is_run()
+            status = self.path.stat()
+            here = (status.st_dev, status.st_ino) == self._identity and self.is_run()
         except OSError:
             here = False
         if not here:
@@ -261,7 +261,7 @@ def run_name(recipe: Recipe, data_hash: str) -> str:
 
 
 def environment(processes: int = 1) -> dict[str, Any]:
-    """What a run's numbers may depend on besides the recipe: versions, machine, threads, ops."""
+    """The environment that results depend on: versions, machine, threads, ops."""
     packages = ("torch-gsat", "torch", "torch-geometric", "numba", "numpy")
     versions = {}
     for package in packages:

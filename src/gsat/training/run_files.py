@@ -62,7 +62,7 @@ def check_run(path: str | Path) -> Path:
 
 
 def run_label(recipe: Recipe) -> str:
-    """Name what a recipe trains: the data, the backbone and the method."""
+    """A name of the data, the backbone and the method of a recipe."""
     return f"{recipe.data.label}-{recipe.backbone.name}-{recipe.method}"
 
 
@@ -99,9 +99,9 @@ def list_runs(folder: str | Path = "runs", *, sort: str | None = None) -> list[R
     summaries = [summary for path in _run_folders(folder) if (summary := _summarise(path))]
     if sort is None:
         return summaries
-    known = sorted({name for run in summaries for name in run.test})
-    if known and sort not in known:
-        raise GSATError(f"no run has the metric '{sort}': there are {', '.join(known)}")
+    metrics = sorted({name for run in summaries for name in run.test})
+    if metrics and sort not in metrics:
+        raise GSATError(f"no run has the metric '{sort}': there are {', '.join(metrics)}")
     sign = 1.0 if sort in LOWER_IS_BETTER else -1.0
 
     def place(run: RunSummary) -> tuple[bool, float]:

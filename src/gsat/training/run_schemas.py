@@ -130,7 +130,7 @@ class Epochs(FileModel):
 
 
 class RecipeSummary(FileModel):
-    """What a list of runs shows of a recipe."""
+    """The part of a recipe that a list of runs shows."""
 
     seed: int
     members: int | None = None

@@ -130,7 +130,7 @@ class Snapshots:
                 del self.weights[old]
 
     def restore(self, weights: Mapping[int, Tensors], model: InterpretableModel) -> None:
-        """Take what a checkpoint holds."""
+        """Restore the snapshots of a checkpoint."""
         if len(weights) > self.most:
             raise RecipeError(f"{len(weights)} snapshots, and the recipe keeps {self.most}")
         for state in weights.values():

@@ -16,13 +16,13 @@ from gsat.core.settings import SettingInfo, Settings, describe
 from gsat.datasets.registry import dataset_names, describe_options, is_path
 from gsat.methods.base import TrainingSettings
 
-# Not settings: they choose what the settings are.
+# Names that select a settings class.
 _NAMES = (("data", "name"), ("backbone", "name"))
 MOST_MEMBERS = 1000  # of an ensemble
 
 
 class RunSettings(Settings):
-    """What stands at the top of a recipe, above its tables."""
+    """The top of a recipe, above its tables."""
 
     seed: NonNegativeInt = Field(0, description="Decides the split and the training.")
     members: PositiveInt | None = Field(
@@ -69,21 +69,21 @@ def describe_settings(name: str | None = None) -> list[SettingInfo]:
         return _of_backbone(str(name))
     if name in dataset_names():
         return [info for info in _common() if info.name.startswith("data.")] + _of_data(str(name))
-    known = [
+    infos = [
         *_common(),
         *(info for backbone in BACKBONES for info in _of_backbone(backbone)),
         *(info for method in METHODS for info in _of_method(method)),
         *(info for dataset in dataset_names() for info in _of_data(dataset)),
     ]
     if name is None:
-        return known
-    found = [info for info in known if info.name == name]
-    found = found or [info for info in known if info.name.startswith(f"{name}.")]
-    found = found or [info for info in known if info.name.rsplit(".", 1)[-1] == name]
-    if not found:
-        hint = suggest(name, [info.name for info in known])
+        return infos
+    matches = [info for info in infos if info.name == name]
+    matches = matches or [info for info in infos if info.name.startswith(f"{name}.")]
+    matches = matches or [info for info in infos if info.name.rsplit(".", 1)[-1] == name]
+    if not matches:
+        hint = suggest(name, [info.name for info in infos])
         raise RecipeError(f"there is no setting '{name}'{hint}")
-    return found
+    return matches
 
 
 def suggest(name: str, keys: Iterable[str]) -> str:

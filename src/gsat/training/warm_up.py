@@ -103,11 +103,11 @@ def _extractor(on: Any) -> Callable[[GraphBatch], list[Tensor]]:
 def _gin(batch: GraphBatch) -> list[Tensor]:
     x, weight = _leaf(batch.num_nodes, _H), _leaf(batch.num_edges)
     layer = nn.Linear(_H, _H), _norm(), nn.Linear(_H, _H)
-    found = [gin_layers(x, batch, weight, [None], [layer], 0.3, [_DRAWS])]
+    outputs = [gin_layers(x, batch, weight, [None], [layer], 0.3, [_DRAWS])]
     layer[1].eval()
     with torch.no_grad():
         gin_layers(x, batch, weight, [None], [layer])
-    return found
+    return outputs
 
 
 def _edge_terms(batch: GraphBatch) -> list[Tensor]:
@@ -137,7 +137,7 @@ def _threads(batch: GraphBatch) -> list[Tensor]:
 
 
 def _unfused(batch: GraphBatch) -> list[Tensor]:
-    """What layers are made of where they have no fused form: LEConv, PNA with scalers, gates."""
+    """Steps of layers without a fused kernel: LEConv, PNA with scalers, gates."""
     x, e, row = _leaf(batch.num_nodes, _H), _leaf(batch.num_edges, _H), batch.node_id
     return [
         relu_dropout(x, row, 0.3, _DRAWS),

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from gsat.draw.explanations import describe
 from gsat.draw.molecule import MoleculePicture, formula
 from gsat.draw.options import DrawingOptions
-from gsat.draw.pictures import cropped, picture_of, scene_of
+from gsat.draw.pictures import cropped, picture_of
 from gsat.draw.sentence import Sentence
 from gsat.draw.shapes import Sheet
 from gsat.draw.superpixels import ImagePicture
@@ -55,7 +55,7 @@ def draw_picture(
 
     def places() -> Any:
         drawn.append(picture_of(explanation, options, width=width))
-        scene = scene_of(drawn[0])
+        scene = drawn[0].scene
         return None if scene is None else scene.at
 
     # A layout takes longer than the rest of the picture.

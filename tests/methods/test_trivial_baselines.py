@@ -1,4 +1,4 @@
-"""The floors: random edge scores and scores by degree, against a computation edge by edge."""
+"""Trivial baselines: random edge scores and scores by degree, computed edge by edge."""
 
 from __future__ import annotations
 
