@@ -305,13 +305,3 @@ assert not slow & set(sys.modules), slow & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_draw_takes_one_explanation_or_several(run: gsat.Run, tmp_path: Path) -> None:
-    explained = run.explain()
-    gsat.draw.draw(explained[0], tmp_path / "one.svg", top=3)
-    explained[0].save(tmp_path / "same.svg", top=3)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "same.svg").read_bytes()
-    gsat.draw.draw(explained[:3], tmp_path / "grid.svg", columns=2)
-    gsat.draw_grid(explained[:3], tmp_path / "again.svg", columns=2)
-    assert (tmp_path / "grid.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()

@@ -21,7 +21,7 @@ from gsat.tasks import Task
 from gsat.training.checkpoint import Tensors
 from gsat.training.evaluation import evaluate
 from gsat.training.recipe import Recipe, load_data, make_recipe
-from training_harness import Victim, differing, epochs_logged, outcome
+from training_harness import Victim, differing, outcome
 
 PRETRAIN, EPOCHS = 5, 13
 
@@ -92,22 +92,6 @@ def test_fine_tuning_starts_from_the_chosen_epoch(
     assert run.test["explanation_auc"] is not None
 
 
-def test_phases_and_their_steps(whole: Callable[[str], Path]) -> None:
-    lines = epochs_logged(whole("last"))
-    places = [(line["phase"], line["epoch"]) for line in lines]
-    assert places == [
-        *(("pretrain", e) for e in range(PRETRAIN)), *(("train", e) for e in range(EPOCHS))
-    ]  # fmt: skip
-    for line in lines[:PRETRAIN]:
-        assert line["train"].keys() == {"loss"}
-        assert line["valid"]["explanation_auc"] is None
-        assert not line["selected"]
-    assert lines[-1]["train"].keys() == {"loss", "info", "total"}
-    # Selection is GSAT's: from its own epoch 11 on.
-    assert next(line["epoch"] for line in lines if line["selected"]) == 11
-    assert lines[0]["train"]["loss"] > lines[PRETRAIN - 1]["train"]["loss"]
-
-
 def test_the_first_phase_is_erm_and_leaves_the_extractor_alone() -> None:
     made = recipe()
     data = load_data(made)
@@ -159,14 +143,6 @@ def test_killed_at_the_border_of_the_phases(
     assert answer["killed"] == signal.SIGKILL
     gsat.resume(run_path)
     assert differing(outcome(run_path), outcome(whole("best"))) == []
-
-
-def test_a_resumed_run_that_is_finished_still_says_what_was_before(
-    whole: Callable[[str], Path],
-) -> None:
-    again = gsat.resume(whole("best"))
-    assert again.result["pretrained"]["test"]["accuracy"] is not None
-    assert isinstance(again.model, gsat.GSAT)
 
 
 def test_the_best_pretrained_epoch_of_an_error_is_the_lowest() -> None:

@@ -335,15 +335,3 @@ def test_a_method_of_two_phases_resumes_exactly(
     assert state.values["method"]["steps"] == 2 * epochs
     gsat.resume(run_path)
     assert differing(outcome(run_path), whole(method)) == []
-
-
-@pytest.mark.usefixtures("toys")
-def test_a_method_may_report_its_last_epoch(run_path: Path) -> None:
-    run = gsat.train(small_recipe(method="toy-last", epochs=8), run_path)
-    assert (run.result["best_epoch"], run.result["selected"]) == (7, "last")
-    lines = epochs_logged(run_path)
-    assert not any(line["selected"] or "test" in line for line in lines)
-    assert run.valid == lines[-1]["valid"]
-    state, _ = read(run_path / "ckpt")
-    for name, tensor in gsat.load(run_path).state_dict().items():
-        assert torch.equal(tensor, state.tensors[f"network/model/{name}"]), name

@@ -17,7 +17,6 @@ import gsat
 from gsat.core.errors import BusyError, DiskError, GSATError, Interrupted, RunError, StopAllError
 from gsat.core.writing import disk_errors
 from gsat.launch import local, pool
-from gsat.launch.pool import PoolResult
 from gsat.training import many_runs, worker
 from gsat.training.many_runs import train_each, train_seeds
 from gsat.training.recipe import Recipe, from_tables
@@ -68,11 +67,6 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_no_runs_are_no_work(tmp_path: Path) -> None:
-    assert train_each({}, tmp_path) == PoolResult()
-
-
-@pytest.mark.usefixtures("in_process")
 def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "seed-0").write_text("in the way")
     recipes = [small_recipe(seed, epochs=1) for seed in range(3)]
@@ -95,14 +89,6 @@ def test_a_run_whose_worker_dies_is_resumed(
     assert in_process == []
     assert [result["seed"] for result in results] == [0, 1]
     assert differing(outcome(tmp_path / "seed-0"), uninterrupted) == []
-
-
-def test_a_run_whose_workers_die_is_given_up(in_process: list[int], tmp_path: Path) -> None:
-    in_process.extend([0, 0])
-    recipes = [small_recipe(0), small_recipe(1, epochs=1)]
-    with pytest.raises(RunError, match=r"1 of 2 runs failed: seed 0: its process died"):
-        train_seeds(recipes, tmp_path)
-    assert (tmp_path / "seed-1" / "result.json").is_file()
 
 
 @pytest.mark.usefixtures("in_process")

@@ -116,16 +116,6 @@ def test_the_best_network_is_explained_and_stays_the_same(
         assert torch.equal(run.model(batch).logits, alone(batch))
 
 
-def test_all_explain_one_network(whole: Callable[[str], Path], run_path: Path) -> None:
-    """The one that GSAT* starts from, too, given the same recipe."""
-    settings = {
-        "graphs": 60, "epochs": PRETRAIN, "batch_size": 32, "hidden": 8, "training.lr": 0.02
-    }  # fmt: skip
-    gsat.train(make_recipe("ba2motifs", method="gsat-star", settings=settings), run_path)
-    logged = [epochs_logged(path)[:PRETRAIN] for path in (run_path, *map(whole, NAMES))]
-    assert all(lines == logged[0] for lines in logged)
-
-
 @pytest.mark.parametrize("method", NAMES)
 def test_a_loaded_model_says_what_the_run_reported(
     method: str, whole: Callable[[str], Path]

@@ -21,7 +21,6 @@ import torch
 import gsat
 from gsat.core.errors import BusyError, CheckpointError, RunError, RunExistsError
 from gsat.training import checkpoint
-from gsat.training.recipe import load_data
 from gsat.training.run_directory import RunDirectory
 from training_harness import differing, flip_byte, left_over, one_line, outcome, small_recipe
 
@@ -83,16 +82,6 @@ def test_of_two_that_make_a_run_at_once_one_does(tmp_path: Path) -> None:
     assert RunDirectory.open(tmp_path / "run").recipe == recipe
 
 
-def test_while_another_makes_a_run_it_is_left_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    writing = folder / ".recipe.toml.1.partial"
-    writing.write_text("half")
-    with RunDirectory(folder).locked(), pytest.raises(BusyError, match="another process"):
-        RunDirectory.create(folder, small_recipe())
-    assert writing.exists()
-
-
 def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for out in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
@@ -121,26 +110,6 @@ def test_a_folder_in_use_is_refused(run_path: Path) -> None:
     # The lock goes with the process that held it.
     gsat.resume(run_path)
     assert (run_path / "result.json").exists()
-
-
-def test_waiting_for_another_process_ends_with_it_or_with_the_time(run_path: Path) -> None:
-    run = RunDirectory.create(run_path, small_recipe())
-    run.await_lock(0.0)
-    held, release = threading.Event(), threading.Event()
-
-    def train() -> None:
-        with run.locked():
-            held.set()
-            release.wait(60)
-
-    other = threading.Thread(target=train)
-    other.start()
-    held.wait(60)
-    with pytest.raises(BusyError, match=f"another process is training in {run_path} right now"):
-        run.await_lock(0.1)
-    threading.Timer(0.2, release.set).start()
-    run.await_lock(60)
-    other.join()
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
@@ -311,21 +280,6 @@ def test_checkpoints_keep_tensors_and_plain_values_exactly(tmp_path: Path) -> No
 
 
 # -- loading --------------------------------------------------------------------------------------
-
-
-def test_a_loaded_model_predicts_and_explains_as_the_one_in_memory(finished: gsat.Run) -> None:
-    assert finished.path
-    data = load_data(finished.recipe)
-    model = gsat.load(finished.path)
-    assert not model.training
-    assert model.task == finished.model.task
-    assert (model.r, model.on) == (0.5, "edge")
-    here, there = finished.model.predict(data.test), model.predict(data.test)
-    assert torch.equal(here.logits, there.logits)
-    assert torch.equal(here.probabilities, there.probabilities)
-    assert torch.equal(here.labels, there.labels)
-    for one, other in zip(finished.model.explain(data.test), model.explain(data.test), strict=True):
-        assert torch.equal(one.edge_mask, other.edge_mask)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +77,6 @@ def test_a_run_is_loaded_into_a_model_made_again(whole: Path) -> None:
     assert torch.equal(finished.model.predict(test).logits, logits)
 
 
-def test_the_network_is_described(whole: Path) -> None:
-    described = json.loads((whole / "best" / "model.json").read_text())["config"]["model"]
-    assert described["backbone"]["module"].startswith("GCN(10, 8")
-    recipe = RunDirectory.open(whole).recipe
-    assert recipe.tables()["backbone"] == {"name": "wrapped", "module": "GCN(10, 8, num_layers=2)"}
-
-
 # -- without the network ---------------------------------------------------------------------------
 
 
@@ -151,9 +143,3 @@ def test_another_model_is_refused(whole: Path, run_path: Path) -> None:
     other.backbone.module.extra = nn.Linear(2, 2)  # type: ignore[union-attr]
     with pytest.raises(GSATError, match=r"the weights in .* do not fit"):
         gsat.load(whole, model=other)
-
-
-def test_settings_of_the_model_can_not_be_changed_by_fit(tmp_path: Path) -> None:
-    with pytest.raises(GSATError, match=r"attention is 'edge'.*'node'"):
-        fit(tmp_path / "run", attention="node")
-    assert list(tmp_path.iterdir()) == []

@@ -10,8 +10,8 @@ from platformdirs import user_cache_path
 
 def cache_folder() -> Path:
     """Folder for downloads and processed data: ``GSAT_CACHE``, else the platform's cache folder."""
-    if chosen := os.environ.get("GSAT_CACHE"):
-        return Path(chosen)
+    if folder := os.environ.get("GSAT_CACHE"):
+        return Path(folder)
     return user_cache_path("gsat", appauthor=False, opinion=False)
 
 
@@ -21,15 +21,15 @@ def kernel_folder() -> Path:
     It contains machine code that will be executed, so only this user may write to it. Several users
     may share ``GSAT_CACHE``, so that variable does not apply.
     """
-    if chosen := os.environ.get("GSAT_KERNELS"):
-        return Path(chosen)
+    if folder := os.environ.get("GSAT_KERNELS"):
+        return Path(folder)
     return user_cache_path("gsat", appauthor=False, opinion=False) / "kernels"
 
 
 def data_folder() -> Path | None:
     """Read-only folder of raw files, ``GSAT_DATA``, or ``None``."""
-    chosen = os.environ.get("GSAT_DATA")
-    return Path(chosen) if chosen else None
+    folder = os.environ.get("GSAT_DATA")
+    return Path(folder) if folder else None
 
 
 def offline() -> bool:

@@ -257,8 +257,8 @@ def load_file(text: str) -> str:
 
     This executes the file's code, once per process.
     """
-    file, _, wanted = text.rpartition(":")
-    if not file.endswith(".py") or not wanted:
+    file, _, class_name = text.rpartition(":")
+    if not file.endswith(".py") or not class_name:
         raise GSATError(f"a class in a file is written path/file.py:Class, not {shown(text)}")
     try:
         path = Path(file).expanduser().absolute()
@@ -267,21 +267,21 @@ def load_file(text: str) -> str:
         exists = False
     if not exists:
         raise GSATError(f"there is no file {shown(file)}")
-    part = getattr(_import(path), wanted, None)
+    part = getattr(_import(path), class_name, None)
     if not isinstance(part, type):
-        raise GSATError(f"{path} declares no class '{wanted}'")
+        raise GSATError(f"{path} declares no class '{class_name}'")
     for registry in (METHODS, BACKBONES, DATASETS):
         if registry.accepts(part):
             # A decorator in the file has registered the class already.
             names = [name for name, other in registry._registered.items() if other is part]
-            name = names[0] if names else vars(part).get("name", wanted)
+            name = names[0] if names else vars(part).get("name", class_name)
             registry.register(name)(part)
             loaded = _FILES.setdefault(name, [])
-            if f"{path}:{wanted}" not in loaded:
-                loaded.append(f"{path}:{wanted}")
+            if f"{path}:{class_name}" not in loaded:
+                loaded.append(f"{path}:{class_name}")
             return name
     bases = ", ".join(registry.base for registry in (METHODS, BACKBONES, DATASETS))
-    raise GSATError(f"{wanted} in {path} derives from none of {bases}")
+    raise GSATError(f"{class_name} in {path} derives from none of {bases}")
 
 
 def loaded_files(*names: str) -> list[str]:

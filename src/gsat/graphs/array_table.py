@@ -104,9 +104,9 @@ def _check_array(name: str, values: Array, rows: Mapping[str, int]) -> None:
         if not name.startswith("graph."):
             raise ParseError(f"'{name[:40]}' is not an array of a store")
         rule = TEXT if values.dtype == np.uint8 else FURTHER
-    wanted = rows[rule.per]
-    if values.ndim == 0 or len(values) != wanted:
-        raise ParseError(f"{name[:40]} has shape {list(values.shape)}, not {wanted} rows")
+    expected = rows[rule.per]
+    if values.ndim == 0 or len(values) != expected:
+        raise ParseError(f"{name[:40]} has shape {list(values.shape)}, not {expected} rows")
     if values.dtype.name not in rule.types:
         raise ParseError(f"{name[:40]} is of {values.dtype}, not of {' or '.join(rule.types)}")
     if values.ndim not in rule.ranks:

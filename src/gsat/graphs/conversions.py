@@ -269,5 +269,5 @@ def as_store(graphs: Any) -> GraphStore:
 
     # Some graphs may have labels and others not; models do not need them.
     keep = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
-    given = to_data_list(graphs)
-    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in given])
+    listed = to_data_list(graphs)
+    return from_pyg([Data(**{k: g[k] for k in keep if g.get(k) is not None}) for g in listed])

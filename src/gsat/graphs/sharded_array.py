@@ -43,13 +43,13 @@ class ShardedArray:
         """Read rows by number, mask or slice, like NumPy."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        wanted = np.asarray(rows)
-        if wanted.dtype == bool:
-            wanted = np.flatnonzero(wanted)
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
+        index = np.asarray(rows)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        index = np.where(index < 0, index + len(self), index)
+        if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise IndexError(f"there are {len(self)} rows")
-        return self._take(self._find(wanted.ravel())).reshape(wanted.shape + self.shape[1:])
+        return self._take(self._find(index.ravel())).reshape(index.shape + self.shape[1:])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)

@@ -191,8 +191,8 @@ def _labels(store: GraphStore, task: Task, splits: Splits) -> Iterator[DataIssue
         yield DataIssue("error", "labels", f"there are no labels '{name}', one per {task.level}")
         return
     y = store.arrays[name]
-    wanted = (len(y),) if task.kind == "multiclass" else (len(y), task.num_logits)
-    if y.shape != wanted:
+    expected = (len(y),) if task.kind == "multiclass" else (len(y), task.num_logits)
+    if y.shape != expected:
         shape = "[G]" if task.kind == "multiclass" else f"[G, {task.num_logits}]"
         message = f"labels of a {task.kind} task must have shape {shape}, not {list(y.shape)}"
         yield DataIssue("error", "labels", message)
@@ -268,5 +268,5 @@ def _constant(column: NDArray[Any]) -> bool:
 
 def _class_name(store: GraphStore, task: Task, value: float) -> str:
     names = store.meta.get("classes") or ()
-    known = task.kind != "regression" and value == int(value) and 0 <= value < len(names)
-    return str(names[int(value)]) if known else f"{value:g}"
+    named = task.kind != "regression" and value == int(value) and 0 <= value < len(names)
+    return str(names[int(value)]) if named else f"{value:g}"

@@ -28,13 +28,15 @@ OnDone = Callable[[str, Outcome], None]
 
 def worker_count() -> int:
     """Default number of workers: ``GSAT_JOBS``, or the number of usable cores."""
-    given = os.environ.get("GSAT_JOBS", "")
-    if not given:
+    number = os.environ.get("GSAT_JOBS", "")
+    if not number:
         usable = getattr(os, "sched_getaffinity", None)
         return len(usable(0)) if usable else os.cpu_count() or 1
-    if not given.isdecimal() or int(given) < 1:
-        raise DataError(f"GSAT_JOBS is how many worker processes to use, 1 or more, not {given!r}")
-    return int(given)
+    if not number.isdecimal() or int(number) < 1:
+        raise DataError(
+            f"GSAT_JOBS must be a number of worker processes, 1 or more, not {number!r}"
+        )
+    return int(number)
 
 
 @dataclass(frozen=True)

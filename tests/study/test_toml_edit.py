@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsat.core.errors import RecipeError
-from gsat.training.toml_edit import change_settings
+from gsat.study.toml_edit import change_settings
 
 TEXT = """\
 # How we train.
@@ -54,29 +54,6 @@ r_final = 0.7
 
 [method.gsat-star]
 pretrain_ckpt = "best"
-"""
-    )
-
-
-def test_a_new_table_below_another_comes_before_the_next_comment(file: Path) -> None:
-    change_settings(file, {"training.irm.lr": 0.01})
-    change_settings(file, {"training.batch_size": 64, "training.irm.penalty": True})
-    assert (
-        file.read_text()
-        == """\
-# How we train.
-[training]
-lr = 1e-3  # slow
-epochs = 10
-batch_size = 64
-
-[training.irm]
-lr = 0.01
-penalty = true
-
-# What we found.
-[method.gsat]
-r_final = 0.5
 """
     )
 
