@@ -135,9 +135,9 @@ def run_studies(
     records: RecordsFolder = RESULTS,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of studies, then show them.
+    """Train the missing runs of studies, then show them.
 
-    What is recorded is not run again, so after an interruption the same command continues.
+    Recorded runs are not trained again, so after an interruption the same command continues.
     """
     if schedule is not None:
         raise GSATError(
