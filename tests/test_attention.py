@@ -47,10 +47,10 @@ def test_both_directions_get_their_mean() -> None:
     alpha = counted(batch)
     at = {(u, v): float(alpha[e]) for e, (u, v) in enumerate(batch.edge_index.T.tolist())}
     expected = [(at[u, v] + at[v, u]) / 2 for u, v in batch.edge_index.T.tolist()]
-    found = average_directions(alpha, batch)
-    assert found.tolist() == pytest.approx(expected)
-    assert (found != alpha).any()
-    assert torch.equal(edge_weights(alpha, batch, "edge"), found)
+    actual = average_directions(alpha, batch)
+    assert actual.tolist() == pytest.approx(expected)
+    assert (actual != alpha).any()
+    assert torch.equal(edge_weights(alpha, batch, "edge"), actual)
 
 
 def test_self_loops_and_doubled_edges_are_averaged_too() -> None:
@@ -59,13 +59,13 @@ def test_self_loops_and_doubled_edges_are_averaged_too() -> None:
     batch = from_pyg([Data(edge_index=index, num_nodes=3)]).batch()
     assert batch.undirected.all()
     alpha = counted(batch)
-    found = average_directions(alpha, batch)
-    assert found.sum() == pytest.approx(float(alpha.sum()))
+    actual = average_directions(alpha, batch)
+    assert actual.sum() == pytest.approx(float(alpha.sum()))
     loop = batch.src == batch.dst
-    assert torch.equal(found[loop], alpha[loop])
+    assert torch.equal(actual[loop], alpha[loop])
     for u, v in ((0, 1), (0, 2), (1, 2)):  # as a set: doubled edges pair by rank
         there, back = (batch.src == u) & (batch.dst == v), (batch.src == v) & (batch.dst == u)
-        assert sorted(found[there].tolist()) == pytest.approx(sorted(found[back].tolist()))
+        assert sorted(actual[there].tolist()) == pytest.approx(sorted(actual[back].tolist()))
 
 
 def test_permuting_the_edges_permutes_the_weights() -> None:
@@ -103,14 +103,14 @@ def test_a_mixed_batch_is_decided_graph_by_graph() -> None:
     batch = store.batch()
     assert batch.undirected.tolist() == [False, True] * 3
     alpha = counted(batch)
-    found = average_directions(alpha, batch)
+    actual = average_directions(alpha, batch)
     kept = batch.edge_graph % 2 == 0
-    assert torch.equal(found[kept], alpha[kept])
+    assert torch.equal(actual[kept], alpha[kept])
     for number in (1, 3, 5):
         alone = store.batch([number])
         mine = batch.edge_graph == number
-        torch.testing.assert_close(found[mine], average_directions(alpha[mine], alone))
-        assert (found[mine] != alpha[mine]).any()
+        torch.testing.assert_close(actual[mine], average_directions(alpha[mine], alone))
+        assert (actual[mine] != alpha[mine]).any()
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -211,11 +211,11 @@ def test_extractor_is_the_papers_network(on: str, draws: Draws | None, directed:
     batch = from_pyg(random_graphs(6, directed=directed)).batch()
     g = Extractor(8, on, dropout=0.4, seed=3)
     h = logits(6, batch.num_nodes, 8)
-    found = g(h, batch, draws)
-    assert found.shape == (batch.num_edges if on == "edge" else batch.num_nodes,)
+    actual = g(h, batch, draws)
+    assert actual.shape == (batch.num_edges if on == "edge" else batch.num_nodes,)
     exact = Extractor(8, on, dropout=0.4, seed=3).double()
     expected = written_out(exact, h.double(), batch, draws)
-    torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-5)
+    torch.testing.assert_close(actual, expected.float(), rtol=0, atol=2e-5)
     torch.testing.assert_close(exact(h.double(), batch, draws), expected)
 
 
@@ -239,9 +239,9 @@ def test_a_graph_with_one_row_gets_the_last_bias(on: str) -> None:
     lone = random_graph(rng, 2, 1, directed=True) if on == "edge" else random_graph(rng, 1, 0)
     batch = from_pyg([random_graph(rng, 5, 4), lone]).batch()
     g = Extractor(8, on)
-    found = g(logits(7, batch.num_nodes, 8), batch)
-    assert torch.equal(found[-1:], g.last.bias)
-    assert (found[:-1] != g.last.bias).all()
+    actual = g(logits(7, batch.num_nodes, 8), batch)
+    assert torch.equal(actual[-1:], g.last.bias)
+    assert (actual[:-1] != g.last.bias).all()
 
 
 def test_context_is_the_mean_of_the_neighbours() -> None:
@@ -288,8 +288,8 @@ def test_context_of_an_edge_is_the_mean_at_its_ends() -> None:
     score = torch.tensor([of_edge[pair] for pair in pairs])
     at = {v: np.mean([of_edge[frozenset(edge)] for edge in graph.edges(v)]) for v in graph}
     expected = [(of_edge[pair] + 0.5 * np.mean([at[v] for v in pair])) / 1.5 for pair in pairs]
-    found = in_context(score, batch, 0.5, "edge")
-    assert found.tolist() == pytest.approx(expected)
+    actual = in_context(score, batch, 0.5, "edge")
+    assert actual.tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -303,9 +303,9 @@ def test_the_strongest_edge_of_each_node(directed: bool) -> None:
         max((float(weight.detach()[e]) for e, pair in enumerate(ends) if v in pair), default=1.0)
         for v in range(batch.num_nodes)
     ]
-    found = strongest_edge(weight, batch)
-    torch.testing.assert_close(found, torch.tensor(expected))
-    found.sum().backward()
+    actual = strongest_edge(weight, batch)
+    torch.testing.assert_close(actual, torch.tensor(expected))
+    actual.sum().backward()
     assert weight.grad is not None
     assert float(weight.grad.sum()) == pytest.approx(
         sum(1 for v in range(batch.num_nodes) if any(v in pair for pair in ends))
@@ -328,7 +328,7 @@ def test_an_extractor_of_rows_is_a_network_of_linear_layers(on: str, norm: str) 
 
 
 @pytest.mark.parametrize("norm", ["row", "none"])
-def test_rows_are_scored_by_themselves(norm: str) -> None:
+def test_rows_are_scored_independently(norm: str) -> None:
     """Other nodes cannot change the attention of a node but through its embedding."""
     batch = from_pyg(random_graphs(7)).batch()
     h, changed = logits(8, batch.num_nodes, 8), logits(9, batch.num_nodes, 8)

@@ -37,7 +37,7 @@ def test_attention_at_r_costs_nothing(r: float) -> None:
     assert information(torch.full((7,), r), r).abs() < 1e-5
 
 
-def test_the_ends_cost_what_the_paper_says() -> None:
+def test_information_at_0_and_1() -> None:
     assert float(information(torch.zeros(3), 0.7)) == pytest.approx(1.20397, abs=1e-5)
     assert float(information(torch.ones(3), 0.7)) == pytest.approx(0.35668, abs=1e-5)
 
@@ -53,9 +53,7 @@ def test_gradients_are_finite_at_the_ends(end: float, r: float) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "rel"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-def test_the_small_constants_stand_where_the_published_code_has_them(
-    dtype: torch.dtype, rel: float
-) -> None:
+def test_small_constants_match_the_published_code(dtype: torch.dtype, rel: float) -> None:
     """In the plain form (float64) and the compiled one."""
     alpha = torch.tensor([0.0, 1e-6, 0.3, 1.0], dtype=dtype)
     for r in (0.3, 0.7, 1 - 1e-6):
@@ -63,8 +61,8 @@ def test_the_small_constants_stand_where_the_published_code_has_them(
             a * math.log(a / r + 1e-6) + (1 - a) * math.log((1 - a) / (1 - r + 1e-6) + 1e-6)
             for a in alpha.tolist()
         ]
-        found = [float(information(a[None], r)) for a in alpha]
-        assert found == pytest.approx(expected, rel=rel)
+        actual = [float(information(a[None], r)) for a in alpha]
+        assert actual == pytest.approx(expected, rel=rel)
 
 
 def test_it_is_the_mean_over_all_entries() -> None:
@@ -81,7 +79,7 @@ def test_samples_at_r_still_cost(r: float, expected: float) -> None:
     assert float(information(alpha, r)) == pytest.approx(expected, abs=0.002)
 
 
-def test_no_edges_cost_nothing() -> None:
+def test_no_entries_have_no_loss() -> None:
     for cost in (lambda alpha: information(alpha, 0.7), sparsity):
         none = torch.zeros(0, requires_grad=True)
         value = cost(none)
@@ -115,8 +113,8 @@ def test_r_in_every_configuration_of_the_paper(name: str) -> None:
 
 def test_a_final_r_between_two_steps_is_reached_all_the_same() -> None:
     schedule = Schedule(start=0.9, final=0.65, step=0.1, interval=3)
-    found = [schedule.r(epoch) for epoch in range(0, 15, 3)]
-    assert found == pytest.approx([0.9, 0.8, 0.7, 0.65, 0.65])
+    actual = [schedule.r(epoch) for epoch in range(0, 15, 3)]
+    assert actual == pytest.approx([0.9, 0.8, 0.7, 0.65, 0.65])
     assert (schedule.steps, schedule.epochs_to_final) == (3, 9)
     assert schedule.r(8) > 0.65
     assert schedule.r(9) == 0.65

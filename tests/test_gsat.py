@@ -54,8 +54,8 @@ def cost(logits: Tensor, weight: Tensor, p: Tensor, batch: GraphBatch) -> Tensor
 
 def gradients(model: nn.Module) -> Tensor:
     """Of all parameters, as one vector; 0 where one plays no part."""
-    found = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-    return torch.cat([grad.flatten() for grad in found])
+    actual = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+    return torch.cat([grad.flatten() for grad in actual])
 
 
 # -- against the reference ---------------------------------------------------------------------
@@ -64,7 +64,7 @@ def gradients(model: nn.Module) -> Tensor:
 @pytest.mark.parametrize(("on", "edge_features"), CASES)
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("how", ["evaluation", "training", "dropout and samples"])
-def test_values_are_the_references(on: str, edge_features: int, directed: bool, how: str) -> None:
+def test_values_equal_the_reference(on: str, edge_features: int, directed: bool, how: str) -> None:
     batch = store_of(edge_features, awkward=False, directed=directed).batch()
     model = make(on, edge_features).train(how != "evaluation")
     draws = DRAWS.child("forward") if how == "dropout and samples" else None
@@ -79,7 +79,7 @@ def test_values_are_the_references(on: str, edge_features: int, directed: bool, 
 
 @pytest.mark.parametrize(("on", "edge_features"), CASES)
 @pytest.mark.parametrize("how", ["evaluation", "training", "dropout and samples"])
-def test_gradients_are_the_references(on: str, edge_features: int, how: str) -> None:
+def test_gradients_equal_the_reference(on: str, edge_features: int, how: str) -> None:
     batch = store_of(edge_features).batch()
     model = make(on, edge_features).train(how != "evaluation")
     draws = DRAWS.child("backward") if how == "dropout and samples" else None
@@ -90,17 +90,17 @@ def test_gradients_are_the_references(on: str, edge_features: int, how: str) -> 
     for ours, given, tolerance in ((exact, in_float64(batch), 1e-9), (model, batch, 2e-4)):
         output = ours(given, draws)
         cost(output.logits, output.edge_weight, output.probability, batch).backward()
-        for found, truth in zip(
+        for actual, truth in zip(
             (gradients(ours.backbone), gradients(ours.extractor)), expected, strict=True
         ):
             assert truth.norm() > 1e-3
-            assert (found - truth).norm() < tolerance * truth.norm()
+            assert (actual - truth).norm() < tolerance * truth.norm()
 
 
 # -- the two runs ------------------------------------------------------------------------------
 
 
-def test_batch_norm_sees_both_runs() -> None:
+def test_batch_norm_sees_both_forward_passes() -> None:
     batch = store_of().batch()
     model = make()
     once, twice = copy.deepcopy(model.backbone), copy.deepcopy(model.backbone)
@@ -134,15 +134,15 @@ def test_evaluation_is_deterministic_and_does_not_depend_on_the_batch() -> None:
             alone = model(store.batch([number]))
             mine = whole.edge_graph == number
             torch.testing.assert_close(alone.logits[0], output.logits[number], rtol=0, atol=1e-5)
-            found = output.edge_weight[mine]
-            torch.testing.assert_close(alone.edge_weight, found, rtol=0, atol=1e-5)
+            actual = output.edge_weight[mine]
+            torch.testing.assert_close(alone.edge_weight, actual, rtol=0, atol=1e-5)
 
 
 # -- randomness --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
-def test_draws_decide(on: str) -> None:
+def test_outputs_are_a_function_of_the_draws(on: str) -> None:
     model, batch = make(on), store_of().batch()
     first, again, other = (model(batch, d) for d in (DRAWS, Draws(7, "test"), DRAWS.child(1)))
     for name in ("logits", "attention", "edge_weight", "probability"):
@@ -153,15 +153,15 @@ def test_draws_decide(on: str) -> None:
 @pytest.mark.parametrize("on", ["edge", "node"])
 def test_a_graphs_draws_do_not_depend_on_the_batch(on: str) -> None:
     store, model = store_of(awkward=False), make(on).eval()
-    found = []
+    actual = []
     for chosen in ([2], [5, 2, 0], [1, 2, 3, 4]):
         batch = store.batch(chosen)
         output = model(batch, DRAWS)
         mine = (batch.edge_graph if on == "edge" else batch.node_graph) == chosen.index(2)
-        found.append((output.logits[chosen.index(2)], output.attention[mine]))
-    for logits, attention in found[1:]:
-        torch.testing.assert_close(logits, found[0][0], rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(attention, found[0][1], rtol=0, atol=1e-5)
+        actual.append((output.logits[chosen.index(2)], output.attention[mine]))
+    for logits, attention in actual[1:]:
+        torch.testing.assert_close(logits, actual[0][0], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(attention, actual[0][1], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
@@ -169,8 +169,8 @@ def test_without_sampling_and_dropout_draws_change_nothing(on: str) -> None:
     batch = store_of().batch()
     backbone = GIN(4, TASK, hidden=16, dropout=0.0)
     model = GSAT(backbone, on, extractor_dropout=0.0, sampling="none").eval()
-    plain, drawn = model(batch), model(batch, DRAWS)
-    for ours, theirs in zip(plain, drawn, strict=True):
+    plain, sampled = model(batch), model(batch, DRAWS)
+    for ours, theirs in zip(plain, sampled, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     for settings in ({"sampling": "concrete"}, {"extractor_dropout": 0.5}):
         model = GSAT(backbone, on, **{"extractor_dropout": 0.0, "sampling": "none", **settings})

@@ -422,8 +422,8 @@ def test_rank_correlation_by_scipy() -> None:
     first, second = rng.integers(0, 6, 24) / 6, rng.random(24)
     second[20:] = 0.5  # constant: left out, as are the graphs of no edge and of one
     known = [stats.spearmanr(first[a:b], second[a:b]).statistic for a, b in ((0, 6), (7, 20))]
-    found = metrics.mean_graph_correlation(first, second, ptr)
-    assert found == pytest.approx(np.mean(known), abs=1e-12)
+    actual = metrics.mean_graph_correlation(first, second, ptr)
+    assert actual == pytest.approx(np.mean(known), abs=1e-12)
     assert metrics.mean_graph_correlation(first, np.ones(24), ptr) is None
     assert metrics.mean_graph_correlation([], [], [0]) is None
 

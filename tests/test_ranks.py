@@ -94,13 +94,13 @@ def test_agreement_is_the_mean_correlation_over_pairs_of_scorings_that_are_not_c
     scorings = np.round(rng.normal(size=(4, 200)), 1)
     scorings[0, segment == 0] = 0.5
     scorings[1:, segment == 1] = 0.5  # one scoring is left: nothing to compare
-    found = agreement_within(scorings, segment, COUNT)
-    assert np.isnan(found[[1, COUNT - 1]]).all()
+    actual = agreement_within(scorings, segment, COUNT)
+    assert np.isnan(actual[[1, COUNT - 1]]).all()
     for number in (0, *range(2, COUNT - 1)):
         own = scorings[:, segment == number]
         pairs = combinations([row for row in own if np.ptp(row) > 0], 2)
         expected = np.mean([stats.spearmanr(a, b).statistic for a, b in pairs])
-        assert found[number] == pytest.approx(expected, abs=1e-12)
+        assert actual[number] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["single precision", "ties", "whole numbers"])

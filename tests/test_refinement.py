@@ -23,10 +23,10 @@ TASK = Task("multiclass", 3)
 
 
 def graphs() -> GraphStore:
-    found = random_graphs(1)
-    for number, graph in enumerate(found):
+    actual = random_graphs(1)
+    for number, graph in enumerate(actual):
         graph.y = torch.tensor([number % 3])
-    return from_pyg(found)
+    return from_pyg(actual)
 
 
 def make(on: str = "edge", **settings: object) -> GSAT:
@@ -79,8 +79,8 @@ def test_explain_takes_the_number_of_refinement_passes() -> None:
     explained = model.explain(store, refine=1)
     with torch.no_grad():
         expected = store.caller_order(refined_scores(model, store.batch(), 1).numpy())
-    found = torch.cat([explanation.edge_mask for explanation in explained])
-    torch.testing.assert_close(found, torch.from_numpy(expected))
+    actual = torch.cat([explanation.edge_mask for explanation in explained])
+    torch.testing.assert_close(actual, torch.from_numpy(expected))
 
 
 def test_a_model_without_extractor_can_not_refine() -> None:
@@ -129,12 +129,12 @@ def test_recalibrated_statistics_are_means_over_batches() -> None:
     batches = list(graphs().batches(4))
     model.recalibrate(batches)
     assert not model.training
-    found = [part.layers[0].norm.running_mean.clone() for part in (model.backbone, model.attended)]
+    actual = [part.layers[0].norm.running_mean.clone() for part in (model.backbone, model.attended)]
     momenta = {part.momentum for part in model.modules() if isinstance(part, nn.BatchNorm1d)}
     assert momenta == {0.1}
     model.train()  # as while it was recalibrated: batches are normalised by their own statistics
     weights = [model.edge_weights(model.backbone.embed(batch), batch) for batch in batches]
-    for mean, given in zip(found, ([None] * len(batches), weights), strict=True):
+    for mean, given in zip(actual, ([None] * len(batches), weights), strict=True):
         pairs = zip(batches, given, strict=True)
         expected = [before_norm(model.backbone, batch, weight) for batch, weight in pairs]
         torch.testing.assert_close(mean, torch.stack(expected).mean(dim=0))

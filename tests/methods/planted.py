@@ -42,4 +42,4 @@ def one_kind_comes_first(model: InterpretableModel, data: Dataset) -> bool:
     firsts: dict[float, list[bool]] = {0.0: [], 1.0: []}
     for e in model.explain(data.test):
         firsts[float(e.y)].append(bool(e.edge_truth[e.edge_mask.argmax()]))
-    return any(all(found) for found in firsts.values())
+    return any(all(actual) for actual in firsts.values())

@@ -64,7 +64,7 @@ def at(epoch: int, step: int = 0, steps: int = 1) -> Context:
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.25, 0.5, 0.99])
-def test_k_of_each_graph_are_causal(ratio: float) -> None:
+def test_causal_edges_of_each_graph(ratio: float) -> None:
     batch = labelled(1)
     model = DIR(gsat.GIN(4, TASKS["multiclass"], hidden=6), ratio=ratio)
     scores = torch.randn(batch.num_edges, generator=torch.Generator().manual_seed(1))
@@ -80,7 +80,7 @@ def test_k_of_each_graph_are_causal(ratio: float) -> None:
 
 @pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA, LEConvNet])
 @pytest.mark.parametrize("features", ["embeddings", "raw"])
-def test_a_part_is_read_as_a_graph_of_its_own(backbone: Any, features: str) -> None:
+def test_a_part_is_embedded_like_a_separate_graph(backbone: Any, features: str) -> None:
     """Graph by graph, with edges outside of the part and untouched nodes left out by hand."""
     batch = labelled(2)
     model = DIR(backbone(4, TASKS["multiclass"], hidden=6), features=features).eval()  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_part_is_read_as_a_graph_of_its_own(backbone: Any, features: str) -> N
     assert empty
 
 
-def test_the_generator_of_dirs_own_network_is_two_leconvs_on_the_raw_features() -> None:
+def test_the_generator_of_the_published_network() -> None:
     batch = labelled(3)
     model = DIR(LEConvNet(4, TASKS["multiclass"], hidden=32), predictor_hidden=64)
     assert isinstance(model.generator, LEConvGenerator)
@@ -172,17 +172,17 @@ def naive(
 @pytest.mark.parametrize(
     "settings", [{}, {"variance": "graph", "features": "raw"}, {"extra_linear": True}]
 )
-def test_losses_and_gradients_are_those_of_the_loop(
+def test_losses_and_gradients_equal_a_loop_over_complements(
     kind: str, settings: dict[str, Any], made: Callable[..., DIRMethod]
 ) -> None:
     batch, method = labelled(4, kind), made(kind, alpha=0.1, **settings)
     twin = copy.deepcopy(method)
-    found = method.losses(batch, at(4))
+    actual = method.losses(batch, at(4))
     expected = naive(twin, batch, 4, kind, settings.get("variance") == "graph")
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
-    found["total"].backward()
+        torch.testing.assert_close(actual[name], value, rtol=1e-4, atol=1e-5)
+    actual["total"].backward()
     expected["total"].backward()
     for name, network in method.networks().items():
         theirs = dict(twin.networks()[name].named_parameters())
@@ -192,7 +192,7 @@ def test_losses_and_gradients_are_those_of_the_loop(
             )
 
 
-def test_the_complements_loss_teaches_the_complements_head_alone(
+def test_the_complements_loss_trains_only_its_head(
     made: Callable[..., DIRMethod],
 ) -> None:
     method = made(extra_linear=True)
@@ -212,7 +212,7 @@ def test_the_complements_loss_teaches_the_complements_head_alone(
 
 @pytest.mark.parametrize("backbone", [gsat.GIN, gsat.PNA])
 @pytest.mark.parametrize("statistics", ["causal", "both"])
-def test_evaluation_normalises_by_statistics_of_the_parts_it_reads(
+def test_evaluation_uses_statistics_of_causal_parts(
     backbone: Any, statistics: str, made: Callable[..., DIRMethod]
 ) -> None:
     """One pass over the causal parts, or one over each of the two, by hand."""
@@ -226,11 +226,11 @@ def test_evaluation_normalises_by_statistics_of_the_parts_it_reads(
         twin.represent(batch, z, ~causal, torch.sigmoid(-s))
     expected = dict(twin.backbone.named_buffers())
     assert expected
-    for name, found in method.model.backbone.named_buffers():
-        torch.testing.assert_close(found, expected[name], msg=name)
+    for name, actual in method.model.backbone.named_buffers():
+        torch.testing.assert_close(actual, expected[name], msg=name)
 
 
-def test_interventions_do_not_count_in_the_first_epoch(made: Callable[..., DIRMethod]) -> None:
+def test_interventions_have_weight_zero_in_the_first_epoch(made: Callable[..., DIRMethod]) -> None:
     method, batch = made(alpha=10.0), labelled(4)
     parts = method.losses(batch, at(0))
     torch.testing.assert_close(parts["total"], parts["loss"] + parts["complement"])
@@ -260,9 +260,7 @@ def test_a_step_per_epoch_is_a_step_on_the_mean_of_the_batches(
 
 
 @pytest.mark.parametrize("graphs", [1, 2])
-def test_batches_with_nothing_to_intervene_with(
-    graphs: int, made: Callable[..., DIRMethod]
-) -> None:
+def test_batches_without_complements(graphs: int, made: Callable[..., DIRMethod]) -> None:
     """One graph, and graphs without edges: still numbers, still a step."""
     bare = [random_graphs(seed, 1)[-1] for seed in range(graphs)]
     assert not any(graph.num_edges for graph in bare)
@@ -306,8 +304,11 @@ def test_a_run_is_saved_loaded_and_explains(backbone: str, step: str, tmp_path: 
     model = gsat.load(tmp_path / "run")
     assert isinstance(model, DIR)
     data = gsat.load_dataset("ba2motifs", graphs=60)
-    said = run.model.predict(data.test)
-    torch.testing.assert_close(model.predict(data.test).logits, said.logits)
+    output = run.model.predict(data.test)
+    torch.testing.assert_close(model.predict(data.test).logits, output.logits)
+    batch = data.test.batch()  # with the features of the data, not of parts of graphs
+    assert model.network["in_features"] == batch.x.shape[1]
+    assert model.embed(batch).shape == (batch.num_nodes, 8)
     explained = model.explain(data.test[0])
     assert explained.edge_mask.min() >= 0
     assert explained.edge_mask.max() <= 1
@@ -321,7 +322,7 @@ def test_a_run_is_saved_loaded_and_explains(backbone: str, step: str, tmp_path: 
 
 
 @pytest.mark.parametrize(("step", "taken"), [("epoch", 2), ("batch", 6)])
-def test_the_loop_says_when_an_epoch_ends(step: str, taken: int) -> None:
+def test_the_loop_numbers_the_steps_of_an_epoch(step: str, taken: int) -> None:
     data = gsat.load_dataset("ba2motifs", graphs=60)  # 48 to train on
     training = TrainingSettings(epochs=2, batch_size=16)
     backbone = gsat.GIN.for_data(data, hidden=8, layers=1)
@@ -330,7 +331,7 @@ def test_the_loop_says_when_an_epoch_ends(step: str, taken: int) -> None:
     assert int(method.optimiser.state[method.model.causal[0].weight]["step"]) == taken
 
 
-def test_a_predictor_scales_by_the_degrees_the_generator_learnt() -> None:
+def test_the_predictor_has_the_generators_mean_degree() -> None:
     scaled = {"scalers": ["identity", "amplification"], "mean_log_degree": 1.75}
     model = DIR(gsat.PNA(4, TASKS["binary"], hidden=8, layers=1, **scaled))
     assert float(model.backbone.mean_log_degree) == 1.75

@@ -96,7 +96,7 @@ def of_task(kind: type[EnvironmentMethod], data: Dataset, task: Task) -> Environ
 
 
 @TASKS
-def test_irm_squares_the_slope_of_the_risk_in_the_scale(task: Task, data: Dataset) -> None:
+def test_irm_penalty_by_finite_differences(task: Task, data: Dataset) -> None:
     """Against central differences over the scale."""
     method = of_task(IRMMethod, data, task)
     groups = [answers(task, count, seed) for seed, count in enumerate((9, 17))]
@@ -129,7 +129,7 @@ def test_gradients_of_a_penalty_are_those_of_finite_differences(
         assert gradient.abs().max() > 1e-4  # a variance of detached numbers would have none
 
 
-def test_irm_asks_for_nothing_at_a_stationary_scale(data: Dataset) -> None:
+def test_irm_penalty_is_zero_at_a_stationary_scale(data: Dataset) -> None:
     method = make(IRMMethod, data)
     logits, y = answers(method.model.task, 40, 0)
     best = minimize_scalar(
@@ -182,7 +182,7 @@ def test_a_step_is_adam_on_loss_and_penalty(data: Dataset) -> None:
 
 
 @BOTH
-def test_without_weight_it_is_erm(kind: type[EnvironmentMethod], data: Dataset) -> None:
+def test_without_penalty_it_equals_erm(kind: type[EnvironmentMethod], data: Dataset) -> None:
     method = make(kind, data, penalty=0.0)
     erm = ERMMethod.create(
         copy.deepcopy(method.model.backbone), ERMSettings(), method.training, seed=0
@@ -233,9 +233,9 @@ def test_random_environments_are_two_fair_groups_fixed_by_the_seed(data: Dataset
     one = make(IRMMethod, data).environment
     assert torch.equal(one, make(VRExMethod, data).environment)
     other = make(IRMMethod, data, seed=1).environment
-    for drawn in (one, other):
-        assert set(drawn.tolist()) == {0, 1}
-        assert abs(float(drawn.double().mean()) - 0.5) < 4 * 0.5 / len(drawn) ** 0.5
+    for sampled in (one, other):
+        assert set(sampled.tolist()) == {0, 1}
+        assert abs(float(sampled.double().mean()) - 0.5) < 4 * 0.5 / len(sampled) ** 0.5
     agree = float((one == other).double().mean())
     assert abs(agree - 0.5) < 4 * 0.5 / len(one) ** 0.5
 
@@ -271,14 +271,14 @@ def test_nodes_have_the_environment_of_their_graph() -> None:
     batch = data.train.batch()
     rows = torch.arange(len(asked))[:, None]
     owner = np.repeat([5, 5, 7, 7, 5, 7], store.node_counts)[asked]
-    found = [group[:, 0].tolist() for group, _ in method.groups(rows, batch)]
-    assert found == [np.flatnonzero(owner == e).tolist() for e in (5, 7)]
+    actual = [group[:, 0].tolist() for group, _ in method.groups(rows, batch)]
+    assert actual == [np.flatnonzero(owner == e).tolist() for e in (5, 7)]
     parts = method.step(batch, Context("train", 0, Draws(0)))
     assert parts["penalty"].item() > 0
 
 
 @BOTH
-def test_what_gives_no_environments_is_refused(kind: type[EnvironmentMethod]) -> None:
+def test_data_without_environments_is_refused(kind: type[EnvironmentMethod]) -> None:
     binary, y = Task("binary"), np.ones((10, 1), dtype=np.float32)
     with pytest.raises(DataError, match="a field 'environment', which those of small don't carry"):
         make(kind, small(binary, y), environments="base")
@@ -299,7 +299,7 @@ def test_what_gives_no_environments_is_refused(kind: type[EnvironmentMethod]) ->
 
 
 @BOTH
-def test_what_holds_for_erm_holds_for_them(kind: type[EnvironmentMethod]) -> None:
+def test_settings_of_erm_apply(kind: type[EnvironmentMethod]) -> None:
     """The learning rate and its schedule are the backbone's, not the method's."""
     erm, own, other = (
         make_recipe("ogbg-molbace", backbone="pna", method=name)

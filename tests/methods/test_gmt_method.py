@@ -67,13 +67,19 @@ def test_an_answer_is_the_mean_over_many_subgraphs(data: gsat.Dataset, batch: Gr
     torch.testing.assert_close(output.edge_weight, torch.from_numpy(chance))
 
 
-def test_the_same_graph_has_the_same_answer(data: gsat.Dataset) -> None:
+def test_predictions_are_deterministic(data: gsat.Dataset) -> None:
     model = make(data, samples=3).eval()
     alone = model.predict(data.test.select([1])).logits
     torch.testing.assert_close(model.predict(data.test).logits[1:2], alone)
 
 
-def test_lin_weights_the_first_layer_alone(data: gsat.Dataset, batch: GraphBatch) -> None:
+def test_a_mask_multiplies_the_probabilities_once(data: gsat.Dataset, batch: GraphBatch) -> None:
+    model = make(data, samples=3).eval()
+    ones, half = torch.ones(batch.num_edges), torch.full((batch.num_edges,), 0.5)
+    assert torch.equal(model.answer(batch, ones, half), model.answer(batch, half))
+
+
+def test_lin_weights_only_the_first_layer(data: gsat.Dataset, batch: GraphBatch) -> None:
     model = make(data, variant="lin").eval()
     with torch.no_grad():
         output = model(batch)
@@ -94,7 +100,7 @@ def test_lin_weights_the_first_layer_alone(data: gsat.Dataset, batch: GraphBatch
     assert plain.attended_layers is None
 
 
-def test_lin_is_for_gin(data: gsat.Dataset) -> None:
+def test_lin_needs_a_backbone_that_limits_attention(data: gsat.Dataset) -> None:
     with pytest.raises(GSATError, match="PNA"):
         GMT(gsat.PNA.for_data(data, hidden=8), variant="lin")
 
@@ -154,7 +160,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("edges", ["all", "half"])
-def test_the_second_stage_trains_a_classifier_alone(
+def test_the_second_stage_trains_only_the_classifier(
     start: Path, tmp_path: Path, edges: str
 ) -> None:
     own = {k: v for k, v in SMALL.items() if k != "r_interval"}

@@ -57,15 +57,15 @@ def method(allowance: float = 0.03, **settings: Any) -> GraphMaskMethod:
 
 
 @pytest.mark.parametrize(("name", "edge_features"), CASES)
-def test_open_gates_leave_the_network_as_it_is(name: str, edge_features: int) -> None:
+def test_open_gates_change_nothing(name: str, edge_features: int) -> None:
     model = GraphMask(make(name, edge_features))
     batch = batch_of(edge_features)
-    found = model.gated(batch, torch.ones(2, batch.num_edges))
+    actual = model.gated(batch, torch.ones(2, batch.num_edges))
     if name == "pna":  # its gated form makes the messages, its own does not
-        torch.testing.assert_close(found, model.backbone(batch), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(actual, model.backbone(batch), rtol=1e-4, atol=1e-5)
     else:
-        assert torch.equal(found, model.backbone(batch))
-    torch.testing.assert_close(found, model(batch).logits, rtol=1e-4, atol=1e-5)
+        assert torch.equal(actual, model.backbone(batch))
+    torch.testing.assert_close(actual, model(batch).logits, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "edge_features"), CASES)
@@ -77,8 +77,8 @@ def test_with_a_baseline_of_zero_a_gate_is_attention(name: str, edge_features: i
         for gate in model.gates:
             gate.baseline.zero_()
     wanted = model.backbone(batch, attention=keep)
-    found = model.gated(batch, keep.expand(2, -1))
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    actual = model.gated(batch, keep.expand(2, -1))
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-5)
 
 
 def closed(backbone: GatedBackbone, x: Tensor, b: Tensor, batch: GraphBatch) -> Tensor:
@@ -124,19 +124,19 @@ def test_a_closed_gate_puts_the_baseline_in_the_messages_place(
     model.backbone.embed(batch, gate=look)
     embeddings = closed(model.backbone, inputs[-1], model.gates[-1].baseline, batch)
     wanted = model.backbone.read_out(embeddings, batch)
-    found = model.gated(batch, torch.zeros(1, batch.num_edges), first=1)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    actual = model.gated(batch, torch.zeros(1, batch.num_edges), first=1)
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("scalers", [(), ("identity", "attenuation")])
 def test_pna_with_scalers_and_few_aggregators(scalers: tuple[str, ...]) -> None:
     model = GraphMask(make("pna", 3, aggregators=["std", "max"], scalers=scalers))
     batch = batch_of(3)
-    found = model.gated(batch, torch.ones(2, batch.num_edges))
-    torch.testing.assert_close(found, model.backbone(batch), rtol=1e-4, atol=1e-5)
+    actual = model.gated(batch, torch.ones(2, batch.num_edges))
+    torch.testing.assert_close(actual, model.backbone(batch), rtol=1e-4, atol=1e-5)
 
 
-def test_the_multiplier_rises_while_the_answer_is_too_far_off_and_falls_otherwise() -> None:
+def test_the_multiplier_follows_the_gap() -> None:
     batch = from_pyg(planted_graphs(32)).batch()
     for allowance, sign in ((0.0, 1), (10.0, -1)):
         made = method(allowance)
@@ -206,7 +206,7 @@ def test_scores_rank_and_layers_are_averaged_or_the_highest_counts() -> None:
     torch.testing.assert_close(most(batch).attention, layers.max(0).values)
 
 
-def test_with_open_gates_nothing_is_lost_however_unsure_the_network_is() -> None:
+def test_open_gates_have_no_loss() -> None:
     backbone, batch = make("gin", 0), batch_of()
     settings = GraphMaskSettings()
     made = GraphMaskMethod.create(backbone, settings, TrainingSettings.model_validate({}), 0)
@@ -214,15 +214,15 @@ def test_with_open_gates_nothing_is_lost_however_unsure_the_network_is() -> None
     task = backbone.task
     assert task.loss(logits, logits.argmax(1)) > 2 * settings.allowance
     for keep, lost in ((torch.ones_like(omega), 0.0), (torch.zeros_like(omega), None)):
-        said = made.model.gated(batch, keep)
-        gap = task.loss(said, logits.argmax(1)) - task.loss(logits, logits.argmax(1))
-        found = made._losses(batch, logits, omega, keep, 0)["answer"]
-        torch.testing.assert_close(found, gap, rtol=1e-4, atol=1e-5)
+        output = made.model.gated(batch, keep)
+        gap = task.loss(output, logits.argmax(1)) - task.loss(logits, logits.argmax(1))
+        actual = made._losses(batch, logits, omega, keep, 0)["answer"]
+        torch.testing.assert_close(actual, gap, rtol=1e-4, atol=1e-5)
         if lost is not None:
-            assert float(found.detach()) == pytest.approx(lost, abs=1e-5)
+            assert float(actual.detach()) == pytest.approx(lost, abs=1e-5)
 
 
-def test_where_all_nodes_begin_alike_only_the_networks_end_tells_edges_apart() -> None:
+def test_gates_on_equal_features_need_the_final_embeddings() -> None:
     batch = batch_of()
     batch = replace(batch, x=torch.ones_like(batch.x))
     for sees, different in (("layer", False), ("network", True)):
@@ -231,7 +231,7 @@ def test_where_all_nodes_begin_alike_only_the_networks_end_tells_edges_apart() -
         assert omega[1].detach().std() > 1e-3
 
 
-def test_a_sample_of_a_layer_is_of_that_layers_gates() -> None:
+def test_samples_belong_to_their_layer() -> None:
     batch = batch_of()
     open_, closed = torch.full((batch.num_edges,), 30.0), torch.full((batch.num_edges,), -30.0)
     for first, second in ((open_, closed), (closed, open_)):

@@ -167,7 +167,7 @@ def test_the_update_is_adam_with_the_recipes_numbers(
     assert len(group["params"]) == len(list(method.model.parameters()))
 
 
-def test_a_step_depends_on_its_draws_alone(data: gsat.Dataset, batch: GraphBatch) -> None:
+def test_a_step_depends_only_on_its_draws(data: gsat.Dataset, batch: GraphBatch) -> None:
     losses = []
     for number in range(2):
         torch.manual_seed(number)

@@ -75,13 +75,13 @@ def test_pooled_adjacency_is_the_dense_product(directed: bool) -> None:
     batch = labelled(1, directed=directed)
     draw = torch.Generator().manual_seed(1)
     s = torch.rand(batch.num_nodes, 2, generator=draw).softmax(dim=1)
-    found = pooled_adjacency(s, batch)
+    actual = pooled_adjacency(s, batch)
     missing = []
     for graph in range(batch.num_graphs):
         nodes, adjacency = dense(batch, graph)
         own = s[nodes] if len(nodes) else torch.zeros(1, 2)
         pooled = own.T @ adjacency @ own
-        torch.testing.assert_close(found[graph], pooled)
+        torch.testing.assert_close(actual[graph], pooled)
         rows = pooled / pooled.sum(dim=1, keepdim=True).clamp(min=1e-12)
         missing.append((rows.diagonal() - 1).square().mean())
     torch.testing.assert_close(connectivity(s, batch), torch.stack(missing).mean())
@@ -111,7 +111,7 @@ def test_a_step_is_the_inner_loop_and_then_one_step_against_it(
     outer = Adam(model.parameters(), 0.01)
     inner = Adam(t.parameters(), 1e-3, weight_decay=5e-5)
     for step in range(2):
-        found = method.step(batch, context(step))
+        actual = method.step(batch, context(step))
         orders = method._orders(batch.num_graphs, Draws(3).child("shuffle", step))
         assert orders.sort(dim=1).values.unique(dim=0).tolist() == [list(range(batch.num_graphs))]
         assert len(orders.unique(dim=0)) == 13
@@ -141,9 +141,9 @@ def test_a_step_is_the_inner_loop_and_then_one_step_against_it(
             "loss": loss, "information": mi, "connectivity": cut,
             "total": loss + 0.7 * mi + 5 * cut,
         }  # fmt: skip
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
         for name, value in expected.items():
-            torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(actual[name], value, rtol=1e-3, atol=1e-4)
         outer.zero_grad()
         expected["total"].backward()
         outer.step()
@@ -153,7 +153,7 @@ def test_a_step_is_the_inner_loop_and_then_one_step_against_it(
         torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=2e-3)
 
 
-def test_the_estimator_learns_from_the_inner_loop_alone(
+def test_only_the_inner_loop_trains_the_estimator(
     made: Callable[..., IBSubgraphMethod],
 ) -> None:
     method = made(inner_steps=0)
@@ -167,11 +167,11 @@ def test_scores_are_products_of_assignments_and_embeddings_are_clamped(
     made: Callable[..., IBSubgraphMethod],
 ) -> None:
     model, batch = made().model.eval(), labelled(5)
-    said = model(batch)
+    output = model(batch)
     s = model.assign(batch).assignment[:, 0].detach()
     expected = [float(s[u] * s[v]) for u, v in batch.edge_index.T.tolist()]
-    torch.testing.assert_close(said.edge_weight, torch.tensor(expected))
-    torch.testing.assert_close(said.probability, s)
+    torch.testing.assert_close(output.edge_weight, torch.tensor(expected))
+    torch.testing.assert_close(output.probability, s)
     with torch.no_grad():
         model.backbone.layers[-1].outer.bias.add_(1e4)
     assert float(model.assign(batch).subgraph.detach().max()) == 100
@@ -205,8 +205,8 @@ def test_a_run_is_saved_loaded_and_explains(backbone: str, tmp_path: Path) -> No
     model = gsat.load(tmp_path / "run")
     assert isinstance(model, IBSubgraph)
     data = gsat.load_dataset("ba2motifs", graphs=60)
-    said = run.model.predict(data.test)
-    torch.testing.assert_close(model.predict(data.test).logits, said.logits)
+    output = run.model.predict(data.test)
+    torch.testing.assert_close(model.predict(data.test).logits, output.logits)
     explained = model.explain(data.test[0])
     ends = explained.node_mask[:, 0][data.test[0].edge_index]
     torch.testing.assert_close(explained.edge_mask, ends[0] * ends[1])

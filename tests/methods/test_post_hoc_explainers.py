@@ -47,7 +47,7 @@ def create(method: str, backbone: Any, seed: int = 0, **settings: Any) -> Any:
 # -- the planted edge -----------------------------------------------------------------------------
 
 
-def test_the_planted_networks_are_one() -> None:
+def test_both_planted_networks_are_equal() -> None:
     graphs = planted_graphs(10)
     ours = gsat.explain_with("gnnexplainer", planted_gin(), graphs, iterations=1)
     for graph, said in zip(graphs, ours, strict=True):
@@ -85,8 +85,8 @@ def test_without_regularisers_the_planted_edges_score_rises(method: str) -> None
         said = gsat.explain_with(
             method, planted_gin(), graphs, train=graphs, **{**settings, name: length}
         )
-        found = [e.edge_mask[e.edge_truth > 0].mean() for e in said]
-        return float(torch.stack(found).mean())
+        actual = [e.edge_mask[e.edge_truth > 0].mean() for e in said]
+        return float(torch.stack(actual).mean())
 
     assert score(1) < score(10) < score(30)
 
@@ -106,7 +106,7 @@ def test_the_prediction_reaches_pgexplainers_mlp() -> None:
 # -- what they compute ----------------------------------------------------------------------------
 
 
-def test_pgexplainers_mlp_is_one_on_both_ends_of_an_edge() -> None:
+def test_pgexplainers_mlp_reads_both_ends_of_an_edge() -> None:
     model = PGExplainer(gsat.GIN(4, BINARY, hidden=8).eval())
     batch = from_pyg(random_graphs(3)).batch()
     z = model.backbone.embed(batch).detach()
@@ -132,7 +132,7 @@ def test_pgexplainers_temperature_falls_geometrically() -> None:
         Task("regression", 1, "mae", centre=3.0, scale=2.0),
     ],
 )
-def test_the_own_answer_is_the_one_of_least_loss(task: Task) -> None:
+def test_the_explained_prediction_minimises_the_loss(task: Task) -> None:
     model = GNNExplainer(gsat.GIN(4, task, hidden=8).eval())
     batch = from_pyg(random_graphs(3)).batch()
     logits = model.backbone(batch).detach()
@@ -147,7 +147,7 @@ def test_the_own_answer_is_the_one_of_least_loss(task: Task) -> None:
         assert (own < task.graph_losses(logits, other)).all()
 
 
-def test_the_label_can_be_explained_in_place_of_the_prediction() -> None:
+def test_labels_can_be_explained() -> None:
     graphs = planted_graphs(4, joined=True)
     for graph in graphs:
         graph.y = 1 - graph.y  # not what the network says
@@ -161,7 +161,7 @@ def test_the_label_can_be_explained_in_place_of_the_prediction() -> None:
         assert own.edge_mask[truth].min() > label.edge_mask[truth].max()
 
 
-def test_where_a_label_is_missing_the_prediction_is_explained() -> None:
+def test_missing_labels_are_replaced_by_predictions() -> None:
     graphs = planted_graphs(4, joined=True)
     for graph in graphs:
         graph.y = torch.full_like(graph.y, float("nan"), dtype=torch.float32)
@@ -175,7 +175,7 @@ def test_where_a_label_is_missing_the_prediction_is_explained() -> None:
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_a_graph_is_explained_alike_in_any_batch(method: str) -> None:
+def test_masks_do_not_depend_on_the_batch(method: str) -> None:
     graphs = planted_graphs(12)
     short = {"iterations": 20} if method == "gnnexplainer" else QUICK[method]
     made = create(method, planted_gin(), **short)
@@ -235,7 +235,7 @@ class FromHere(TheirGNNExplainer):
 
 
 @pytest.mark.parametrize(("size", "entropy"), [(0.0, 0.0), (0.05, 0.5)])
-def test_it_agrees_with_pygs_gnnexplainer(size: float, entropy: float) -> None:
+def test_gnnexplainer_agrees_with_pyg(size: float, entropy: float) -> None:
     """On directed graphs, where neither averages, and from the same start; with regularisers less
     closely, because PyG leaves them out of the first step."""
     torch.manual_seed(0)
@@ -265,7 +265,7 @@ def test_it_agrees_with_pygs_gnnexplainer(size: float, entropy: float) -> None:
         assert np.corrcoef(*moved)[0, 1] > (0.8 if size else 0.999)
 
 
-def test_it_agrees_with_pygs_pgexplainer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pgexplainer_agrees_with_pyg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TheirPGExplainer, "coeffs", dict(TheirPGExplainer.coeffs))
     torch.manual_seed(0)
     network = Planted()
@@ -287,15 +287,15 @@ def test_it_agrees_with_pygs_pgexplainer(monkeypatch: pytest.MonkeyPatch) -> Non
         **QUICK["pgexplainer"],
     )  # fmt: skip
     for graph, own in zip(graphs, ours, strict=True):
-        found = theirs(graph.x, graph.edge_index, target=graph.y[0].long()).edge_mask
-        assert set(found.topk(2).indices.tolist()) == set(own.edge_mask.topk(2).indices.tolist())
+        actual = theirs(graph.x, graph.edge_index, target=graph.y[0].long()).edge_mask
+        assert set(actual.topk(2).indices.tolist()) == set(own.edge_mask.topk(2).indices.tolist())
 
 
 # -- the network is as before ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["gnnexplainer", "pgexplainer"])
-def test_a_users_network_is_not_changed(method: str) -> None:
+def test_the_network_is_unchanged(method: str) -> None:
     graphs = random_graphs(2, awkward=False)
     network = Net()
     network.body.norms[0].eval()  # a part that was frozen stays so, the rest stays in training
@@ -318,7 +318,7 @@ def test_a_users_network_is_not_changed(method: str) -> None:
     assert left == hooks
 
 
-def test_masks_follow_the_callers_edges() -> None:
+def test_masks_have_the_edge_order_of_the_input() -> None:
     graph = planted_graphs(1, joined=True)[0]
     order = torch.randperm(graph.num_edges, generator=torch.Generator().manual_seed(1))
     turned = Data(x=graph.x, edge_index=graph.edge_index[:, order])
@@ -329,12 +329,12 @@ def test_masks_follow_the_callers_edges() -> None:
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_a_graph_without_edges_is_answered(method: str) -> None:
+def test_graphs_without_edges_are_explained(method: str) -> None:
     lonely = Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0, dtype=torch.long))
     made = create(method, planted_gin())
-    found = made.model.explain(lonely)
-    assert found.edge_mask.shape == (0,)
-    assert found.logits.isfinite().all()
+    actual = made.model.explain(lonely)
+    assert actual.edge_mask.shape == (0,)
+    assert actual.logits.isfinite().all()
 
 
 # -- refusals -------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class PerNode(nn.Module):
         ),
     ],
 )
-def test_what_can_not_be_explained_is_said(
+def test_invalid_requests_are_refused(
     method: str, network: nn.Module, given: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(GSATError, match=said) as error:

@@ -302,12 +302,12 @@ def test_weights_of_1_change_nothing(name: str) -> None:
     attention = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(0))
     ones = torch.ones(batch.num_nodes)
     assert torch.equal(network(batch, attention, node_weight=ones), network(batch, attention))
-    drawn = [network(batch, attention, Draws(0), node_weight=w) for w in (ones, None)]
-    assert torch.equal(*drawn)
+    sampled = [network(batch, attention, Draws(0), node_weight=w) for w in (ones, None)]
+    assert torch.equal(*sampled)
 
 
 @pytest.mark.parametrize("name", ["node embeddings", *POOLED])
-def test_a_weight_scales_what_is_pooled(name: str) -> None:
+def test_a_weight_scales_the_pooled_nodes(name: str) -> None:
     batch, network = graphs_for(name), backbone(name)
     none, half, full = (
         network(batch, node_weight=torch.full((batch.num_nodes,), w)) for w in (0.0, 0.5, 1.0)
@@ -358,17 +358,17 @@ def test_a_network_without_a_gate_causes_a_warning() -> None:
     weight = torch.rand(batch.num_edges)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = model.answer(batch, weight)
+        actual = model.answer(batch, weight)
         model.answer(batch, weight)
     assert len(caught) == 1
     assert "HalfEmbedded" in str(caught[0].message)
     for place in ("pooling", "features", "embeddings"):
         assert place in str(caught[0].message)
     assert network.node_gate is None
-    assert torch.equal(found, gsat.GSAT(network).answer(batch, weight))
+    assert torch.equal(actual, gsat.GSAT(network).answer(batch, weight))
 
 
-def test_features_that_are_looked_up_as_fractions_are_not_multiplied() -> None:
+def test_looked_up_float_features_are_not_multiplied() -> None:
     class Rounded(Embedded):
         def look_up(self, x: Tensor) -> Tensor:
             return super().look_up(x.long())
@@ -381,7 +381,7 @@ def test_features_that_are_looked_up_as_fractions_are_not_multiplied() -> None:
         assert network.node_gate is None
 
 
-def test_a_forward_that_pools_in_another_way_later_is_an_error() -> None:
+def test_a_forward_that_stops_pooling_is_an_error() -> None:
     class Fickle(GINAdd):
         def pool(self, h: Tensor, batch: Tensor) -> Tensor:
             by_hand = self.training
@@ -427,8 +427,8 @@ def test_pooled_edges_have_no_node_weights() -> None:
     batch = from_pyg([Data(x=torch.ones(3, FEATURES), edge_index=e) for e in (few, many)]).batch()
     assert batch.num_edges == batch.num_nodes
     module: Any = network.module
-    found = network(batch, node_weight=torch.zeros(batch.num_nodes))
-    torch.testing.assert_close(found, module.head.bias + torch.tensor([[2.0], [4.0]]))
+    actual = network(batch, node_weight=torch.zeros(batch.num_nodes))
+    torch.testing.assert_close(actual, module.head.bias + torch.tensor([[2.0], [4.0]]))
 
 
 def test_nothing_leaks_into_the_original() -> None:
@@ -492,20 +492,20 @@ def test_predictions_of_nodes_ignore_it(name: str) -> None:
 
 @pytest.mark.parametrize("on", ["edge", "node"])
 @pytest.mark.parametrize("name", ALL)
-def test_the_papers_read_out_is_the_default(name: str, on: Any) -> None:
+def test_the_default_readout_is_that_of_the_paper(name: str, on: Any) -> None:
     batch, network = graphs_for(name), backbone(name)
     without, default = gsat.GSAT(network, on, seed=2), gsat.GSAT(network, on, seed=2, readout=None)
     everything = gsat.GSAT(network, on, seed=2, readout="all")
     attended = gsat.GSAT(network, on, seed=2, readout="attended")
     assert "readout" not in without.config
     for draws in (None, Draws(0)):
-        found = without(batch, draws)
+        actual = without(batch, draws)
         for model in (default, everything):
-            assert all(map(torch.equal, model(batch, draws)[:4], found[:4]))
+            assert all(map(torch.equal, model(batch, draws)[:4], actual[:4]))
         # Bit for bit the backbone with weights on its messages.
         own = draws.child("second run") if draws else None
-        assert torch.equal(found.logits, network(batch, found.edge_weight, own))
-        assert not torch.allclose(attended(batch, draws).logits, found.logits)
+        assert torch.equal(actual.logits, network(batch, actual.edge_weight, own))
+        assert not torch.allclose(attended(batch, draws).logits, actual.logits)
 
 
 # -- files -------------------------------------------------------------------------------------

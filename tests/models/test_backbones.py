@@ -110,16 +110,16 @@ def test_seeds_decide_the_weights_and_nothing_else(name: str) -> None:
 
 
 def test_seed_and_purpose_decide_initial_weights() -> None:
-    def drawn(seed: int, *purpose: str) -> list[float]:
+    def sampled(seed: int, *purpose: str) -> list[float]:
         with seeded(seed, *purpose):
             return torch.rand(4).tolist()
 
     torch.manual_seed(1)
-    first = drawn(0, "gin")
+    first = sampled(0, "gin")
     torch.manual_seed(2)
-    assert drawn(0, "gin") == first
-    assert drawn(1, "gin") != first
-    assert drawn(0, "extractor") != first
+    assert sampled(0, "gin") == first
+    assert sampled(1, "gin") != first
+    assert sampled(0, "extractor") != first
 
 
 def test_config_round_trip(name: str, edge_features: int) -> None:

@@ -60,7 +60,7 @@ def edge_by_edge(net: DMPNN, batch: GraphBatch, weight: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("edge_features", [0, 3])
-def test_it_computes_its_definition(edge_features: int, directed: bool) -> None:
+def test_embeddings_follow_the_definition(edge_features: int, directed: bool) -> None:
     net, batch = make(edge_features), batch_of(edge_features, directed)
     both = {(int(u), int(v)) for u, v in batch.edge_index.T}
     if directed:  # no edge may have its reverse, or the definition leaves that out, too
@@ -73,11 +73,11 @@ def test_it_computes_its_definition(edge_features: int, directed: bool) -> None:
     else:
         weight = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1)).double()
     weight = weight.requires_grad_()
-    found, expected = net(batch, weight), edge_by_edge(net, batch, weight)
-    torch.testing.assert_close(found, expected)
+    actual, expected = net(batch, weight), edge_by_edge(net, batch, weight)
+    torch.testing.assert_close(actual, expected)
     inputs = [weight, *net.parameters()]
     for a, b in zip(
-        torch.autograd.grad(found.square().sum(), inputs),
+        torch.autograd.grad(actual.square().sum(), inputs),
         torch.autograd.grad(expected.square().sum(), inputs),
         strict=True,
     ):

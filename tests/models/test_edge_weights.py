@@ -46,7 +46,7 @@ def backbone(request: pytest.FixtureRequest, attributes: int) -> Backbone:
     return network(3, TASK, edge_features=known, hidden=8).eval()  # type: ignore[call-arg]
 
 
-def test_a_weight_does_what_attention_does(backbone: Backbone, attributes: int) -> None:
+def test_data_weights_act_like_attention(backbone: Backbone, attributes: int) -> None:
     data = graph(0, attributes=attributes)
     plain = from_pyg([data])
     data.edge_weight = torch.rand(data.edge_index.shape[1])
@@ -63,7 +63,7 @@ def test_a_weight_does_what_attention_does(backbone: Backbone, attributes: int) 
 
 
 @pytest.mark.parametrize("features", [0, 1, 3])
-def test_in_a_sum_a_weight_of_two_is_the_edge_twice(features: int) -> None:
+def test_a_weight_of_two_equals_a_doubled_edge_in_a_sum(features: int) -> None:
     network = BACKBONES["gin"](3, TASK, edge_features=features, hidden=8, dropout=0.0)  # type: ignore[call-arg]
     data = graph(1, attributes=features)
     count = data.edge_index.shape[1]
@@ -83,7 +83,7 @@ def test_the_mask_is_attention_alone(on: str) -> None:
     model = GSAT(BACKBONES["gin"](3, TASK, hidden=8), on).eval()  # type: ignore[call-arg, arg-type]
     data = graph(2)
     data.edge_weight = 10 * torch.rand(data.edge_index.shape[1]) + 5
-    said = model(from_pyg([data]).batch())
+    output = model(from_pyg([data]).batch())
     mask = model.explain(data).edge_mask
     assert float(mask.max()) <= 1
     # The mask times the weights, put on the graph without weights, is what the model computed.
@@ -91,10 +91,10 @@ def test_the_mask_is_attention_alone(on: str) -> None:
     from_caller = torch.from_numpy(store.arrays["order"]).long()
     with torch.no_grad():
         again = model.backbone(store.batch(), attention=(mask * data.edge_weight)[from_caller])
-    torch.testing.assert_close(again, said.logits.detach())
+    torch.testing.assert_close(again, output.logits.detach())
 
 
-def test_an_edge_of_weight_zero_says_nothing() -> None:
+def test_an_edge_of_weight_zero_has_no_effect() -> None:
     model = GSAT(BACKBONES["gin"](3, TASK, hidden=8, layers=1)).eval()  # type: ignore[call-arg]
     data = graph(3)
     data.edge_weight = torch.ones(data.edge_index.shape[1])

@@ -38,17 +38,17 @@ def test_answers_are_means_of_probabilities_or_numbers(task: Task) -> None:
     mean = mean_logits(task, logits)
     if task.kind == "regression":
         each: list[Tensor] = [task.decide(part) for part in logits]
-        found = task.decide(mean)
+        actual = task.decide(mean)
     else:
         each = [task.probabilities(part) for part in logits]
-        found = task.probabilities(mean)
-    torch.testing.assert_close(found, torch.stack(each).mean(dim=0))
+        actual = task.probabilities(mean)
+    torch.testing.assert_close(actual, torch.stack(each).mean(dim=0))
     spread = spread_of_answers(task, logits).numpy().reshape(7, -1)
     expected = np.std([part.numpy() for part in each], axis=0).reshape(7, -1)
     np.testing.assert_allclose(spread, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_sure_members_keep_their_digits() -> None:
+def test_probabilities_near_0_and_1_keep_their_precision() -> None:
     sure = torch.tensor([[[80.0]], [[80.0]]])
     assert mean_logits(Task("binary"), sure).item() == pytest.approx(80, rel=1e-3)
 
@@ -79,7 +79,7 @@ def test_an_ensemble_of_one_is_its_member(data: gsat.Dataset) -> None:
     assert float(ensemble.explain(data.test[0]).edge_spread.max()) == 0
 
 
-def test_members_look_again(data: gsat.Dataset) -> None:
+def test_members_are_refined(data: gsat.Dataset) -> None:
     members = [model(data, seed) for seed in range(2)]
     ensemble = Ensemble(members)
     again = torch.stack([member.refined(1).score_edges(data.test)[1] for member in members])
@@ -98,7 +98,7 @@ def test_members_may_be_folders(data: gsat.Dataset, tmp_path: Path) -> None:
     )
 
 
-def test_what_does_not_fit_is_refused(data: gsat.Dataset, tmp_path: Path) -> None:
+def test_members_that_do_not_fit_are_refused(data: gsat.Dataset, tmp_path: Path) -> None:
     with pytest.raises(GSATError, match="at least one model"):
         Ensemble([])
     with pytest.raises(GSATError, match="attention of member 1"):

@@ -67,24 +67,24 @@ def pygs(gin: GIN, batch: GraphBatch) -> Tensor:
 @pytest.mark.parametrize("edge_features", [0, 1, 3])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_it_is_pygs_network(edge_features: int, directed: bool, training: bool) -> None:
+def test_logits_equal_pygs(edge_features: int, directed: bool, training: bool) -> None:
     gin, batch = make(edge_features).train(training), batch_of(edge_features, directed=directed)
     theirs = pygs(copy.deepcopy(gin), batch)
-    found = gin(batch, torch.ones(batch.num_edges))
-    torch.testing.assert_close(found, theirs, rtol=1e-4, atol=1e-4)
+    actual = gin(batch, torch.ones(batch.num_edges))
+    torch.testing.assert_close(actual, theirs, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("edge_features", [0, 1, 3])
-def test_gradients_are_pygs(edge_features: int) -> None:
+def test_gradients_equal_pygs(edge_features: int) -> None:
     gin, batch = make(edge_features).train(), batch_of(edge_features)
     other = copy.deepcopy(gin)
     gin(batch).square().sum().backward()
     pygs(other, batch).square().sum().backward()
     for (name, ours), theirs in zip(gin.named_parameters(), other.parameters(), strict=True):
         # A bias before BatchNorm has no gradient but rounding errors: ours says so.
-        found = torch.zeros_like(ours) if ours.grad is None else ours.grad
+        actual = torch.zeros_like(ours) if ours.grad is None else ours.grad
         assert ours.grad is not None or name.endswith("inner.bias")
-        assert (found - theirs.grad).norm() < 1e-4 * theirs.grad.norm() + 1e-4, name
+        assert (actual - theirs.grad).norm() < 1e-4 * theirs.grad.norm() + 1e-4, name
 
 
 @pytest.mark.parametrize("edge_features", [0, 1, 3])
@@ -104,13 +104,13 @@ def test_attention_of_zeros_leaves_each_node_alone(edge_features: int) -> None:
         )
         x = (x @ w1.T + b1 - mean) / np.sqrt(var + 1e-5) * gamma + beta
         x = np.maximum(np.maximum(x, 0) @ w2.T + b2, 0)
-    found = gin.embed(batch, torch.zeros(batch.num_edges))
-    np.testing.assert_allclose(found.detach().numpy(), x, atol=1e-4)
+    actual = gin.embed(batch, torch.zeros(batch.num_edges))
+    np.testing.assert_allclose(actual.detach().numpy(), x, atol=1e-4)
     ptr = batch.node_ptr.tolist()
     pooled = np.stack([x[a:b].sum(0) for a, b in itertools.pairwise(ptr)])
     logits = pooled @ gin.head.weight.double().detach().numpy().T + gin.head.bias.detach().numpy()
-    found = gin(batch, torch.zeros(batch.num_edges))
-    np.testing.assert_allclose(found.detach().numpy(), logits, rtol=1e-4, atol=1e-4)
+    actual = gin(batch, torch.zeros(batch.num_edges))
+    np.testing.assert_allclose(actual.detach().numpy(), logits, rtol=1e-4, atol=1e-4)
 
 
 def test_attention_weighs_every_layer() -> None:
@@ -121,8 +121,8 @@ def test_attention_weighs_every_layer() -> None:
     whole = from_pyg([graph])
     order = whole.arrays["order"]
     gin = make(layers=3)
-    found = gin(whole.batch(), keep[order].float())
-    torch.testing.assert_close(found, gin(from_pyg([smaller]).batch()), rtol=1e-5, atol=1e-5)
+    actual = gin(whole.batch(), keep[order].float())
+    torch.testing.assert_close(actual, gin(from_pyg([smaller]).batch()), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("edge_features", [1, 3])
@@ -149,14 +149,14 @@ def test_edge_features_matter_and_may_be_integers(edge_features: int) -> None:
 def test_dropout_follows_the_draws() -> None:
     batch, draws = batch_of(), Draws(0, "test")
     gin = make(dropout=0.4)
-    found = gin.embed(batch, draws=draws)
+    actual = gin.embed(batch, draws=draws)
     x = gin.encoder(batch.x)
     for number, layer in enumerate(gin.layers):
         x = gin_layers(x, batch, None, [None], [layer.mlp])
         x = x * draws.child("dropout", number).keep(batch.node_id, 16, 0.4) / 0.6
-    torch.testing.assert_close(found, x)
-    assert torch.equal(gin.embed(batch, draws=draws), found)
-    assert not torch.equal(gin.embed(batch, draws=draws.child(1)), found)
+    torch.testing.assert_close(actual, x)
+    assert torch.equal(gin.embed(batch, draws=draws), actual)
+    assert not torch.equal(gin.embed(batch, draws=draws.child(1)), actual)
     assert torch.equal(make(dropout=0.0).embed(batch, draws=draws), make().embed(batch))
 
 

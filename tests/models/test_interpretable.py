@@ -40,12 +40,12 @@ def make(on: str = "edge", edge_features: int = 0, task: Task = THREE) -> GSAT:
 @pytest.mark.parametrize("task", TASKS)
 def test_predictions(task: Task) -> None:
     store, model = from_pyg(random_graphs(2)), make(task=task)
-    found = model.predict(store)
+    actual = model.predict(store)
     logits = model.eval()(store.batch()).logits
-    torch.testing.assert_close(found.logits, logits.detach())
-    assert torch.equal(found.probabilities, task.probabilities(found.logits))
-    assert torch.equal(found.labels, task.decide(found.logits))
-    assert not found.logits.requires_grad
+    torch.testing.assert_close(actual.logits, logits.detach())
+    assert torch.equal(actual.probabilities, task.probabilities(actual.logits))
+    assert torch.equal(actual.labels, task.decide(actual.logits))
+    assert not actual.logits.requires_grad
 
 
 def test_any_kind_of_input_in_batches_of_any_size() -> None:
@@ -53,23 +53,23 @@ def test_any_kind_of_input_in_batches_of_any_size() -> None:
     whole = model.predict(from_pyg(graphs)).logits
     listed, iterated = model.predict(graphs).logits, model.predict(iter(graphs)).logits
     in_threes = model.predict(graphs, batch_size=3).logits
-    for found in (listed, iterated, in_threes):
-        torch.testing.assert_close(found, whole, rtol=0, atol=1e-5)
+    for actual in (listed, iterated, in_threes):
+        torch.testing.assert_close(actual, whole, rtol=0, atol=1e-5)
     alone = model.predict(graphs[0])
     assert alone.logits.shape == (1, 3)
     torch.testing.assert_close(alone.logits, whole[:1], rtol=0, atol=1e-5)
 
 
-def test_batches_of_pyg_are_taken_apart() -> None:
+def test_pyg_batches_are_split_into_graphs() -> None:
     graphs, model = random_graphs(3), make()
     whole, both = model.predict(graphs).logits, Batch.from_data_list(graphs)
     for given in (both, [both], DataLoader(graphs, batch_size=4), [graphs[0], *_batches(graphs)]):
         torch.testing.assert_close(model.predict(given).logits, whole, rtol=0, atol=1e-5)
     one_by_one, explained = model.explain(graphs), model.explain(both)
     assert len(explained) == len(graphs)
-    for found, expected in zip(explained, one_by_one, strict=True):
-        torch.testing.assert_close(found.edge_mask, expected.edge_mask, rtol=0, atol=1e-5)
-        assert torch.equal(found.edge_index, expected.edge_index)
+    for actual, expected in zip(explained, one_by_one, strict=True):
+        torch.testing.assert_close(actual.edge_mask, expected.edge_mask, rtol=0, atol=1e-5)
+        assert torch.equal(actual.edge_index, expected.edge_index)
     by_hand = Batch(x=both.x, edge_index=both.edge_index, batch=both.batch)
     with pytest.raises(DataError, match="can't be split into its graphs"):
         model.predict(by_hand)
@@ -82,7 +82,7 @@ def _batches(graphs: list[Data]) -> list[Data]:
     return [Batch.from_data_list(graphs[1:3]), Batch.from_data_list(graphs[3:])]
 
 
-def test_a_truth_on_some_graphs_only_is_no_hindrance() -> None:
+def test_some_graphs_may_have_a_ground_truth() -> None:
     graphs, model = random_graphs(3), make()
     graphs[1].edge_truth = torch.ones(graphs[1].num_edges)
     assert len(model.predict(graphs).logits) == len(graphs)
@@ -92,12 +92,12 @@ def test_a_truth_on_some_graphs_only_is_no_hindrance() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("edge_features", [0, 1])
-def test_no_graphs_are_predicted_and_explained_too(task: Task, edge_features: int) -> None:
+def test_empty_inputs_are_predicted_and_explained(task: Task, edge_features: int) -> None:
     model = make(edge_features=edge_features, task=task)
     for nothing in ([], from_pyg(random_graphs(3, edge_features=edge_features)).select([])):
-        found = model.predict(nothing)
-        assert found.logits.shape == (0, task.num_logits)
-        assert len(found.probabilities) == len(found.labels) == 0
+        actual = model.predict(nothing)
+        assert actual.logits.shape == (0, task.num_logits)
+        assert len(actual.probabilities) == len(actual.labels) == 0
         assert model.explain(nothing) == []
 
 
@@ -107,7 +107,7 @@ def test_no_graphs_are_predicted_and_explained_too(task: Task, edge_features: in
 @pytest.mark.parametrize("on", ["edge", "node"])
 @pytest.mark.parametrize("edge_features", [0, 1, 3])
 @pytest.mark.parametrize("directed", [False, True])
-def test_the_edge_mask_follows_the_callers_order(
+def test_the_edge_mask_has_the_edge_order_of_the_input(
     on: str, edge_features: int, directed: bool
 ) -> None:
     rng = np.random.default_rng(4)
@@ -119,13 +119,13 @@ def test_the_edge_mask_follows_the_callers_order(
         permuted = Data(x=graph.x, edge_index=graph.edge_index[:, order])
         if edge_features:
             permuted.edge_attr = graph.edge_attr[order]
-        found, moved = model.explain(graph), model.explain(permuted)
-        assert torch.equal(found.edge_index, graph.edge_index)
+        actual, moved = model.explain(graph), model.explain(permuted)
+        assert torch.equal(actual.edge_index, graph.edge_index)
         assert torch.equal(moved.edge_index, permuted.edge_index)
-        steps = found.edge_mask.unique().diff()
+        steps = actual.edge_mask.unique().diff()
         assert (steps > 1e-4).sum() > 5
-        torch.testing.assert_close(moved.edge_mask, found.edge_mask[order], rtol=0, atol=1e-6)
-        torch.testing.assert_close(moved.logits, found.logits, rtol=0, atol=1e-5)
+        torch.testing.assert_close(moved.edge_mask, actual.edge_mask[order], rtol=0, atol=1e-6)
+        torch.testing.assert_close(moved.logits, actual.logits, rtol=0, atol=1e-5)
 
 
 def test_the_edge_mask_is_the_weight_of_each_edge() -> None:
@@ -133,9 +133,9 @@ def test_the_edge_mask_is_the_weight_of_each_edge() -> None:
     batch = from_pyg([graph]).batch()
     weight = model.eval()(batch).edge_weight
     at = dict(zip(map(tuple, batch.edge_index.T.tolist()), weight.tolist(), strict=True))
-    found = model.explain(graph)
+    actual = model.explain(graph)
     expected = [at[u, v] for u, v in graph.edge_index.T.tolist()]
-    assert found.edge_mask.tolist() == pytest.approx(expected, abs=1e-6)
+    assert actual.edge_mask.tolist() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
@@ -143,48 +143,48 @@ def test_the_edge_mask_is_the_weight_of_each_edge() -> None:
 def test_a_graph_in_a_list_is_explained_as_alone(on: str, task: Task) -> None:
     graphs, model = random_graphs(6), make(on, task=task)
     for batch_size in (256, 4):
-        for graph, found in zip(graphs, model.explain(graphs, batch_size), strict=True):
+        for graph, actual in zip(graphs, model.explain(graphs, batch_size), strict=True):
             alone = model.explain(graph)
-            assert isinstance(found, Explanation)
-            assert torch.equal(found.edge_index, graph.edge_index)
-            assert torch.equal(found.x, graph.x)
-            assert found.num_nodes == graph.num_nodes
+            assert isinstance(actual, Explanation)
+            assert torch.equal(actual.edge_index, graph.edge_index)
+            assert torch.equal(actual.x, graph.x)
+            assert actual.num_nodes == graph.num_nodes
             for name in ("edge_mask", "logits", "probabilities", "node_mask"):
-                assert (found.get(name) is None) == (name == "node_mask" and on == "edge")
-                if found.get(name) is not None:
-                    torch.testing.assert_close(found[name], alone[name], rtol=0, atol=1e-5)
-            assert torch.equal(found.prediction, alone.prediction)
-            assert found.undirected == alone.undirected
+                assert (actual.get(name) is None) == (name == "node_mask" and on == "edge")
+                if actual.get(name) is not None:
+                    torch.testing.assert_close(actual[name], alone[name], rtol=0, atol=1e-5)
+            assert torch.equal(actual.prediction, alone.prediction)
+            assert actual.undirected == alone.undirected
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_an_explanation_carries_the_answer(task: Task) -> None:
+def test_an_explanation_contains_the_prediction(task: Task) -> None:
     graphs, model = random_graphs(7), make(task=task)
     predicted = model.predict(graphs)
-    for number, found in enumerate(model.explain(graphs)):
-        torch.testing.assert_close(found.logits, predicted.logits[number])
-        torch.testing.assert_close(found.probabilities, predicted.probabilities[number])
-        assert torch.equal(found.prediction, predicted.labels[number])
+    for number, actual in enumerate(model.explain(graphs)):
+        torch.testing.assert_close(actual.logits, predicted.logits[number])
+        torch.testing.assert_close(actual.probabilities, predicted.probabilities[number])
+        assert torch.equal(actual.prediction, predicted.labels[number])
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
-def test_pyg_finds_nothing_wrong(on: str) -> None:
-    for found in make(on).explain(random_graphs(8)):
-        assert found.validate(raise_on_error=True)
+def test_explanations_pass_pygs_validation(on: str) -> None:
+    for actual in make(on).explain(random_graphs(8)):
+        assert actual.validate(raise_on_error=True)
 
 
 def test_node_attention_gives_a_node_mask() -> None:
     graph, model = random_graphs(9, 1, awkward=False)[0], make("node")
-    found = model.explain(graph)
-    assert found.node_mask.shape == (graph.num_nodes, 1)
+    actual = model.explain(graph)
+    assert actual.node_mask.shape == (graph.num_nodes, 1)
     p = model.eval()(from_pyg([graph]).batch()).probability
-    torch.testing.assert_close(found.node_mask[:, 0], p.detach())
+    torch.testing.assert_close(actual.node_mask[:, 0], p.detach())
     source, target = graph.edge_index
-    expected = found.node_mask[source, 0] * found.node_mask[target, 0]
-    torch.testing.assert_close(found.edge_mask, expected)
+    expected = actual.node_mask[source, 0] * actual.node_mask[target, 0]
+    torch.testing.assert_close(actual.edge_mask, expected)
 
 
-def test_directions_and_r_are_told() -> None:
+def test_explanations_contain_direction_and_r() -> None:
     model = make()
     directed, undirected = (
         random_graphs(2, 1, awkward=False, directed=d)[0] for d in (True, False)
@@ -196,16 +196,16 @@ def test_directions_and_r_are_told() -> None:
     assert model.explain(directed).r == 0.7
 
 
-def test_a_store_gives_its_labels_and_truths_along() -> None:
+def test_explanations_keep_labels_and_ground_truth() -> None:
     graphs = random_graphs(3)
     for number, graph in enumerate(graphs):
         graph.y = torch.tensor([number % 3])
         graph.edge_truth = torch.arange(graph.edge_index.shape[1]) % 2
     store = from_pyg(graphs).select([4, 0])
-    for place, found in zip((4, 0), make().explain(store), strict=True):
-        assert found.y.tolist() == [place % 3]
-        assert torch.equal(found.edge_truth, graphs[place].edge_truth)
-        assert torch.equal(found.edge_index, graphs[place].edge_index)
+    for place, actual in zip((4, 0), make().explain(store), strict=True):
+        assert actual.y.tolist() == [place % 3]
+        assert torch.equal(actual.edge_truth, graphs[place].edge_truth)
+        assert torch.equal(actual.edge_index, graphs[place].edge_index)
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
@@ -289,19 +289,19 @@ def test_a_graph_without_edges_needs_no_edge_features() -> None:
 def test_unused_edge_features_are_no_error() -> None:
     model, graphs = make(), random_graphs(0, edge_features=2)
     bare = [Data(x=g.x, edge_index=g.edge_index) for g in graphs]
-    found, expected = model.predict(graphs).logits, model.predict(bare).logits
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    actual, expected = model.predict(graphs).logits, model.predict(bare).logits
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
-def test_what_is_no_graph_is_an_error() -> None:
+def test_other_objects_in_a_list_are_an_error() -> None:
     with pytest.raises(DataError, match="graph 1 is a str, not a PyG Data"):
         make().predict([random_graphs(0)[0], "CCO"])
 
 
-def test_what_holds_no_graphs_is_an_error() -> None:
+def test_inputs_without_graphs_are_an_error() -> None:
     hetero = HeteroData()
     data = gsat.load_dataset("ba2motifs", graphs=20)
-    for wrong, said in (
+    for wrong, output in (
         (data, "not a Dataset"),
         (3, "not a int"),
         ("CCO", "not a str"),
@@ -310,7 +310,7 @@ def test_what_holds_no_graphs_is_an_error() -> None:
         (hetero, "HeteroData"),
         ([hetero], "HeteroData"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=output):
             make().predict(wrong)  # type: ignore[arg-type]
 
 

@@ -44,15 +44,15 @@ def pygs(net: LEConvNet, batch: GraphBatch, weight: Tensor | None) -> Tensor:
 
 @pytest.mark.parametrize("edge_features", [0, 1])
 @pytest.mark.parametrize("attended", [False, True])
-def test_values_and_gradients_are_pygs(edge_features: int, attended: bool) -> None:
+def test_values_and_gradients_equal_pygs(edge_features: int, attended: bool) -> None:
     net, batch = make(edge_features), batch_of(edge_features)
     exact = copy.deepcopy(net).double()
     weight = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(1))
     ours = weight.clone().requires_grad_() if attended else None
     theirs = weight.double().requires_grad_() if attended else None
-    found, expected = net(batch, ours), pygs(exact, batch, theirs)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
-    found.square().sum().backward()
+    actual, expected = net(batch, ours), pygs(exact, batch, theirs)
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-5)
+    actual.square().sum().backward()
     expected.square().sum().backward()
     pairs = list(zip(net.parameters(), exact.parameters(), strict=True))
     for p, q in [*pairs, *([(ours, theirs)] if attended else [])]:
@@ -90,7 +90,7 @@ def data_with(edge_features: int) -> Dataset:
     return Dataset("made", store, THREE, {"train": rows, "valid": rows, "test": rows})
 
 
-def test_one_number_per_edge_and_no_more() -> None:
+def test_only_scalar_edge_attributes_are_accepted() -> None:
     data = data_with(1)
     assert LEConvNet.for_data(data).config["edge_features"] == 1
     assert LEConvNet.for_data(data, edge_features=False).config["edge_features"] == 0

@@ -146,13 +146,13 @@ def output(backbone: Wrapped, batch: GraphBatch, attention: Tensor | None) -> Te
 
 @pytest.mark.parametrize("loops", ["none", "some", "all"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_attention_of_one_leaves_the_output_as_it_was(name: str, loops: str) -> None:
+def test_attention_of_one_changes_nothing(name: str, loops: str) -> None:
     backbone, listed = wrapped(name), graphs(1, loops)
     batch = from_pyg(listed).batch()
     expected = plain(make(name), listed)
     for attention in (None, torch.ones(batch.num_edges)):
-        found = output(backbone, batch, attention)
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        actual = output(backbone, batch, attention)
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("loops", ["none", "some", "all"])
@@ -161,10 +161,10 @@ def test_attention_of_zero_hides_all_other_nodes(name: str, loops: str) -> None:
     backbone, batch = wrapped(name), from_pyg(graphs(2, loops)).batch()
     batch.x.requires_grad_()
     zeros = torch.zeros(batch.num_edges)
-    found = backbone.embed(batch, zeros)
+    actual = backbone.embed(batch, zeros)
     reached = batch.dst[batch.src != batch.dst].unique().tolist()
     for node in (reached[0], reached[-1]):
-        (slope,) = torch.autograd.grad(found[node].sum(), batch.x, retain_graph=True)
+        (slope,) = torch.autograd.grad(actual[node].sum(), batch.x, retain_graph=True)
         slope[node] = 0
         assert slope.eq(0).all()
     seen = backbone.embed(batch)
@@ -192,8 +192,8 @@ def test_attention_of_zero_is_a_deleted_edge(name: str, loops: str) -> None:
     batch = from_pyg(listed).batch()
     attention = torch.empty(batch.num_edges)
     attention[batch.by_caller] = torch.cat(kept).float()
-    found = output(backbone, batch, attention)
-    torch.testing.assert_close(found, plain(make(name), cut), rtol=1e-5, atol=1e-5)
+    actual = output(backbone, batch, attention)
+    torch.testing.assert_close(actual, plain(make(name), cut), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["GraphSAGE", "GIN", "PNA", "EdgeCNN", "GINE"])
@@ -215,7 +215,7 @@ def test_normalisation_sees_the_attention(loops: str) -> None:
     torch.testing.assert_close(backbone.embed(batch, attention), expected)
 
 
-def test_an_edge_weight_of_the_networks_own_is_multiplied() -> None:
+def test_attention_multiplies_existing_edge_weights() -> None:
     class Own(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -235,7 +235,7 @@ def test_an_edge_weight_of_the_networks_own_is_multiplied() -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_attention_has_the_gradient_it_should(name: str) -> None:
+def test_gradients_of_attention_match_finite_differences(name: str) -> None:
     backbone, batch = wrapped(name).double(), from_pyg(graphs(8)[:1]).batch()
     attention = torch.rand(batch.num_edges, generator=torch.Generator().manual_seed(0)) * 0.8 + 0.1
     attention = attention.double().requires_grad_()
@@ -254,16 +254,16 @@ def test_a_node_that_loses_all_edges_has_a_finite_gradient() -> None:
 
 
 @pytest.mark.parametrize("name", ["GCN", "GAT"])
-def test_self_loops_that_a_layer_adds_weigh_one(name: str) -> None:
+def test_added_self_loops_have_weight_one(name: str) -> None:
     """With nothing else left, a node's embedding is what it has in a graph of its own."""
     backbone, listed = wrapped(name), graphs(9)
     batch = from_pyg(listed).batch()
     bare = [Data(x=g.x, edge_index=torch.zeros(2, 0, dtype=torch.long)) for g in listed]
-    found = backbone.embed(batch, torch.zeros(batch.num_edges))
-    torch.testing.assert_close(found, plain(make(name), bare), rtol=1e-5, atol=1e-5)
+    actual = backbone.embed(batch, torch.zeros(batch.num_edges))
+    torch.testing.assert_close(actual, plain(make(name), bare), rtol=1e-5, atol=1e-5)
 
 
-def test_a_loop_of_the_graph_that_a_layer_makes_anew_weighs_what_it_did() -> None:
+def test_replaced_self_loops_keep_their_weight() -> None:
     """GAT takes loops away and adds its own: that of a node which had one keeps its attention."""
     backbone = wrap(pyg.GATConv(FEATURES, HIDDEN), TASK, example=graphs())
     graph = Data(
@@ -280,8 +280,8 @@ def test_a_loop_of_the_graph_that_a_layer_makes_anew_weighs_what_it_did() -> Non
         given = torch.tensor([weight, 1.0, 1.0])[batch.by_caller.argsort()]
         share = terms * torch.tensor([weight, 1.0])
         expected = (share / share.sum()) @ value + layer.bias
-        found = backbone.embed(batch, given)[0]
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        actual = backbone.embed(batch, given)[0]
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 class NamesSoftmax(pyg.MessagePassing):
@@ -299,18 +299,18 @@ class NamesSoftmax(pyg.MessagePassing):
 
 
 @pytest.mark.parametrize("layer", [pyg.GeneralConv(FEATURES, HIDDEN), NamesSoftmax()])
-def test_a_softmax_that_is_not_taken_leaves_the_messages_to_be_weighed(layer: nn.Module) -> None:
+def test_messages_are_weighted_if_an_optional_softmax_is_unused(layer: nn.Module) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         backbone = wrap(layer, TASK, example=without_attributes(0))
     listed = without_attributes(4)
     batch = from_pyg(listed).batch()
     bare = [Data(x=g.x, edge_index=torch.zeros(2, 0, dtype=torch.long)) for g in listed]
-    found = backbone.embed(batch, torch.zeros(batch.num_edges))
-    torch.testing.assert_close(found, plain(layer, bare), rtol=1e-5, atol=1e-5)
+    actual = backbone.embed(batch, torch.zeros(batch.num_edges))
+    torch.testing.assert_close(actual, plain(layer, bare), rtol=1e-5, atol=1e-5)
 
 
-def test_a_softmax_is_taken_into_account_where_the_layer_has_one() -> None:
+def test_the_terms_of_a_softmax_are_weighted() -> None:
     layer = pyg.GeneralConv(FEATURES, HIDDEN, attention=True)
     backbone, listed = wrap(layer, TASK, example=without_attributes(0)), without_attributes(4)
     batch = from_pyg(listed).batch()
@@ -339,19 +339,19 @@ class TwoRounds(pyg.MessagePassing):
 
 
 @pytest.mark.parametrize("softmax_first", [True, False])
-def test_each_round_is_weighed_once(softmax_first: bool) -> None:
+def test_each_round_is_weighted_once(softmax_first: bool) -> None:
     """A softmax with all terms halved is the same; the other round is half as much."""
     torch.manual_seed(0)
     layer, listed = TwoRounds(softmax_first), without_attributes(4)
     backbone, batch = wrap(layer, TASK, example=listed), from_pyg(listed).batch()
-    found = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
+    actual = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
     if softmax_first:
-        torch.testing.assert_close(found, plain(layer, listed) / 2)
+        torch.testing.assert_close(actual, plain(layer, listed) / 2)
     else:
         both: Any = Batch.from_data_list(listed)
         first = layer.propagate(both.edge_index, x=layer.lin(both.x), soft=False) / 2
         second = layer.propagate(both.edge_index, x=first, soft=True)
-        torch.testing.assert_close(found, second)
+        torch.testing.assert_close(actual, second)
 
 
 class SoftmaxBefore(pyg.MessagePassing):
@@ -368,12 +368,12 @@ class SoftmaxBefore(pyg.MessagePassing):
         return softmax(x, torch.arange(len(x)))
 
 
-def test_a_softmax_of_something_else_stays_as_it_is() -> None:
+def test_other_softmaxes_are_unchanged() -> None:
     layer, listed = SoftmaxBefore(), without_attributes(4)
     backbone, batch = wrap(layer, TASK, example=listed), from_pyg(listed).batch()
     for _ in range(2):
-        found = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
-        torch.testing.assert_close(found, plain(layer, listed) / 2)
+        actual = backbone.embed(batch, torch.full((batch.num_edges,), 0.5))
+        torch.testing.assert_close(actual, plain(layer, listed) / 2)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_rounds_of_message_passing_are_counted_not_layers(layer: nn.Module, roun
     assert changed.max() == rounds
 
 
-def test_edges_reach_the_network_in_the_callers_order() -> None:
+def test_the_network_gets_edges_in_the_order_of_the_input() -> None:
     class Listening(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -432,7 +432,7 @@ def state_of(module: nn.Module) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_network_stays_as_it_was(name: str) -> None:
+def test_the_network_is_unchanged(name: str) -> None:
     module, batch = make(name), from_pyg(graphs(11)).batch()
     backbone = wrap(module, TASK, example=graphs())
     before, weights = state_of(module), copy.deepcopy(module.state_dict())
@@ -447,7 +447,7 @@ def test_the_network_stays_as_it_was(name: str) -> None:
     assert torch.equal(plain(module, both), plain(twin, both))
 
 
-def test_a_mask_set_by_pyg_before_is_no_hindrance() -> None:
+def test_an_earlier_mask_of_pyg_is_kept() -> None:
     """PyG leaves methods on the layers, bound to the layer they were set on."""
     module, listed = make("GIN"), graphs(12)
     edges = Batch.from_data_list(listed).edge_index
@@ -455,8 +455,8 @@ def test_a_mask_set_by_pyg_before_is_no_hindrance() -> None:
     clear_masks(module)
     batch = from_pyg(listed).batch()
     attention = torch.rand(batch.num_edges)
-    found = wrap(module, TASK).embed(batch, attention)
-    assert torch.equal(found, wrapped("GIN").embed(batch, attention))
+    actual = wrap(module, TASK).embed(batch, attention)
+    assert torch.equal(actual, wrapped("GIN").embed(batch, attention))
 
 
 def test_threads_do_not_mix_their_masks() -> None:
@@ -541,7 +541,7 @@ def test_pooled_and_rewired_graphs_are_refused(module: nn.Module) -> None:
     assert "\n" not in str(e.value)
 
 
-def test_edges_turned_around_are_followed() -> None:
+def test_flipped_edges_are_recognised() -> None:
     """As for a network that also sends messages against the edges."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -550,8 +550,8 @@ def test_edges_turned_around_are_followed() -> None:
     batch = from_pyg(listed).batch()
     attention = torch.rand(batch.num_edges).round()
     keep = attention[batch.by_caller].bool()
-    found = wrap(module, TASK, example=listed).embed(batch, attention)
-    torch.testing.assert_close(found, module(listed[0].x, listed[0].edge_index[:, keep]))
+    actual = wrap(module, TASK, example=listed).embed(batch, attention)
+    torch.testing.assert_close(actual, module(listed[0].x, listed[0].edge_index[:, keep]))
 
 
 def test_sparse_adjacencies_are_refused() -> None:
@@ -563,7 +563,7 @@ def test_sparse_adjacencies_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["norm", "global", "softmax out of reach"])
-def test_a_leak_past_the_edges_is_told(kind: str) -> None:
+def test_a_leak_past_the_edges_causes_a_warning(kind: str) -> None:
     class Leaking(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -138,9 +138,9 @@ def test_values_and_gradients_are_those_of_messages_written_out(
     ours = weight.clone().requires_grad_() if attended else None
     theirs = weight.double().requires_grad_() if attended else None
     draws = Draws(5) if training else None
-    found, expected = pna(batch, ours, draws), written_out(exact, batch, theirs, draws)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
-    found.square().sum().backward()
+    actual, expected = pna(batch, ours, draws), written_out(exact, batch, theirs, draws)
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-4)
+    actual.square().sum().backward()
     expected.square().sum().backward()
     if attended:
         assert ours is not None
@@ -158,7 +158,7 @@ def test_values_and_gradients_are_those_of_messages_written_out(
 
 @pytest.mark.parametrize("edges", EDGES)
 @pytest.mark.parametrize("aggregators", [("mean", "min", "max", "std"), ("sum",), ("max", "mean")])
-def test_some_aggregators(edges: str, aggregators: tuple[Any, ...]) -> None:
+def test_subsets_of_aggregators(edges: str, aggregators: tuple[Any, ...]) -> None:
     batch = batch_of(edges)
     pna = make(EDGES[edges], aggregators=aggregators)
     for weight in (None, torch.rand(batch.num_edges)):
@@ -167,22 +167,22 @@ def test_some_aggregators(edges: str, aggregators: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("edges", EDGES)
-def test_both_engines_train_alike(edges: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch, found = batch_of(edges), []
+def test_both_engines_have_equal_gradients(edges: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, actual = batch_of(edges), []
     for engine in ("numba", "torch"):
         monkeypatch.setenv("GSAT_OPS", engine)
         model = gsat.GSAT(make(EDGES[edges], scalers=CLASSIC).train())
-        said = model(batch, Draws(7))
-        said.logits.square().sum().backward()
+        output = model(batch, Draws(7))
+        output.logits.square().sum().backward()
         # Compiled, a bias before a norm gets no gradient instead of rounding errors.
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
-        found.append([said.logits, *grads])
-    scale = max(float(grad.detach().abs().max()) for grad in found[1])
-    for ours, theirs in zip(*found, strict=True):
+        actual.append([output.logits, *grads])
+    scale = max(float(grad.detach().abs().max()) for grad in actual[1])
+    for ours, theirs in zip(*actual, strict=True):
         assert (ours - theirs).abs().max() < 1e-4 * scale
 
 
-def test_constant_and_varying_edge_attributes_are_read_alike() -> None:
+def test_constant_edge_attributes_give_the_same_logits() -> None:
     """A graph's answer does not depend on whether the others in the batch share its attribute."""
     graphs = random_graphs(4, edge_features=1)
     for graph in graphs[:4]:
@@ -244,7 +244,7 @@ def test_for_data_measures_the_degrees_of_the_training_graphs(data: Dataset) -> 
     [{"aggregators": ()}, {"aggregators": ("mean", "median")}, {"aggregators": ("sum", "sum")},
      {"scalers": ("linear",)}, {"dropout": 1.0}],
 )  # fmt: skip
-def test_settings_that_can_not_be_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(GSATError, match=f"{next(iter(settings))}") as caught:
         PNA(3, BINARY, **settings)
     assert "\n" not in str(caught.value)

@@ -95,27 +95,27 @@ EXPECTED = {
 
 @pytest.mark.parametrize("on", ["edge", "node"])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.kind)
-def test_necessity_and_sufficiency_of_known_evidence(on: AttentionLevel, task: Task) -> None:
+def test_necessity_and_sufficiency_of_planted_evidence(on: AttentionLevel, task: Task) -> None:
     model = Evidence(on, task)
     explained = model.explain(list(GRAPHS.values()))
-    found = {
+    actual = {
         name: (one.necessary, one.sufficient) for name, one in zip(GRAPHS, explained, strict=True)
     }
     # Half a standard deviation less is another number.
     changes = {"redundant": (True, False)} if task.kind == "regression" else {}
-    assert found == EXPECTED | changes
+    assert actual == EXPECTED | changes
     assert model.asked == 2  # for all graphs of a batch together
     assert all(one.stability is None for one in explained)
 
 
 @pytest.mark.parametrize("on", ["edge", "node"])
-def test_equal_scores_single_out_nothing_wherever_the_prior_is(on: AttentionLevel) -> None:
+def test_equal_scores_have_no_explanation(on: AttentionLevel) -> None:
     explained = Evidence(on, TASKS[0], r=0.2).explain(GRAPHS["equal"])
     assert explained.found
     assert (explained.necessary, explained.sufficient) == (None, None)
 
 
-def test_models_without_answers_and_nodes_are_not_asked() -> None:
+def test_reliability_is_undefined_without_answers_and_for_nodes() -> None:
     model = Evidence("edge", TASKS[0])
     model.answers = False  # type: ignore[misc]
     assert model.explain(GRAPHS["right"]).necessary is None
@@ -125,14 +125,14 @@ def test_models_without_answers_and_nodes_are_not_asked() -> None:
     assert (explained.necessary, explained.of_node(7).sufficient) == (None, None)
 
 
-def test_what_a_graph_brings_along_is_not_taken_for_a_measurement() -> None:
+def test_fields_of_the_input_are_not_measurements() -> None:
     graph = GRAPHS["equal"].clone()
     graph.necessary, graph.stability = True, 0.3
     explained = Evidence("edge", TASKS[0]).explain(graph)
     assert (explained.necessary, explained.stability) == (None, None)
 
 
-def test_an_explainer_of_a_finished_network_is_tested_on_whole_attention() -> None:
+def test_post_hoc_explanations_are_tested_on_full_attention() -> None:
     class PostHoc(Evidence):
         attention_decides = False
 
@@ -143,8 +143,8 @@ def test_an_explainer_of_a_finished_network_is_tested_on_whole_attention() -> No
 
     wrong = pairs((1, 0.1), (0, 0.9), (0, 0.9))
     explained = PostHoc("edge", TASKS[0]).explain([wrong, GRAPHS["right"]])
-    found = [(one.necessary, one.sufficient) for one in explained]
-    assert found == [(False, False), (True, True)]
+    actual = [(one.necessary, one.sufficient) for one in explained]
+    assert actual == [(False, False), (True, True)]
 
 
 @pytest.mark.parametrize("context", [None, 0.5])

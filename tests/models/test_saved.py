@@ -43,7 +43,7 @@ def test_a_saved_model_is_loaded_again(method: str, tmp_path: Path) -> None:
         assert torch.equal(state[name], tensor)
 
 
-def test_it_is_written_as_a_run_writes_its_best(tmp_path: Path) -> None:
+def test_the_format_is_that_of_a_runs_best_model(tmp_path: Path) -> None:
     settings = {"graphs": 60, "epochs": 1, "hidden": 8, "layers": 1}
     run = gsat.train(make_recipe("ba2motifs", settings=settings), tmp_path / "run")
     run.model.save(tmp_path / "saved")
@@ -77,7 +77,7 @@ def test_a_wrapped_network_is_given_again(tmp_path: Path) -> None:
         assert torch.equal(again.state_dict()[name], tensor)
 
 
-def test_what_can_not_be_loaded_is_said(tmp_path: Path) -> None:
+def test_invalid_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run or a saved model"):
         gsat.load(tmp_path)
     make("gsat").save(tmp_path)

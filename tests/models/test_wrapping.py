@@ -87,20 +87,20 @@ def test_a_wrapped_network_predicts_and_explains(on: str) -> None:
     listed = random_graphs(2)
     for module in (gcn(), Classifier()):
         model = gsat.GSAT(gsat.wrap(module, task=THREE), attention=on)
-        found = model.explain(listed)
-        assert torch.equal(model.predict(listed).logits, torch.stack([e.logits for e in found]))
+        actual = model.explain(listed)
+        assert torch.equal(model.predict(listed).logits, torch.stack([e.logits for e in actual]))
         graph, order = listed[0], torch.randperm(listed[0].edge_index.shape[1])
         moved = model.explain(Data(x=graph.x, edge_index=graph.edge_index[:, order]))
-        torch.testing.assert_close(moved.edge_mask, found[0].edge_mask[order])
+        torch.testing.assert_close(moved.edge_mask, actual[0].edge_mask[order])
         # The answer is the network's own on the graph with these weights.
-        weight = found[0].edge_mask
+        weight = actual[0].edge_mask
         if isinstance(module, pyg.GCN):
             nodes = module.eval()(graph.x, graph.edge_index, edge_weight=weight)
             expected = model.backbone.head(nodes.sum(0))
-            torch.testing.assert_close(found[0].logits, expected, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(actual[0].logits, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_edge_attributes_reach_networks_that_want_them() -> None:
+def test_networks_get_edge_attributes_if_they_take_them() -> None:
     torch.manual_seed(0)
     listed = random_graphs(3, awkward=False, edge_features=2)
     batch, both = from_pyg(listed).batch(), Batch.from_data_list(listed)
@@ -113,11 +113,11 @@ def test_edge_attributes_reach_networks_that_want_them() -> None:
     # PyG's own PNA breaks on attributes it was not built for.
     settings: Any = {"aggregators": ["max"], "scalers": ["identity"], "deg": torch.tensor([1, 1])}
     without = pyg.PNA(4, 8, num_layers=2, **settings)
-    found = gsat.wrap(without, THREE).embed(batch)
-    torch.testing.assert_close(found, without(both.x, both.edge_index))
+    actual = gsat.wrap(without, THREE).embed(batch)
+    torch.testing.assert_close(actual, without(both.x, both.edge_index))
 
 
-def test_whole_numbers_stay_whole_where_there_is_an_embedding() -> None:
+def test_integers_stay_integers_for_embeddings() -> None:
     class Types(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -163,14 +163,14 @@ def test_dropout_is_a_function_of_the_draws_and_the_graphs() -> None:
     store, backbone = from_pyg(random_graphs(6)), gsat.wrap(gcn(), THREE)
     batch, other = store.batch([3, 4, 5]), store.batch([4, 3, 5])
     before = torch.get_rng_state()
-    found = backbone(batch, draws=Draws(0))
+    actual = backbone(batch, draws=Draws(0))
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(99)
-    assert torch.equal(backbone(batch, draws=Draws(0)), found)
-    assert not torch.equal(backbone(batch, draws=Draws(1)), found)
+    assert torch.equal(backbone(batch, draws=Draws(0)), actual)
+    assert not torch.equal(backbone(batch, draws=Draws(1)), actual)
     # Another step of the same epoch drops something else, even on graphs of the same size.
     moved = backbone(other, draws=Draws(0))
-    assert not torch.allclose(moved[[1, 0, 2]], found)
+    assert not torch.allclose(moved[[1, 0, 2]], actual)
     twins = from_pyg([random_graphs(6)[3]] * 2)
     first, second = (backbone(twins.batch([i]), draws=Draws(0)) for i in range(2))
     assert not torch.allclose(first, second)
@@ -179,12 +179,12 @@ def test_dropout_is_a_function_of_the_draws_and_the_graphs() -> None:
 def test_without_draws_nothing_is_dropped() -> None:
     backbone, batch = gsat.wrap(gcn(norm="batch_norm"), THREE), from_pyg(random_graphs(7)).batch()
     before = copy.deepcopy(backbone.state_dict())
-    found = backbone.train()(batch)
-    assert torch.equal(found, backbone.eval()(batch))
+    actual = backbone.train()(batch)
+    assert torch.equal(actual, backbone.eval()(batch))
     assert all(torch.equal(before[k], v) for k, v in backbone.state_dict().items())
 
 
-def test_a_model_that_was_deep_copied_is_its_own() -> None:
+def test_a_deep_copy_is_independent() -> None:
     model, batch = gsat.GSAT(gsat.wrap(gcn(), THREE)), from_pyg(random_graphs(8)).batch()
     output = model(batch, Draws(0))
     twin = copy.deepcopy(model)
@@ -276,7 +276,7 @@ def test_a_wrong_name_to_embed_with() -> None:
         gsat.wrap(Classifier(), THREE, embed="out")
 
 
-def test_a_wrong_guess_of_the_features_asks_for_an_example() -> None:
+def test_a_failed_trial_asks_for_an_example() -> None:
     class Squared(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -292,7 +292,7 @@ def test_a_wrong_guess_of_the_features_asks_for_an_example() -> None:
         gsat.wrap(Squared(), THREE, example=random_graphs(0)[1])
 
 
-def test_graphs_that_do_not_fit() -> None:
+def test_graphs_with_other_features_are_refused() -> None:
     model = gsat.GSAT(gsat.wrap(gcn(), THREE))
     with pytest.raises(DataError, match="4 node features, these have 3"):
         model.predict(random_graphs(0, features=3))
@@ -335,8 +335,8 @@ def test_a_wrapped_gin_is_trained_as_our_own(on: str) -> None:
     y = torch.arange(batch.num_graphs) % 3
     for step in range(2):
         output, same = (model(batch, Draws(step)) for model in (ours, theirs))
-        for found, expected in zip(same, output, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        for actual, expected in zip(same, output, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
         for answer in (output, same):
             (THREE.loss(answer.logits, y) + answer.attention.mean()).backward()
     for (name, one), other in zip(gin.named_parameters(), plain.parameters(), strict=True):

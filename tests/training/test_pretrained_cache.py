@@ -16,7 +16,7 @@ from gsat.core.errors import RunError
 from gsat.methods.erm import ERMMethod
 from gsat.training import checkpoint, pretrained_cache, run_directory
 from gsat.training.many_runs import train_each
-from gsat.training.pretrained_cache import PretrainedCache
+from gsat.training.pretrained_cache import pretrained_entry
 from gsat.training.recipe import Recipe, load_data, make_recipe
 from gsat.training.run_directory import RunDirectory
 from gsat.training.train_method import make_method
@@ -117,9 +117,7 @@ def test_everything_the_weights_depend_on_is_in_the_key(
         data = load_data(made)
         run = RunDirectory.create(tmp_path / uuid4().hex, made)
         monkeypatch.setattr(RunDirectory, "environment", pretrained_cache.environment())
-        entry = PretrainedCache(tmp_path).entry(
-            run, made, make_method(made, data), data.hash, results_version=2
-        )
+        entry = pretrained_entry(tmp_path, run, made, make_method(made, data), data.hash)
         assert entry is not None
         return entry.folder
 

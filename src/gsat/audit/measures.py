@@ -104,16 +104,16 @@ def skill(task: Task, logits: Tensor, labels: Tensor | None) -> tuple[float | No
         return None, None
     if task.kind == "regression":
         numbers = task.decide(logits).reshape(len(labels), -1).numpy(force=True).T
-        found = [r2(a, b) for a, b in zip(numbers, labels.numpy(force=True).T, strict=True)]
-        known = [value for value in found if value is not None]
-        return (float(np.mean(known)),) * 2 if known else (None, None)
+        values = [r2(a, b) for a, b in zip(numbers, labels.numpy(force=True).T, strict=True)]
+        defined = [value for value in values if value is not None]
+        return (float(np.mean(defined)),) * 2 if defined else (None, None)
     score = task.score(logits, labels)
     if score is None:
         return None, None
     if task.metric == "roc_auc":
         return score, 2 * score - 1
-    known_labels = labels.double()[~labels.double().isnan()]
-    guess = float(known_labels.unique(return_counts=True)[1].max() / len(known_labels))
+    classes = labels.double()[~labels.double().isnan()]
+    guess = float(classes.unique(return_counts=True)[1].max() / len(classes))
     return score, (score - guess) / (1 - guess) if guess < 1 else None
 
 

@@ -201,10 +201,10 @@ def predict_perturbed(
     finally:
         progress.stop()
     level = model.task.level
-    known = store.has("node_y" if level == "node" else "y")
+    labelled = store.has("node_y" if level == "node" else "y")
     return Answers(
         {name: torch.cat(parts, dim=1) for name, parts in gathered.items()},
-        torch.from_numpy(np.asarray(store.labels(level))) if known else None,
+        torch.from_numpy(np.asarray(store.labels(level))) if labelled else None,
         torch.cat(scores).double().numpy(),
         torch.cat(again).double().numpy() if again else None,
         torch.cat(inside).numpy(),

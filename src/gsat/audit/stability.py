@@ -65,9 +65,9 @@ def hamming_distance(one: Scores, two: Scores) -> float:
 def stability(scored: Sequence[Scores]) -> dict[str, float | None]:
     """Compare a model's explanations with those of other models."""
     pairs = [(one, two) for i, one in enumerate(scored) for two in scored[i + 1 :]]
-    found = [rank_correlation(one, two) for one, two in pairs]
-    known = [value for value in found if value is not None]
+    values = [rank_correlation(one, two) for one, two in pairs]
+    defined = [value for value in values if value is not None]
     return {
-        "stable_correlation": float(np.mean(known)) if known else None,
+        "stable_correlation": float(np.mean(defined)) if defined else None,
         "stable_distance": float(np.mean([hamming_distance(*p) for p in pairs])) if pairs else None,
     }

@@ -19,8 +19,8 @@ Measured = Mapping[str, float | None]
 LEAST_SKILL: Final = 0.3  # skill of prediction: 0 is guessing, 1 is no error
 # Validation metrics below which a model is weak; guessing has 0.5 and 0.
 WEAK: Final = {"roc_auc": (0.7, "ROC AUC"), "r2": (0.3, "R²")}
-# By each way of removing information: the least share of predictions that stay without the rest of
-# the graph (sufficient), and how many fewer have to stay without the explanation (necessary).
+# For each way of removing information: minimum share of predictions that stay without the rest
+# of the graph (sufficient), and how many fewer stay without the explanation (necessary).
 LIMITS: Final = {"redrawn": (0.75, 0.2), "levelled": (0.9, 0.3), "removed": (0.85, 0.25)}
 _DONE: Final = {"redrawn": "resampled", "levelled": "averaged", "removed": "removed"}
 _KEPT: Final = {how: f"rest_{how}" for how in _DONE} | {"removed": "inside_agreement"}
@@ -28,18 +28,18 @@ _KEPT: Final = {how: f"rest_{how}" for how in _DONE} | {"removed": "inside_agree
 FAILED_BYPASS: Final = 0.5
 MIXED_BYPASS: Final = 0.3
 NOTED_BYPASS: Final = 0.1
-# Serious evidence: an explanation that is sufficient and necessary is mixed.
-UNSTABLE: Final = 0.5  # rank correlation with other runs, below
-LIKE_UNTRAINED: Final = 0.7  # rank correlation with a model that has not learnt the task, above
-LEAST_ADVANTAGE: Final = 0.02  # agreement under EST above that of random units, below
-# Evidence that is listed, and does not change the outcome.
-NARROW: Final = 0.2  # range of the scores of a graph, below
-UNSTEADY: Final = 0.7  # rank correlation with the epoch before, below
-INCONSISTENT: Final = 0.3  # rank correlation with the scores of the attended graph, below
-EST_REJECTED: Final = 0.2  # share of graphs rejected by EST, from
-COMPLEMENT: Final = 0.05  # agreement of the explanation above that of the complement, at most
-CONSTANT: Final = 0.9  # agreement under constant attention, from which a narrow range is serious
-FLAT: Final = 0.02  # range of the scores of a graph, below which explanations fail
+# Serious evidence: explanations that are sufficient and necessary are mixed.
+UNSTABLE: Final = 0.5  # minimum rank correlation with other runs
+LIKE_UNTRAINED: Final = 0.7  # maximum rank correlation with a model that has not learnt the task
+LEAST_ADVANTAGE: Final = 0.02  # minimum agreement under EST above that of random units
+# Evidence that is listed but does not change the outcome.
+NARROW: Final = 0.2  # minimum range of the scores of a graph
+UNSTEADY: Final = 0.7  # minimum rank correlation with the epoch before
+INCONSISTENT: Final = 0.3  # minimum rank correlation with the scores of the attended graph
+EST_REJECTED: Final = 0.2  # share of graphs rejected by EST that counts as fragile
+COMPLEMENT: Final = 0.05  # minimum agreement of the explanation above that of the complement
+CONSTANT: Final = 0.9  # agreement under constant attention that makes a narrow range serious
+FLAT: Final = 0.02  # explanations fail if the range of the scores of a graph is smaller
 
 # Settings that may make explanations more faithful, by the cause of a bad verdict; the first one
 # that the model does not use already is recommended.
@@ -185,13 +185,13 @@ class _Test(NamedTuple):
 
 def _findings(measures: Measured) -> list[Finding]:
     """The evidence against explanations, the most important first."""
-    found = []
+    findings = []
     bypass, zero = measures.get("bypass"), measures.get("zero_agreement")
     if bypass is not None and zero is not None and _reaches(bypass, NOTED_BYPASS):
         text = f"{zero:.0%} of the predictions need node features only"
         if _reaches(bypass, FAILED_BYPASS):
             text += ": the model bypasses its attention"
-        found.append(Finding("bypass", text, _reaches(bypass, MIXED_BYPASS)))
+        findings.append(Finding("bypass", text, _reaches(bypass, MIXED_BYPASS)))
     for name, what in (
         ("untrained_correlation", "an untrained model"),
         ("shuffled_correlation", "a model trained on shuffled labels"),
@@ -199,11 +199,11 @@ def _findings(measures: Measured) -> list[Finding]:
         value = measures.get(name)
         if value is not None and value > LIKE_UNTRAINED:
             text = f"{what} gives similar scores (rank correlation {value:.2f})"
-            found.append(Finding("unlearnt", text, serious=True))
+            findings.append(Finding("unlearnt", text, serious=True))
     other = measures.get("stable_correlation")
     if other is not None and other < UNSTABLE:
         text = f"other runs give different scores (rank correlation {other:.2f})"
-        found.append(Finding("unstable", text, serious=True))
+        findings.append(Finding("unstable", text, serious=True))
     advantage = measures.get("est_advantage")
     if advantage is not None and advantage < LEAST_ADVANTAGE:
         agreement = measures.get("est_agreement") or 0.0
@@ -211,7 +211,7 @@ def _findings(measures: Measured) -> list[Finding]:
             f"random parts of the graph keep {agreement - advantage:.0%} of the predictions, the "
             f"explanation with random parts {agreement:.0%} (EST)"
         )
-        found.append(Finding("unspecific", text, serious=True))
+        findings.append(Finding("unspecific", text, serious=True))
     inside, outside = measures.get("inside_agreement"), measures.get("outside_agreement")
     halfway = (1 + (measures.get("chance") or 0.0)) / 2
     if inside is not None and outside is not None and outside >= max(inside - COMPLEMENT, halfway):
@@ -219,7 +219,7 @@ def _findings(measures: Measured) -> list[Finding]:
             f"the complement alone gives {outside:.0%} of the predictions, the explanation alone "
             f"{inside:.0%}: the graph has several explanations, or the model needs none"
         )
-        found.append(Finding("redundant", text))
+        findings.append(Finding("redundant", text))
     spread, prior = measures.get("spread"), measures.get("prior_agreement")
     if spread is not None and spread < NARROW:
         text = f"the scores of a graph span only {spread:.2f}"
@@ -230,20 +230,20 @@ def _findings(measures: Measured) -> list[Finding]:
         removed = _Test.of(measures, "removed")
         needed = removed is not None and removed.necessary
         serious = collapsed and not needed
-        found.append(Finding("constant" if serious else "narrow", text, serious))
+        findings.append(Finding("constant" if serious else "narrow", text, serious))
     steady = measures.get("steady")
     if steady is not None and steady < UNSTEADY:
         text = f"scores change between the last epochs (rank correlation {steady:.2f})"
-        found.append(Finding("unstable", text))
+        findings.append(Finding("unstable", text))
     again = measures.get("again_correlation")
     if again is not None and again < INCONSISTENT:
         text = f"the attended graph has another explanation (rank correlation {again:.2f})"
-        found.append(Finding("inconsistent", text))
+        findings.append(Finding("inconsistent", text))
     rejected = measures.get("est_rejected")
     if rejected is not None and _reaches(rejected, EST_REJECTED):
         text = f"EST rejects {rejected:.0%} of the graphs"
-        found.append(Finding("fragile", text))
-    return found
+        findings.append(Finding("fragile", text))
+    return findings
 
 
 def _stable(measures: Measured) -> list[str]:

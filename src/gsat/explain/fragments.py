@@ -56,16 +56,16 @@ def score_fragments(explanation: Explanation, molecule: Any) -> list[ScoredFragm
     highest score of the molecule and, where the model has a prior, above r.
     """
     ends = explanation.edge_index.numpy(force=True)
-    own = explanation.get("node_mask")
-    scores = (explanation.edge_mask if own is None else own[:, 0]).numpy(force=True)
+    node_mask = explanation.get("node_mask")
+    scores = (explanation.edge_mask if node_mask is None else node_mask[:, 0]).numpy(force=True)
     scores = scores.astype(np.float64)
-    once = 0.5 if own is None and explanation.undirected else 1.0
+    once = 0.5 if node_mask is None and explanation.undirected else 1.0
     limit = _limit(explanation, scores)
     out = []
     for fragment in fragments(molecule):
         member = np.zeros(molecule.GetNumAtoms(), dtype=bool)
         member[list(fragment.atoms)] = True
-        if own is None:
+        if node_mask is None:
             inside, touching = member[ends].all(axis=0), member[ends].any(axis=0)
             member = inside if inside.any() else touching
         part = scores[member]
@@ -101,8 +101,8 @@ def log_odds(task: Task, logits: Tensor) -> NDArray[np.float64] | None:
     if task.kind == "binary":
         values = torch.cat([-values, values], dim=1)
     elif task.kind == "multiclass":  # against all other classes together
-        of_own = torch.eye(values.shape[1], dtype=torch.bool, device=values.device)
-        others = values[:, None, :].masked_fill(of_own, -torch.inf).logsumexp(dim=2)
+        same = torch.eye(values.shape[1], dtype=torch.bool, device=values.device)
+        others = values[:, None, :].masked_fill(same, -torch.inf).logsumexp(dim=2)
         values = values - others
     return values.numpy(force=True)
 
@@ -121,11 +121,11 @@ def measure_effects(
     sizes = graphs.node_counts.tolist()
     places = [
         (graph, place)
-        for graph, own in enumerate(fragments)
-        for place, fragment in enumerate(own)
+        for graph, listed in enumerate(fragments)
+        for place, fragment in enumerate(listed)
         if len(fragment.atoms) < sizes[graph]
     ]
-    out = [list(own) for own in fragments]
+    out = [list(listed) for listed in fragments]
     if not places:
         return out
     without = []

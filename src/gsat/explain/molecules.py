@@ -146,13 +146,13 @@ def explain_molecules(
     names = graphs.texts("id") if graphs.has("id") else [""] * len(graphs)
     lines = graphs.per_graph("line").tolist() if graphs.has("line") else [None] * len(graphs)
     out = []
-    for number, (explanation, own) in enumerate(zip(explanations, fragments, strict=True)):
+    for number, (explanation, listed) in enumerate(zip(explanations, fragments, strict=True)):
         near = None if nearest is None else tuple(nearest.nearest(str(explanation.smiles)))
         out.append(
             ExplainedMolecule(
                 explanation,
                 molecules[number],
-                tuple(own),
+                tuple(listed),
                 target=shown_target(model.task, explanation) if target is None else target,
                 number=number,
                 name=names[number],

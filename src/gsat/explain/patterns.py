@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -67,14 +67,17 @@ class PatternReport:
 
 
 @dataclass
-class _Found:
-    """Where a fragment was found: molecules, and effects (also in log-odds) of each output."""
+class _Occurrences:
+    """The molecules with a fragment, by their positions."""
 
-    occurs: set[int]
-    used: set[int]
-    effects: list[tuple[int, tuple[float, ...], tuple[float, ...] | None]]
-    smiles: dict[str, int]
     kind: str
+    occurs: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
+    # Position, and the effects on each output, also in log-odds.
+    effects: list[tuple[int, tuple[float, ...], tuple[float, ...] | None]] = field(
+        default_factory=list
+    )
+    smiles: dict[str, int] = field(default_factory=dict)
 
 
 def find_patterns(
@@ -89,8 +92,8 @@ def find_patterns(
     Groups are the molecules predicted to be of a class or to have a label; in a regression, those
     predicted above and below the median.
     """
-    found = _collect(molecules)
-    kept = {name: f for name, f in found.items() if len(f.used) >= fewest}
+    occurrences = _collect(molecules)
+    kept = {name: f for name, f in occurrences.items() if len(f.used) >= fewest}
     groups = _groups(molecules, task, names)
     tested = [
         [_pattern(name, f, member, target, fewer) for name, f in kept.items()]
@@ -106,11 +109,11 @@ def find_patterns(
     return out
 
 
-def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
-    found: dict[str, _Found] = {}
+def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Occurrences]:
+    occurrences: dict[str, _Occurrences] = {}
     for place, molecule in enumerate(molecules):
         for fragment in molecule.fragments:
-            one = found.setdefault(fragment.name, _Found(set(), set(), [], {}, fragment.kind))
+            one = occurrences.setdefault(fragment.name, _Occurrences(fragment.kind))
             one.occurs.add(place)
             smiles = fragment.smiles
             one.smiles[smiles] = one.smiles.get(smiles, 0) + 1
@@ -118,7 +121,7 @@ def _collect(molecules: Sequence[ExplainedMolecule]) -> dict[str, _Found]:
                 one.used.add(place)
                 if fragment.effects is not None:
                     one.effects.append((place, fragment.effects, fragment.log_odds))
-    return found
+    return occurrences
 
 
 Group = tuple[str, int, NDArray[np.bool_], bool]  # name, output, members, whether it is the lower
@@ -143,29 +146,29 @@ def _groups(
 
 
 def _pattern(
-    name: str, found: _Found, member: NDArray[np.bool_], target: int, fewer: bool
+    name: str, occurrences: _Occurrences, member: NDArray[np.bool_], target: int, fewer: bool
 ) -> Pattern:
     from scipy.stats import fisher_exact
 
     used = np.zeros(len(member), dtype=bool)
-    used[list(found.used)] = True
+    used[list(occurrences.used)] = True
     table = np.array(
         [[(used & member).sum(), (~used & member).sum()],
          [(used & ~member).sum(), (~used & ~member).sum()]]
     )  # fmt: skip
-    effects = np.array([effect[target] for _, effect, _ in found.effects])
-    changes = np.array([change[target] for *_, change in found.effects if change is not None])
+    effects = np.array([effect[target] for _, effect, _ in occurrences.effects])
+    changes = np.array([change[target] for *_, change in occurrences.effects if change is not None])
     largest: dict[int, float] = {}
-    for place, effect, change in found.effects:
+    for place, effect, change in occurrences.effects:
         towards = (effect if change is None else change)[target]
         largest[place] = max(largest.get(place, -np.inf), -towards if fewer else towards)
-    order = sorted(found.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
+    order = sorted(occurrences.used, key=lambda i: (not member[i], -largest.get(i, -np.inf), i))
     return Pattern(
         name=name,
-        kind=found.kind,
-        smiles=max(found.smiles, key=lambda text: (found.smiles[text], text)),
-        occurs=len(found.occurs),
-        used=len(found.used),
+        kind=occurrences.kind,
+        smiles=max(occurrences.smiles, key=lambda text: (occurrences.smiles[text], text)),
+        occurs=len(occurrences.occurs),
+        used=len(occurrences.used),
         used_in_group=int(table[0, 0]),
         odds_ratio=_odds_ratio(table),
         p_value=float(fisher_exact(table, alternative="greater").pvalue),

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
-from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
+from gsat.methods.base import Context, Losses, MethodSettings, Phase
 from gsat.methods.pretraining import PretrainedMethod, Pretraining
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
@@ -116,21 +116,29 @@ def entropy(mask: Tensor) -> Tensor:
     return -p * p.log() - (1 - p) * (1 - p).log()
 
 
-class ExplainerMethod(Method):
-    """The second phase: an explainer is learnt on a frozen network."""
+class PostHocMethod(PretrainedMethod):
+    """ERM, whose best epoch on validation data is frozen; then an explainer is learnt on it.
 
+    The last epoch is reported: without ground truth, the best one is unknown.
+    """
+
+    reports = "last"
     learns: ClassVar[bool] = True  # whether the explainer has weights
     model: PostHocModel
     settings: PostHocSettings
 
+    def set_up(self) -> None:
+        """Make the pre-training of the network that is explained."""
+        self.first = Pretraining(self.model.backbone, self.training, "best")
+
     @property
     @abstractmethod
     def explain_epochs(self) -> int:
-        """The number of epochs."""
+        """The number of epochs of the second phase."""
 
     @abstractmethod
     def make_optimisers(self) -> dict[str, Optimizer]:
-        """Make the optimisers, by name."""
+        """Make the explainer's optimisers, by name."""
 
     @abstractmethod
     def explain_step(self, batch: GraphBatch, context: Context) -> Losses:
@@ -141,43 +149,30 @@ class ExplainerMethod(Method):
         """The explainer's current scores of a batch, and its losses."""
 
     def phases(self) -> tuple[Phase, ...]:
-        """One phase that explains."""
-        traces = self.settings.trace
-        return (Phase(EXPLAIN, self.explain_epochs, steps=self.learns, traces=traces),)
-
-    def begin(self, phase: str) -> None:
-        """Make the explainer's optimisers."""
-        self._optimisers = self.make_optimisers()
-
-    def step(self, batch: GraphBatch, context: Context) -> Losses:
-        """Update the explainer on one batch."""
-        return self.explain_step(batch, context)
-
-    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
-        """The explainer's current scores of a batch, and its losses."""
-        return self.explain(batch, context)
-
-    def optimisers(self) -> dict[str, Optimizer]:
-        """The explainer's optimisers."""
-        return self._optimisers
-
-
-class PostHocMethod(PretrainedMethod, ExplainerMethod):
-    """ERM, whose best epoch on validation data is then frozen and explained.
-
-    The last epoch is reported: without ground truth, the best one is unknown.
-    """
-
-    reports = "last"
-
-    def set_up(self) -> None:
-        """Make the pre-training of the network that is explained."""
-        self.first = Pretraining(self.model.backbone, self.training, "best")
+        """Pre-training, and a phase that explains."""
+        epochs, traces = self.explain_epochs, self.settings.trace
+        return (self.first.phase, Phase(EXPLAIN, epochs, steps=self.learns, traces=traces))
 
     def begin(self, phase: str) -> None:
         """Make the optimisers of a phase; the second one freezes the network."""
+        self.first.begin(phase)
         self.model.frozen = phase == EXPLAIN
-        super().begin(phase)
+        if self.model.frozen:
+            self._optimisers = self.make_optimisers()
+
+    def step(self, batch: GraphBatch, context: Context) -> Losses:
+        """Update the network, in the second phase the explainer."""
+        step = self.explain_step if context.phase == EXPLAIN else self.first.step
+        return step(batch, context)
+
+    def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
+        """The outputs and losses of the network, in the second phase of the explainer."""
+        evaluate = self.explain if context.phase == EXPLAIN else self.first.evaluate
+        return evaluate(batch, context)
+
+    def optimisers(self) -> dict[str, Optimizer]:
+        """The optimisers of the current phase."""
+        return self.first.optimisers() if self.first.running else self._optimisers
 
     def learn(self, store: GraphStore, seed: int, batch_size: int) -> None:
         """Run the second phase alone, on a trained network; its modes are restored afterwards."""

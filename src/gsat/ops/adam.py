@@ -22,7 +22,7 @@ class Adam(torch.optim.Adam):
         weight_decay: Weight decay. (default: ``0.0``)
     """
 
-    # What torch keeps the compiler away from; unwrapped, it is not even asked.
+    # torch wraps these methods so that the compiler skips them; unwrapped, they never import it.
     add_param_group = inspect.unwrap(torch.optim.Adam.add_param_group)
     state_dict = inspect.unwrap(torch.optim.Adam.state_dict)
     load_state_dict = inspect.unwrap(torch.optim.Adam.load_state_dict)

@@ -1,9 +1,8 @@
 """Random numbers as a function, not a state.
 
-A draw is named by where it is used: (seed, epoch, purpose, …) give a 64-bit key; a row (a node or
-an edge, named by graph and position) and a channel give the number. So a draw does not depend on
-the order of batches, on threads, or on anything else that runs in the process, and a resumed run
-needs no saved generator.
+The seed, epoch, purpose, … of a draw give a 64-bit key; its row (a node or an edge, identified by
+graph and position) and its channel give the number. So a draw does not depend on the order of
+batches, on threads or on other code in the process, and a resumed run needs no saved generator.
 
 The 64-bit row hash is splitmix64's finaliser; the 32-bit channel hash has two multiply-xorshift
 rounds. Here they are in torch; :mod:`gsat.ops.numba.random` has them for kernels, with the same
@@ -48,7 +47,7 @@ class Draws:
     __slots__ = ("key",)
 
     def __init__(self, seed: int, *path: Any) -> None:
-        # A NumPy number is named like the plain one: what it prints depends on NumPy's version.
+        # NumPy numbers become Python numbers: their repr depends on the version of NumPy.
         parts = (part.item() if isinstance(part, np.generic) else part for part in path)
         name = repr((int(seed), *parts)).encode()
         self.key = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")

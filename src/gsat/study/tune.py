@@ -29,6 +29,7 @@ from gsat.study.grids import (
     make_rungs,
     setting,
 )
+from gsat.study.toml_edit import change_settings
 from gsat.study.tune_audit import as_accurate, audit_points, most_faithful
 from gsat.training.many_runs import train_each
 from gsat.training.recipe import (
@@ -42,7 +43,6 @@ from gsat.training.recipe import (
 from gsat.training.results import read_records, results_version, summarise
 from gsat.training.run_directory import RunDirectory, environment, run_name
 from gsat.training.run_files import run_label
-from gsat.training.toml_edit import change_settings
 from gsat.training.train_method import make_method
 
 # A tuning with the same values of these keys is recorded only once.

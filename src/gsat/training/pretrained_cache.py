@@ -25,41 +25,9 @@ from gsat.training.run_directory import RunDirectory, environment
 from gsat.training.run_schemas import PretrainedValues
 
 
-class PretrainedCache:
-    """A folder of pretrained backbones."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-
-    def entry(
-        self,
-        run: RunDirectory,
-        recipe: Recipe,
-        method: Method,
-        data_hash: str,
-        **dependencies: Any,
-    ) -> PretrainedEntry | None:
-        """Find the entry for the backbone that a run begins with."""
-        here = numerics(environment())
-        if method.first is None or numerics(run.environment) != here:
-            return None
-        key = {
-            "data": recipe.data.model_dump(),
-            "data_hash": data_hash,
-            "split_seed": recipe.split_seed,
-            "backbone": recipe.backbone.model_dump(),
-            "seed": recipe.seed,
-            **method.first.identity,
-            "numerics": here,
-            **dependencies,
-        }
-        name = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(key)[:16]}"
-        return PretrainedEntry(self.folder / name / f"seed-{recipe.seed}")
-
-
 @dataclass(frozen=True)
 class PretrainedEntry:
-    """One pretrained backbone of a :class:`PretrainedCache`: its last epoch and its best one."""
+    """One pretrained backbone: its last epoch and its best one."""
 
     folder: Path  # has the form of a checkpoint
 
@@ -95,6 +63,30 @@ class PretrainedEntry:
         except (CheckpointError, ParseError):
             return None
         return None if state.best is None else state
+
+
+def pretrained_entry(
+    cache: str | Path, run: RunDirectory, recipe: Recipe, method: Method, data_hash: str
+) -> PretrainedEntry | None:
+    """The entry of a cache for the backbone that a run begins with; None if it has no such phase.
+
+    None as well for a run that was started in another environment: its weights may differ.
+    """
+    here = numerics(environment())
+    if method.first is None or numerics(run.environment) != here:
+        return None
+    key = {
+        "data": recipe.data.model_dump(),
+        "data_hash": data_hash,
+        "split_seed": recipe.split_seed,
+        "backbone": recipe.backbone.model_dump(),
+        "seed": recipe.seed,
+        **method.first.identity,
+        "numerics": here,
+        "results_version": method.model.backbone.results_version,
+    }
+    name = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(key)[:16]}"
+    return PretrainedEntry(Path(cache) / name / f"seed-{recipe.seed}")
 
 
 def numerics(where: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gsat.methods import METHODS, Method
 from gsat.models import BACKBONES, Backbone
 from gsat.models.weights import outline
 from gsat.training.loop import Loop, TrainOptions
-from gsat.training.pretrained_cache import PretrainedCache
+from gsat.training.pretrained_cache import pretrained_entry
 from gsat.training.recipe import Recipe
 from gsat.training.run_directory import RunDirectory
 
@@ -47,16 +47,14 @@ def train_method(
 ) -> dict[str, Any]:
     """Train a method, in its run directory if there is one; returns the result."""
     group, pretrained = options.group, None
-    version = method.model.backbone.results_version
     method.model.input = input_of(data.store)
     if run and not resuming and data.rejected and group.is_main:
         write_text(run.path / REJECTED, data.rejected.to_csv())
     with group.share_errors():
         # A run may be resumed on another device: only pretraining on the CPU is shared.
         if options.pretrained_cache and run and group.size == 1 and options.device == "cpu":
-            pretrained = PretrainedCache(options.pretrained_cache).entry(
-                run, recipe, method, data.hash, results_version=version
-            )
+            cache = options.pretrained_cache
+            pretrained = pretrained_entry(cache, run, recipe, method, data.hash)
     with ExitStack() as locks:
         with group.share_errors():
             loop = Loop(
@@ -92,7 +90,7 @@ def train_method(
             "matches_paper": data.matches_paper,
             "recipe_hash": recipe.hash(),
             "data_hash": data.hash,
-            "results_version": version,
+            "results_version": method.model.backbone.results_version,
         }
         if loop.run:
             loop.run.write_result(result)

@@ -1,8 +1,8 @@
 """Compilation of kernels: once per machine, with the machine code kept on disk.
 
-Numba keeps machine code in pickles: who can write to the folder can run code here. It is therefore
-a folder of our own, in the user's cache, which nobody else may write to; ``NUMBA_CACHE_DIR``, often
-shared, is not used. Whatever goes wrong with the folder, kernels are compiled in memory.
+Numba keeps machine code in pickles, so write access to the folder means running code here. The
+folder is therefore a private one in the user's cache; ``NUMBA_CACHE_DIR``, which is often shared,
+is not used. If the folder can't be used, kernels are compiled in memory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numba
 
 from gsat.core.folders import kernel_folder
 
-# Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity. No
-# division checks for zero. Nobody calls a kernel from C.
-# A kernel called by kernels is inlined into each. As a function of its own it would be in the
-# machine code of several, each with sums in another order, and which of them is called would depend
-# on which kernel was read from disk first.
+# Sums may be reordered so that they vectorise; nothing is assumed about NaN or infinity. Divisions
+# do not check for zero. No C code calls kernels.
+# A kernel that kernels call is inlined into each of them. Otherwise the machine code of each would
+# hold a copy, with sums in a different order, and the order in which kernels were read from disk
+# would decide which copy runs.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "fastmath": {"reassoc", "contract", "nsz"},
@@ -71,7 +71,7 @@ def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 class _Forgiving:
-    """Numba's cache of one function, in which any failure means: compile it, keep nothing."""
+    """Numba's cache of one function; after any failure, the function is compiled in memory."""
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -94,7 +94,7 @@ class _Forgiving:
 
 @functools.cache
 def _private_folder(folder: Path) -> Path | None:
-    """Create a folder for this user alone; None where it, or a folder above it, is not safe."""
+    """Create a private folder; return None if it or one of its parents is not safe."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.name == "nt":  # the user's profile is private
@@ -105,7 +105,7 @@ def _private_folder(folder: Path) -> Path | None:
             return None
         for place in (folder, *folder.parents):
             found = place.stat()
-            # In a sticky folder such as /tmp, nobody can replace what is another's.
+            # Sticky bit, as on /tmp: other users can't replace the folder.
             shared = found.st_mode & 0o022 and (place == folder or not found.st_mode & stat.S_ISVTX)
             if shared or found.st_uid not in (own, 0):
                 return None
@@ -124,8 +124,8 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)
 
 
-# For kernels that take a slice of an array for every row: each would be counted, and counting needs
-# two atomic operations, which take longer than the row itself. These may not make arrays.
+# For kernels that slice an array for every row: counting the references of a slice takes two atomic
+# operations, longer than the work on the row. These kernels can't allocate arrays.
 
 
 def uncounted_kernel(function: Callable[..., Any]) -> Any:

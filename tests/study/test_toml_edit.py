@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsat.core.errors import RecipeError
-from gsat.training.toml_edit import change_settings
+from gsat.study.toml_edit import change_settings
 
 TEXT = """\
 # How we train.
