@@ -213,6 +213,7 @@ def test_studies_are_listed_with_how_much_of_them_was_run(tmp_path: Path) -> Non
     (own,) = succeed("bench", "list", "tiny.toml").lines
     assert own.startswith("tiny ")
     assert "0 of 2" in own
+    assert len(succeed("bench", "list", "all", "tiny.toml", "table1").lines) == len(lines) + 1
 
 
 @pytest.mark.parametrize("style", ["text", "markdown", "html", "latex", "csv"])
