@@ -32,6 +32,8 @@ from gsat.core.registry import BACKBONES, DATASETS, METHODS
 
 ROOT = Path(__file__).resolve().parent
 HIDDEN = os.environ.get("GSAT_TEST_RAW") == "none"
+# Several folders have a conftest.py; as doctest modules they would all have the same name.
+collect_ignore_glob = ["*/conftest.py"]
 
 
 def _raw_folder() -> Path | None:

@@ -1,7 +1,6 @@
-"""The models that the audit is audited on: small ones, of which it is known what they explain.
+"""The small models that test the audit: data with true explanations, in several settings.
 
-Data with a true explanation, in several settings. Some are degenerate on purpose: their scores say
-nothing about the answer, whatever else they look like.
+Some are degenerate on purpose: their scores do not explain the prediction.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from gsat.training.recipe import Recipe, load_data, make_recipe
 from gsat.training.run_audit import shuffle_labels
 from gsat.training.train import train_recipe
 
-# Small enough for half a minute of one core each; r reaches its final value in all of them.
+# Each trains in half a minute on one core; r reaches its final value in all of them.
 DATA: Final[Mapping[str, dict[str, Any]]] = {
     "ba2motifs": {"graphs": 800, "epochs": 50, "r_interval": 6, "lr": 2e-3},
     "houses": {"graphs": 500, "epochs": 40, "r_interval": 5, "lr": 3e-3},
@@ -37,27 +36,19 @@ DATA: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-LARGE: Final = ("motif-count", "mutag", "spmotif-0.5")  # of these, fewer models
-CHECKED_FROM: Final = 10  # models of later seeds were trained when the verdict had its limits
+LARGE: Final = ("motif-count", "mutag", "spmotif-0.5")  # with fewer models
+CHECKED_FROM: Final = 10  # first seed of models that were trained after the limits were fixed
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A way to make a model.
-
-    Attributes:
-        method: The method it is trained by.
-        settings: What differs from the recipe of its data.
-        degenerate: Why its scores can't be an explanation; empty if they can.
-        epochs: Whether it is trained at all.
-        labels: Whether it is trained on the true labels.
-    """
+    """How a model is made."""
 
     method: str = "gsat"
-    settings: tuple[tuple[str, Any], ...] = ()
-    degenerate: str = ""
-    epochs: bool = True
-    labels: bool = True
+    settings: tuple[tuple[str, Any], ...] = ()  # changes to the recipe
+    degenerate: str = ""  # why its scores can't be an explanation; empty if they can
+    epochs: bool = True  # whether it is trained
+    labels: bool = True  # whether it is trained on the true labels
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -79,29 +70,22 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 @dataclass(frozen=True)
 class AuditedModel:
-    """One model of the study.
-
-    Attributes:
-        data: The name of its data set.
-        setting: A key of ``SETTINGS``.
-        backbone: The name of its backbone.
-        seed: Its seed.
-    """
+    """One model of the study."""
 
     data: str
-    setting: str
+    setting: str  # a key of SETTINGS
     backbone: str
     seed: int
 
     @property
     def name(self) -> str:
-        """A name for files."""
+        """The name of its run directory."""
         plain = self.setting.replace("β = ", "beta-").replace("*", "-star").replace(" ", "-")
         return f"{self.data}-{self.backbone}-{plain.lower()}-seed-{self.seed}"
 
     @property
     def recipe(self) -> Recipe:
-        """How it is trained."""
+        """The recipe of its training."""
         chosen = SETTINGS[self.setting]
         settings = {**DATA[self.data], **dict(chosen.settings)}
         if chosen.method in ("random", "pgexplainer"):

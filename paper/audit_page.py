@@ -24,7 +24,7 @@ from paper.audit_study import (
 from paper.pages import NOTHING_RECORDED
 
 Record = dict[str, Any]
-WEAK_CORRELATION = 0.3  # within data sets, below which a measure is listed as saying little
+WEAK_CORRELATION = 0.3  # within data sets; weaker measures are listed
 
 
 def audit_study_page(records: Sequence[Record]) -> str:
@@ -51,14 +51,14 @@ def _counts(records: Sequence[Record]) -> str:
     return (
         f"{len(records)} models on {sets} data sets with known truth: {bad} degenerate by "
         f"construction, {good} others with an explanation AUC of at least {GOOD}, and "
-        f"{len(records) - bad - good} in between, for which no verdict is the right one."
+        f"{len(records) - bad - good} in between, for which no verdict is right or wrong."
     )
 
 
 def _rate_table(records: Sequence[Record]) -> list[str]:
     halves = {
-        "that the limits were chosen on": [r for r in records if r["seed"] < CHECKED_FROM],
-        "trained afterwards, to check them": [r for r in records if r["seed"] >= CHECKED_FROM],
+        "used to choose the limits": [r for r in records if r["seed"] < CHECKED_FROM],
+        "trained afterwards as a test": [r for r in records if r["seed"] >= CHECKED_FROM],
         "all": list(records),
     }
     out = [
@@ -88,7 +88,7 @@ def _missed(records: Sequence[Record]) -> str:
 def _cost(records: Sequence[Record]) -> str:
     spent = [r["evaluations"] for r in records]
     return (
-        f"An audit took the time of {np.median(spent):.0f} evaluations of the same graphs (median; "
+        f"An audit costs as much as {np.median(spent):.0f} evaluations of the same graphs (median; "
         f"at most {max(spent):.0f})."
     )
 
@@ -126,8 +126,8 @@ def _little(records: Sequence[Record]) -> str:
                 weak.append(measure.title.format(metric="metric"))
     named = ", ".join(weak) or "none"
     return (
-        f"Within data sets, these correlate by less than {WEAK_CORRELATION} with explanation AUC, "
-        f"either way: {named}."
+        f"Within data sets, the absolute correlation with explanation AUC is below "
+        f"{WEAK_CORRELATION} for: {named}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The audit on models with known explanations: do its measures agree with the truth?"""
+"""The audit of models with known explanations, and how well its measures agree with the truth."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def read_audits(path: Path) -> list[dict[str, Any]]:
 
 
 def is_good(record: dict[str, Any]) -> bool:
-    """Whether the explanations of a recorded model are right and should pass."""
+    """Whether the explanations of a recorded model are right, so that they should pass."""
     auc = record["explanation_auc"]
     return not record["degenerate"] and auc is not None and auc >= GOOD
 
@@ -178,7 +178,7 @@ def rates(records: Iterable[dict[str, Any]]) -> dict[str, tuple[int, int]]:
 
 
 def _timed(call: Callable[[], Any]) -> float:
-    """Seconds of the processor; those of the clock would be other programs', too."""
+    """CPU seconds, since wall-clock time depends on other programs."""
     started = time.process_time()
     call()
     return time.process_time() - started

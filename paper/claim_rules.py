@@ -1,4 +1,4 @@
-"""The rules by which the paper's claims are judged: evidence from recorded runs and curves.
+"""Rules that judge the paper's claims by recorded runs and curves.
 
 Each rule goes through the cases that its claim is about (data sets, or pairs of experiments) and
 yields one piece of evidence per case, or None where runs are missing.

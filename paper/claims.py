@@ -1,7 +1,6 @@
-"""The paper's claims in prose, and what recorded runs show about each.
+"""The paper's claims in prose, each judged by a printed rule on recorded runs.
 
-A claim is judged by recorded runs only, by a rule that is printed beside it. Where runs are
-missing, there is no verdict.
+There is no verdict where runs are missing.
 """
 
 from __future__ import annotations
@@ -20,13 +19,9 @@ Rule = Callable[[Records, Curves], Iterable[Evidence | None]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper.
+    """A claim of the paper in our words, what supports it, and the command that makes the runs.
 
-    Attributes:
-        statement: The claim, in our words.
-        criterion: What supports it, in words.
-        command: The command that makes the runs.
-        rule: Yields the evidence of each case; None for a case whose runs are missing.
+    The rule yields the evidence of each case, or None where runs are missing.
     """
 
     statement: str
@@ -49,17 +44,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What recorded runs show about a claim.
-
-    Attributes:
-        verdict: In one word or two.
-        evidence: One line for each case that has runs.
-        cases: How many cases the claim is about.
-    """
+    """The verdict on a claim."""
 
     verdict: Verdict
-    evidence: Sequence[Evidence]
-    cases: int
+    evidence: Sequence[Evidence]  # of the cases that have runs
+    cases: int  # number of cases, with and without runs
 
     def __str__(self) -> str:
         return f"**{self.verdict}** ({len(self.evidence)} of {self.cases})"

@@ -1,4 +1,4 @@
-"""Default settings, compared on data with known explanations, each data set left out in turn.
+"""Comparison of default settings on data with known explanations, leaving out each set in turn.
 
 Users' own data have no recipe and no known explanations. Settings that explain best on data sets
 with known explanations may be good defaults for them. The study measures whether such a choice
@@ -44,15 +44,10 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of training, and a way to explain with the trained model.
+    """Settings of training, and a way to explain with the trained model."""
 
-    Attributes:
-        trained: A key of :attr:`Group.trained`.
-        explained: A key of :attr:`Group.explained`.
-    """
-
-    trained: str
-    explained: str
+    trained: str  # a key of Group.trained
+    explained: str  # a key of Group.explained
 
     def __str__(self) -> str:
         return f"{self.trained}; {self.explained}"
@@ -60,46 +55,27 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explaining:
-    """A way to explain with a trained model.
+    """A way to explain with a trained model."""
 
-    Attributes:
-        snapshots: ``"none"``, the ``"last"`` ones, or ones ``"spread"`` over all that were kept.
-        count: Number of snapshots. (default: ``10``)
-        passes: Refinement passes. (default: ``0``)
-        context: Weight of the scores around a node or edge. (default: ``0``)
-    """
-
-    snapshots: str = "none"
+    snapshots: str = "none"  # "none", the "last" ones, or ones "spread" over all
     count: int = SNAPSHOTS
-    passes: int = 0
-    context: float = 0.0
+    passes: int = 0  # refinement passes
+    context: float = 0.0  # weight of the scores around a node or edge
 
 
 @dataclass(frozen=True)
 class Group:
-    """Data sets on which the same candidates are compared.
-
-    Attributes:
-        title: Title of its tables.
-        backbone: The network.
-        metric: The explanation metric.
-        common: Settings of all runs.
-        data: Settings of each data set; ``name`` is its registered name where the key is not.
-        trained: Settings of training by name, the most important first.
-        explained: Ways to explain by name.
-        before: The default before the study.
-        snapshots: Number of snapshots that a run keeps.
-    """
+    """Data sets on which the same candidates are compared."""
 
     title: str
     backbone: str
-    metric: str
-    common: Settings
-    data: Mapping[str, Settings]
-    trained: Mapping[str, Settings]
+    metric: str  # of explanations
+    common: Settings  # of all runs
+    data: Mapping[str, Settings]  # may have the registered ``name`` of a data set
+    trained: Mapping[str, Settings]  # the most important first
     explained: Mapping[str, Explaining]
-    before: Candidate
-    snapshots: int
+    before: Candidate  # the former default
+    snapshots: int  # kept by each run
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:

@@ -1,4 +1,4 @@
-"""Dots with error bars and a diagonal: two numbers for each thing, equal or not."""
+"""Scatter plots of pairs of numbers, with error bars and a diagonal."""
 
 from __future__ import annotations
 
@@ -22,23 +22,14 @@ _SIDE, _LEGEND, _PALE = 2.5, 0.55, "#6B7785"  # inches of a panel and of the leg
 
 @dataclass(frozen=True)
 class Dot:
-    """One thing measured twice.
+    """A pair of numbers; a dot without an error in y is hollow."""
 
-    Attributes:
-        group: What it belongs to: gives the colour, and its name in the legend.
-        x: The first number.
-        y: The second number.
-        x_error: Half-width of the error bar of x. (default: none)
-        y_error: Half-width of the error bar of y; a dot without is drawn hollow. (default: none)
-        name: What it is; an SVG file says so of each dot. (default: nothing)
-    """
-
-    group: str
+    group: str  # decides the colour; shown in the legend
     x: float
     y: float
-    x_error: float | None = None
+    x_error: float | None = None  # half-width of the error bar
     y_error: float | None = None
-    name: str = ""
+    name: str = ""  # its id in an SVG file
 
 
 def draw_dots(

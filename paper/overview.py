@@ -1,4 +1,4 @@
-"""What was reproduced, at a glance: ours against the paper's, a dot for each cell, by table."""
+"""Scatter plots of our numbers against the paper's, one dot per cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paper.dots import Dot, draw_dots
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LEAST_SPAN = 20.0  # per cent: a difference that seeds alone make shall look small
+_LEAST_SPAN = 20.0  # per cent, so that differences between seeds look small
 _GROUPS = {"gsat": "GSAT", "gsat-star": "GSAT*", "erm": "ERM"}
 
 

@@ -1,4 +1,4 @@
-"""Cell by cell: whether the paper's number is reproduced, by how much it differs, and why."""
+"""The page of all cells: whether each number of the paper is reproduced, and why it differs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def verdict(cell: Cell) -> str:
 
 
 def find_reason(row: Row, dataset: str, metric: str) -> str:
-    """Find what is known about a cell that differs from the paper."""
+    """Return the known reason why a cell differs from the paper; empty without one."""
     about = {row.method, row.backbone, dataset, row.variant, metric}
     fits = (
         text for key, text in REASONS.items() if set(key) <= about and row.variant in ("", *key)
@@ -95,7 +95,7 @@ def find_reason(row: Row, dataset: str, metric: str) -> str:
 
 
 def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str:
-    """Write every cell, table by table, then how similar seeds explain."""
+    """Write all cells by table, then the similarity of explanations between seeds."""
     lines: list[str] = []
     counts: dict[str, Counter[str]] = {}  # of the verdicts, by table
     for study in shipped_studies():
@@ -124,7 +124,7 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
 
 
 def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
-    """How many cells have which verdict, in all and table by table."""
+    """Count the verdicts of cells by table."""
     total = sum(counts.values(), Counter[str]())
     cells, done = total.total(), total.total() - total["no run yet"]
     agreeing = sum(total[judged] for judged in AGREEING)
@@ -143,7 +143,7 @@ def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
 
 
 def _line(study: Study, cell: Cell, judged: str) -> str:
-    """One cell as a line of Markdown."""
+    """Return a row of the Markdown table."""
     row, dataset, metric = cell.row, cell.dataset, cell.table.metric
     assert cell.ours is not None
     assert cell.published is not None
@@ -158,7 +158,7 @@ def _line(study: Study, cell: Cell, judged: str) -> str:
 
 
 def _stability_section(found: Iterable[Record]) -> list[str]:
-    """The rank correlations between seeds; of each recipe, the record with most seeds."""
+    """List rank correlations between seeds, using the record with most seeds for each recipe."""
     most: dict[str, Record] = {}
     for record in found:
         before = most.get(record["recipe_hash"])

@@ -1,4 +1,4 @@
-"""Every recorded run of the tables, by cell: what the other pages rest on."""
+"""The page of all recorded runs of the tables, by cell."""
 
 from __future__ import annotations
 

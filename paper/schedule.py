@@ -1,4 +1,4 @@
-"""An order for many runs: which tables first, with how many seeds.
+"""The order in which tables are run, and with how many seeds.
 
 A schedule is a TOML file with a list of steps, each a part of some studies; see
 ``results/schedule.toml``::
@@ -27,13 +27,7 @@ from gsat.study.study import Study, find_study, shipped_studies
 
 
 class Step(BaseModel):
-    """A part of some studies.
-
-    Attributes:
-        studies: Tables and figures.
-        only: A filter of their runs. (default: all)
-        seeds: Seeds 0 to ``seeds`` − 1 of every run. (default: ``1``)
-    """
+    """A part of some studies, filtered by ``only``, with seeds 0 to ``seeds`` − 1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -43,20 +37,16 @@ class Step(BaseModel):
 
     @property
     def found(self) -> list[Study]:
-        """The studies themselves."""
+        """The named studies."""
         return [find_study(name) for name in self.studies]
 
     def requests(self) -> list[RunRequest]:
-        """What the step needs."""
+        """The runs that the step needs."""
         return request_runs(self.found, self.seeds, self.only)
 
 
 class Schedule(BaseModel):
-    """Steps, in their order.
-
-    Attributes:
-        step: The steps.
-    """
+    """The steps of a schedule, in order."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -80,7 +70,7 @@ def read_schedule(path: Path) -> list[Step]:
 def plan_steps(
     steps: Sequence[Step], folders: BenchFolders, *, load: bool = True
 ) -> tuple[RunPlan, list[RunPlan]]:
-    """Find out what is left to run, in the order of the steps."""
+    """Plan the missing runs in the order of the steps."""
     whole, parts = RunPlan(), []
     planned: set[str] = set()
     pretrained: set[str] = set()
@@ -97,7 +87,7 @@ def plan_steps(
 
 
 def completion(plan: RunPlan, recorded: set[str], jobs: int) -> dict[str, tuple[int, int, float]]:
-    """Say when which study would have at least one run in every cell."""
+    """Estimate for each study how many cells will have a run, and when."""
     ends: dict[str, float] = {}
     times = end_times([run.seconds for run in plan.to_run], jobs)
     for run, end in zip(plan.to_run, times, strict=True):

@@ -49,9 +49,9 @@ def lines(experiment: Experiment, aucs: Mapping[int, float | None]) -> list[dict
 
 def table_rows(text: str) -> dict[str, list[str]]:
     """The first table of a Markdown text, by the first cell of each line."""
-    found: dict[str, list[str]] = {}
+    rows: dict[str, list[str]] = {}
     for row in text.splitlines():
         if row.startswith("|"):
             name, *cells = (cell.strip() for cell in row.strip("|").split(" | "))
-            found.setdefault(name, cells)
-    return found
+            rows.setdefault(name, cells)
+    return rows

@@ -103,9 +103,7 @@ def test_from_nothing_to_a_table_and_the_same_after_a_kill(tmp_path: Path, tiny:
 def test_a_spent_budget_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     output = gsat("bench", "run", "tiny.toml", "--seeds", 2, "--quiet", "--budget", "0s")
     assert output.code == 0
-    assert (
-        output.err == "gsat: the budget of 0s is spent, 4 runs left; the same command continues\n"
-    )
+    assert "4 runs left" in output.err
     assert output.out.count("no run") == 2
 
 
@@ -116,32 +114,28 @@ def test_runs_that_another_process_has_are_left_to_it(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(runner, "train_each", busy)
     output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet")
-    assert output.err.splitlines()[1] == "gsat: stopped, 1 run left; the same command continues"
-    output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet", "--budget", "10m")
-    assert output.err.splitlines() == [
-        "gsat: another process is training 1 run of these; the same command continues when it "
-        "has ended",
-        "gsat: the budget of 10m is spent, 1 run left; the same command continues",
-    ]
+    busy_line, rest = output.err.splitlines()
+    assert "another process is training 1 run" in busy_line
+    assert "1 run left" in rest
 
 
 @pytest.mark.usefixtures("tiny")
 def test_loading_data_is_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float | None] = []
+    budgets: list[float | None] = []
 
     def slow(*args: Any, **how: Any) -> plan.RunPlan:
         time.sleep(0.3)
         return plan.RunPlan()
 
-    def ask(*args: Any, budget: float | None, **how: Any) -> PoolResult:
-        asked.append(budget)
+    def run(*args: Any, budget: float | None, **how: Any) -> PoolResult:
+        budgets.append(budget)
         return PoolResult()
 
     monkeypatch.setattr(plan, "make_plan", slow)
-    monkeypatch.setattr(runner, "run_plan", ask)
+    monkeypatch.setattr(runner, "run_plan", run)
     succeed("bench", "run", "tiny.toml", "--budget", "60s", "--quiet")
-    assert asked[0] is not None
-    assert 0 < asked[0] < 59.8
+    assert budgets[0] is not None
+    assert 0 < budgets[0] < 59.8
 
 
 def test_without_its_data_nothing_is_done_and_that_is_an_error(
@@ -156,12 +150,12 @@ def test_without_its_data_nothing_is_done_and_that_is_an_error(
         assert output.code == 2
         assert "mutag is left out: a raw file is missing" in output.err
     some = gsat("bench", "run", "table1", only[0], only[1] + ",dataset=spmotif-0.5", "--dry-run")
-    assert some.code == 1  # not all of what was asked for
+    assert some.code == 1  # one of the data sets was left out
     assert "spmotif-0.5 gin gsat" in some.out
     assert "mutag" not in some.out
 
 
-def test_a_place_that_can_not_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+def test_folders_that_can_not_be_written_are_refused_before_training(tmp_path: Path) -> None:
     only = ("--only", "method=gsat,backbone=gin,dataset=spmotif-0.5", "--seeds", 1)
     record = ("--record", tmp_path / "runs.jsonl")
     assert "choose another folder" in refuse(
@@ -174,7 +168,7 @@ def test_a_place_that_can_not_be_written_is_refused_before_anything_is_run(tmp_p
 
 
 @pytest.mark.usefixtures("tiny")
-def test_on_a_cluster_nobody_knows_how_many_run_at_a_time() -> None:
+def test_on_a_cluster_time_is_that_of_one_cpu() -> None:
     lines = succeed("bench", "run", "tiny.toml", "--seeds", 3, "--engine", "ray", "--dry-run").lines
     assert re.fullmatch(r"6 runs to do, 0 recorded; about \d+ s of one CPU", lines[-1])
 
@@ -190,7 +184,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("tiny", "_failing")
-def test_failures_are_said_shown_and_leave_a_code(tmp_path: Path) -> None:
+def test_failures_are_printed_and_set_the_exit_code(tmp_path: Path) -> None:
     output = gsat("bench", "run", "tiny.toml", "--seeds", 1, "--quiet")
     assert output.code == 1
     lines = output.err.splitlines()
@@ -202,7 +196,7 @@ def test_failures_are_said_shown_and_leave_a_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_dry_run_says_what_would_run_and_runs_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_missing_runs_and_trains_nothing(tmp_path: Path) -> None:
     lines = succeed("bench", "run", "tiny.toml", "--seeds", 3, "--jobs", 2, "--dry-run").lines
     assert len(lines) == 3
     assert re.fullmatch(r"  3 x houses gin gsat .*epochs=13, about \d+ s each", lines[0])
@@ -219,6 +213,7 @@ def test_studies_are_listed_with_how_much_of_them_was_run(tmp_path: Path) -> Non
     (own,) = succeed("bench", "list", "tiny.toml").lines
     assert own.startswith("tiny ")
     assert "0 of 2" in own
+    assert len(succeed("bench", "list", "all", "tiny.toml", "table1").lines) == len(lines) + 1
 
 
 @pytest.mark.parametrize("style", ["text", "markdown", "html", "latex", "csv"])
@@ -245,7 +240,7 @@ def test_a_table_is_drawn_as_bars(tmp_path: Path) -> None:
     assert "--plot" in refuse("bench", "show", "table1", "table2", "--plot", picture)
 
 
-def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: Path) -> None:
+def test_studies_make_one_page_and_a_figure_without_runs_is_an_error_line(tmp_path: Path) -> None:
     none = ("--record", tmp_path / "none.jsonl", "--out", tmp_path / "runs")
     output = gsat("bench", "show", "all", "--format", "html", *none)
     assert output.code == 0
@@ -256,7 +251,7 @@ def test_studies_make_one_page_and_a_figure_without_runs_is_only_said(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
+def test_a_figure_keeps_to_the_filter(tmp_path: Path) -> None:
     none = ("--record", tmp_path / "none.jsonl", "--out", tmp_path / "runs")
     only = ("--only", "dataset=mutag")
     output = gsat("bench", "show", "fig-posthoc", "fig-regulariser", *only, *none)
@@ -265,31 +260,33 @@ def test_a_figure_keeps_to_what_was_asked_for(tmp_path: Path) -> None:
     assert line.startswith("gsat: fig-posthoc: ")
 
 
-def test_wrong_wishes_are_refused_in_one_line() -> None:
-    for wish, line in (
-        (("run", "table9"), "there is no study 'table9'"),
-        (("show", "table9"), "there is no study 'table9'"),
-        (("run", "table1", "--only", "dataset=x"), "there is no dataset 'x' in this study"),
-        (("run", "table1", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m"),
-        (("verify", "--budget", "soon"), "a time is written like 2h, 90m or 1h30m, not 'soon'"),
-        (("run", "table1", "--format", "word"), "'word'"),
-        (("show", "table1", "--format", "word"), "'word'"),
-        (("show", "none.toml"), "none.toml"),
-        (("run", "table1", "--backend", "slurm"), "--backend is local or ray, not 'slurm'"),
-        (("run", "table1", "--engine", "slurm"), "--backend is local or ray, not 'slurm'"),
-        (("run", "table1", "--address", "auto"), "give --backend ray as well"),
-        (("verify", "--record", "none.jsonl"), "no run is recorded in none.jsonl; make some"),
-        (("run", "all", "table99"), "there is no study 'table99'"),
-        (("show", "fig-posthoc", "--format", "html"), "fig-posthoc"),
-    ):
-        assert line in refuse("bench", *wish)
+@pytest.mark.parametrize(
+    ("command", "offending"),
+    [
+        ("run table9", "'table9'"),
+        ("show all table99", "'table99'"),
+        ("show none.toml", "none.toml"),
+        ("run table1 --only dataset=x", "'x'"),
+        ("run table1 --budget soon", "2h, 90m or 1h30m"),
+        ("verify --budget soon", "'soon'"),
+        ("run table1 --format word", "'word'"),
+        ("show table1 --format word", "'word'"),
+        ("run table1 --backend slurm", "'slurm'"),
+        ("run table1 --engine slurm", "'slurm'"),
+        ("run table1 --address auto", "--backend ray"),
+        ("verify --record none.jsonl", "none.jsonl"),
+        ("show fig-posthoc --format html", "fig-posthoc"),
+    ],
+)
+def test_wrong_values_are_refused_in_one_line(command: str, offending: str) -> None:
+    assert offending in refuse("bench", *command.split())
 
 
 @pytest.mark.parametrize(
     "wish",
     [("verify", "--dry-run"), ("show", "table1", "--dry-run"), ("show",)],
 )
-def test_what_a_subcommand_does_not_take_is_wrong_usage(wish: tuple[str, ...]) -> None:
+def test_options_of_other_subcommands_are_wrong_usage(wish: tuple[str, ...]) -> None:
     outcome = gsat("bench", *wish)
     assert outcome.code == 2
     assert f"Usage: gsat bench {wish[0]}" in outcome.err
@@ -300,7 +297,7 @@ def test_claims_are_judged_by_another_command(tmp_path: Path) -> None:
     assert "python -m paper results --page claims" in " ".join(output.out.split())
 
 
-def test_torchrun_starts_no_benches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_refuses_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     from gsat.training import process_group
 
     monkeypatch.setattr(process_group, "process_count", lambda: 2)
@@ -315,12 +312,12 @@ def test_times(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "h", "2x", "2h,", "-3m"])
-def test_what_is_no_time(text: str) -> None:
+def test_texts_that_are_not_times(text: str) -> None:
     with pytest.raises(GSATError, match="a time is written like"):
         parse_time(text)
 
 
-def test_a_recorded_run_is_verified_and_a_changed_one_found_out(
+def test_a_recorded_run_is_verified_and_a_changed_one_reported(
     tmp_path: Path, tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = train(tiny.experiments[0].recipe(0), tmp_path / "run")

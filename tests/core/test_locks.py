@@ -146,3 +146,9 @@ def test_a_file_that_is_replaced_while_waiting_is_opened_again(
         handle.write(b"more\n")
     assert file.read_text() == "new\nmore\n"
     assert len(calls) == 2
+
+
+def test_other_errors_of_a_lock_file_are_raised(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), locked(tmp_path / "missing" / ".lock"):
+        pass
+    assert not is_locked(tmp_path / "missing" / ".lock")

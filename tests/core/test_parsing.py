@@ -20,10 +20,14 @@ from gsat.core.settings import parse_value
         ("[" * 100_000, "nested more than"),
         ("[" * (DEPTH + 1) + "]" * (DEPTH + 1), "nested more than"),
         ('{"a":' * 5000 + "1" + "}" * 5000, "nested more than"),
-        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+        ('{"b": 0, "a": 1, "a": 2}', "'a'"),
         ("[1e999]", "must be finite"),
         ("[NaN]", "must be finite"),
         (f"[1{'0' * 30}]", "too large"),
+        (f"[{2**64}]", "too large"),
+        (f'{{"a": {2**64}}}', "too large"),
+        (f"[{-(2**63) - 1}]", "too large"),
+        (f"{-(2**63) - 1}", "too large"),
         (f"[{'1' * 5000}]", "not JSON"),
         ('"\\ud800"', "control characters"),
         ('{"\\u001b[2J": 1}', "control characters"),
@@ -84,6 +88,7 @@ def test_a_setting_that_is_no_value_is_a_text(text: str) -> None:
 class Example(FileModel):
     epoch: int = Field(ge=0)
     name: str = ""
+    loss: float = 0.0
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,7 @@ class Example(FileModel):
         ({"epoch": "3"}, "'epoch': input should be a valid integer, not 3"),
         ({"epoch": True}, "'epoch': input should be a valid integer"),
         ({"epoch": -1}, "'epoch': input should be greater"),
+        ({"epoch": 1, "loss": math.inf}, "'loss'"),
         ({"epoch": 1, "name": ["x" * 10_000]}, "'name': input should be a valid string"),
     ],
 )

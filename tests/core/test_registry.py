@@ -58,7 +58,7 @@ def test_a_name_is_taken_once(registry: Registry[type]) -> None:
 
     assert registry["mine"] is Mine
     assert Mine.name == "mine"  # type: ignore[attr-defined]
-    registry["mine"] = Mine  # again is no conflict
+    registry["mine"] = Mine  # registering a class again is allowed
     for name in ("mine", "gsat"):
         with pytest.raises(RecipeError, match=name):
             registry[name] = Other

@@ -50,18 +50,73 @@ def test_arrays_of_a_damaged_file_never_exceed_it(tmp_path: Path) -> None:
         assert sum(int(values.nbytes) for values in arrays.values()) < len(content)
 
 
-def test_invalid_headers_are_refused(tmp_path: Path) -> None:
-    for text in (
-        '{"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}',
-        '{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
-        '{"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}',
-        '{"x":{"dtype":"Q7","shape":[1],"data_offsets":[0,4]}}',
+def write(path: Path, header: str, data: bytes = b"1234") -> Path:
+    text = header.encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def entry(name: str = "x", kind: str = "F32", shape: str = "[1]", offsets: str = "[0,4]") -> str:
+    return f'"{name}":{{"dtype":"{kind}","shape":{shape},"data_offsets":{offsets}}}'
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"{{{entry(shape='[1000000000000]', offsets='[0,4000000000000]')}}}",
+        f"{{{entry()},{entry('y')}}}",  # overlap
+        f"{{{entry(offsets='[4,8]')}}}",  # gap
+        f"{{{entry(shape='[-1]')}}}",
+        f"{{{entry(shape='[2]')}}}",
+        f"{{{entry(shape='[1,1,1,1,1,1,1,1,1]')}}}",
+        f"{{{entry(shape=f'[{2**48},0]', offsets='[0,0]')}}}",
+        f"{{{entry(kind='Q7')}}}",
+        f"{{{entry(kind='Q7', shape='[0]', offsets='[0,0]')}}}",
+        f"{{{entry(kind='BF16', shape='[2]')}}}",  # valid, but NumPy has no such type
+        f'{{"__metadata__":{{"a":1}},{entry()}}}',
         "[1]",
-    ):
-        header = text.encode()
-        (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
-        with pytest.raises(DataError, match=str(tmp_path)):
-            map_tensors(tmp_path / "x", error=DataError)
-    (tmp_path / "x").write_bytes(b"\xff" * 100)
+    ],
+)
+def test_invalid_headers_are_refused(header: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=str(tmp_path)):
+        map_tensors(write(tmp_path / "x", header), error=DataError)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"1234567", b"\xff" * 100, (3).to_bytes(8, "little") + b"{}"]
+)
+def test_files_without_a_complete_header_are_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
     with pytest.raises(DataError, match=str(tmp_path)):
         map_tensors(tmp_path / "x", error=DataError)
+
+
+def test_a_header_may_fill_the_file(tmp_path: Path) -> None:
+    arrays, metadata = map_tensors(
+        write(tmp_path / "x", f"{{{entry(shape='[0]', offsets='[0,0]')}}}", b""), error=DataError
+    )
+    assert arrays["x"].shape == (0,)
+    assert metadata == {}
+
+
+def test_sparse_files_beyond_the_memory_limit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 1 << 20
+    path = write(
+        tmp_path / "x", f"{{{entry(shape=f'[{count}]', offsets=f'[0,{4 * count}]')}}}", b""
+    )
+    with path.open("r+b") as handle:
+        handle.truncate(path.stat().st_size + 4 * count)
+    assert map_tensors(path, error=DataError)[0]["x"].shape == (count,)
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "1M")
+    with pytest.raises(DataError, match="sparse"):
+        map_tensors(path, error=DataError)
+
+
+def test_links_are_followed_only_if_allowed(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", ARRAYS)
+    (tmp_path / "link").symlink_to("x")
+    with pytest.raises(DataError, match="link"):
+        map_tensors(tmp_path / "link", error=DataError)
+    assert map_tensors(tmp_path / "link", error=DataError, links=True)[0].keys() == ARRAYS.keys()

@@ -110,15 +110,6 @@ def test_labels_of_benzene_are_those_of_its_table(
     assert data.store.labels("graph")[:, 0].tolist() == listed
 
 
-@pytest.mark.medium
-def test_the_seed_draws_the_validation_molecules(raw_file: Callable[[str], Path]) -> None:
-    one = load("fluoride-carbonyl", raw_file)
-    two = load_dataset("fluoride-carbonyl", seed=1)
-    assert one.hash == two.hash
-    assert not np.array_equal(one.splits["valid"], two.splits["valid"])
-    assert np.array_equal(one.splits["test"], two.splits["test"])
-
-
 # -- without raw files ------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import pty
 import random
 import signal
 import socket
@@ -399,12 +398,6 @@ def test_unwritable_cache(server: Loopback, raw: Path) -> None:
     assert server.url("f.bin") in one_line(caught)
 
 
-def test_silent_without_a_terminal(server: Loopback, capfd: pytest.CaptureFixture[str]) -> None:
-    server.put("f.bin", CONTENT)
-    raw_file(server).require()
-    assert capfd.readouterr() == ("", "")
-
-
 # -- processes ----------------------------------------------------------------------------------
 
 SCRIPT = """
@@ -475,6 +468,7 @@ def test_processes_at_once_share_one_download(server: Loopback, raw: Path) -> No
 
 
 @pytest.mark.medium
+@pytest.mark.slow
 def test_when_the_first_is_killed_the_waiting_one_goes_on(server: Loopback, raw: Path) -> None:
     served = server.put("f.bin", CONTENT, block=5000, pause=0.06)
     first = start(server)
@@ -504,22 +498,3 @@ def test_when_the_first_gets_a_wrong_file_the_waiting_one_begins_anew(
         assert second.result(timeout=60).read_bytes() == CONTENT
     assert served.sent == [len(CONTENT)]
     assert left(raw) == {"set/f.bin"}
-
-
-@pytest.mark.medium
-def test_a_terminal_shows_progress(server: Loopback, raw: Path) -> None:
-    server.put("f.bin", CONTENT, block=20_000, pause=0.02)
-    ours, theirs = pty.openpty()
-    process = start(server, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"})
-    os.close(theirs)
-    shown = b""
-    try:
-        while part := os.read(ours, 4096):
-            shown += part
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    out, _ = process.communicate(timeout=60)
-    assert out == f"{raw / 'set' / 'f.bin'}\n"  # nothing of the bar
-    assert b"f.bin" in shown
-    assert b"kB" in shown

@@ -53,17 +53,6 @@ def test_split_of_random_trees(seed: int) -> None:
     assert parts["test"].tolist() == [i for i, n in enumerate(sizes) if n in (3, 4)]
 
 
-def test_split_of_other_graphs() -> None:
-    """Not all parses are trees: what counts is directed edges per word."""
-    #                 under  at 1.7679, at 1.5714, over, 2 edges, no words
-    nodes = np.array([56000, 56000, 140000, 140000, 1, 0])
-    edges = np.array([98999, 99000, 219999, 220000, 2, 0])
-    parts = by_degree(nodes, edges)
-    assert parts["train"].tolist() == [1]
-    assert parts["test"].tolist() == [2]
-    assert parts["valid"].tolist() == []
-
-
 # -- the table of parses ----------------------------------------------------------------------
 
 
@@ -258,14 +247,6 @@ def test_the_first_sentences(some: gsat.Dataset, raw_file: Callable[[str], Path]
         assert (graph.edge_index[:, :half].flip(0) == graph.edge_index[:, half:]).all()
 
 
-def test_the_seed_does_not_matter(some: gsat.Dataset) -> None:
-    other = load_dataset(
-        "graph-sst2", seed=7, **{k: some.options[k] for k in ("vectors", "sentences")}
-    )
-    assert other.hash == some.hash
-    assert all((other.splits[part] == some.splits[part]).all() for part in some.splits)
-
-
 def test_another_model_in_the_folder_is_noticed(
     raw_file: Callable[[str], Path], tiny_bert: Path, tmp_path: Path
 ) -> None:
@@ -284,8 +265,8 @@ def test_another_model_in_the_folder_is_noticed(
     [
         ({"sentences": -1}, "'sentences'.* not -1"),
         ({"sentences": 5}, "5 sentences leave none for 'valid'"),
-        ({"sentences": "all"}, "must be a whole number"),
-        ({"source": "glue"}, "must be 'trees' or 'published', not 'glue'"),
+        ({"sentences": "all"}, "not 'all'"),
+        ({"source": "glue"}, "not 'glue'"),
     ],
 )
 def test_options(
@@ -309,16 +290,6 @@ def test_options(
 def test_how_far_it_is_the_papers(options: dict[str, object], expected: str) -> None:
     chosen = make_options("graph-sst2", options)
     assert find_source("graph-sst2").matches_paper("graph-sst2", chosen) == expected
-
-
-@pytest.mark.medium
-def test_gsat_trains_on_it(some: gsat.Dataset, tmp_path: Path) -> None:
-    model = gsat.GSAT(gsat.GIN.for_data(some, hidden=8, seed=0), seed=0)
-    run = gsat.fit(model, some, epochs=2, out=tmp_path / "run")
-    assert 0 <= run.test["accuracy"] <= 1
-    assert run.test["explanation_auc"] is None  # nobody knows which words had to count
-    explained = model.explain(some.test[0])
-    assert len(explained.edge_mask) == some.test[0].num_edges
 
 
 # -- our real sentences -----------------------------------------------------------------------

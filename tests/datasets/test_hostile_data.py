@@ -90,17 +90,17 @@ def test_a_line_of_brackets_is_refused_before_it_is_parsed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("unit", [b"\0", b"\n", b" ", json.dumps(GOOD).encode() + b"\n"])
 def test_gzip_bombs(unit: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "4M")
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "256K")
     path = tmp_path / "graphs.jsonl.gz"
     with gzip.open(path, "wb", 1) as handle:
-        for _ in range(6):
+        for _ in range(2):
             handle.write(unit * ((1 << 20) // len(unit)))
     refused(jsonl.read, path)
 
 
 def test_a_file_that_is_packed_too_well_is_not_unpacked_to_the_end(tmp_path: Path) -> None:
     path = tmp_path / "graphs.jsonl.gz"
-    path.write_bytes(gzip.compress((json.dumps(GOOD).encode() + b"\n") * 200_000))
+    path.write_bytes(gzip.compress((json.dumps(GOOD).encode() + b"\n") * 40_000))
     assert "unpacks to more than 50 times its size" in refused(jsonl.read, path)
 
 
@@ -244,7 +244,7 @@ CRAFTED = {
     "no end": b"N",
     "nothing": b"",
     "numbers of one hash": pickle.dumps({k * (2**61 - 1): 0 for k in range(2, 1000)}),
-    "many lists": b"(" + b"]" * 500_000 + b"t.",
+    "many lists": b"(" + b"]" * 150_000 + b"t.",
 }
 
 
@@ -252,7 +252,7 @@ CRAFTED = {
 def test_dangerous_pickles_are_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "32M")
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "8M")
     path = tmp_path / "x.pkl"
     path.write_bytes(CRAFTED[name])
     assert "not a pickle of plain values" in refused(load_pickle, path)
@@ -276,21 +276,6 @@ def test_large_numbers_allocate_no_memory(content: bytes, tmp_path: Path) -> Non
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("protocol", range(6))
-def test_what_data_sets_hold_is_still_read(protocol: int, tmp_path: Path) -> None:
-    values = [
-        {"a": [1, 2.5], (1, "b"): {1, 2}, 3: frozenset({("x", 1)})},
-        (np.arange(6.0).reshape(2, 3), np.array([[1], None], dtype=object), np.int64(3)),
-        [[[[]]]] * 100,
-    ]
-    path = tmp_path / "x.pkl"
-    path.write_bytes(pickle.dumps(values, protocol))
-    read = load_pickle(path)
-    assert read[0] == values[0]
-    assert read[2] == values[2]
-    np.testing.assert_array_equal(read[1][0], values[1][0])
 
 
 # -- the cache ------------------------------------------------------------------------------------

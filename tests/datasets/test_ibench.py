@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gsat.core.errors import DataError
+from gsat.datasets import find_source
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.ibench import SETS, read_zip
 from gsat.molecules.smiles import molecule_of
@@ -28,8 +29,8 @@ REAL = {
 
 
 def load(name: str, raw_file: Callable[[str], Path]) -> Dataset:
-    for file, *_ in SETS[name].files:
-        raw_file(f"ibenchmark/{file}.zip")
+    for file in find_source(name).raw_files(name, None):
+        raw_file(file.path)
     return load_dataset(name)
 
 
@@ -113,8 +114,8 @@ def test_contributions_follow_the_atoms_into_the_smiles(tmp_path: Path) -> None:
     [({"lbls": "0,0"}, "no activity"), ({"activity": "1", "lbls": "0"}, "as many lbls as atoms")],
 )
 def test_damaged_files(tmp_path: Path, fields: dict[str, str], why: str) -> None:
-    with pytest.raises(DataError, match=f"is damaged .*{why}"):
+    with pytest.raises(DataError, match=f"damaged .*{why}"):
         read_zip(write_zip(tmp_path / "t.zip", ("CC", fields)))
     (tmp_path / "no.zip").write_bytes(b"no zip")
-    with pytest.raises(DataError, match="is damaged"):
+    with pytest.raises(DataError, match="damaged"):
         read_zip(tmp_path / "no.zip")

@@ -178,12 +178,6 @@ def test_files_that_can_not_be_read(tmp_path: Path) -> None:
         read(tmp_path, {**PAIR, "id": "half a pair \ud800"})
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_graph(tmp_path: Path) -> None:
-    path = tmp_path / "windows.jsonl"
-    path.write_text(json.dumps(PAIR) + "\n", encoding="utf-8-sig")
-    assert len(jsonl.read(path)) == 1
-
-
 def test_objects_are_read_as_lines_are(tmp_path: Path) -> None:
     records = [as_json(graph) for graph in make_graphs(6)]
     expected = read(tmp_path, *records)

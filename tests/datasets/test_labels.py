@@ -66,13 +66,6 @@ def test_other_labels_become_places_as_scikit_learns(values: list[int]) -> None:
     task.check_labels(torch.from_numpy(store.labels("graph")))
 
 
-def test_places_stay_as_they_are_and_need_no_names() -> None:
-    store, task = with_task(labelled([2, 0, 1]), "graph", "multiclass")
-    assert store.per_graph("y").tolist() == [2, 0, 1]
-    assert "classes" not in store.meta
-    assert task == Task("multiclass", 3)
-
-
 def test_named_classes_are_kept_even_if_one_does_not_occur() -> None:
     store, task = with_task(labelled([2, 0, 2], ["a", "b", "c"]), "graph", "multiclass")
     assert store.per_graph("y").tolist() == [2, 0, 2]
@@ -110,13 +103,6 @@ def test_missing_labels_in_the_form_of_each_task() -> None:
 def test_labels_that_do_not_fit_the_task(values: Any, kind: Any, why: str) -> None:
     with pytest.raises(DataError, match=why):
         with_task(labelled(values), "graph", kind)
-
-
-def test_the_metric() -> None:
-    assert with_task(labelled([0, 1]), "graph", "binary")[1].metric == "accuracy"
-    assert with_task(labelled([0, 1]), "graph", "binary", "roc_auc")[1].metric == "roc_auc"
-    with pytest.raises(DataError, match="R², MAE or RMSE"):
-        with_task(labelled([0.5, 1]), "graph", "regression", "accuracy")
 
 
 def test_levels() -> None:

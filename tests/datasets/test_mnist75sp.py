@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from gsat.core.errors import DataError, DataNotFoundError, MissingExtraError
+from gsat.core.errors import DataError, MissingExtraError
 from gsat.datasets.load import Dataset, add_positions, load_dataset
 from gsat.datasets.sources import mnist75sp
 from gsat.datasets.sources.mnist75sp import MNIST75sp, digit_graphs
@@ -46,15 +46,6 @@ def test_positions_are_those_of_the_image() -> None:
         assert right == pytest.approx(centre[:, 1] / 28)
         assert up == pytest.approx(1 - centre[:, 0] / 28)
         assert explanation.shade.numpy() == pytest.approx(intensity)
-
-
-@pytest.mark.parametrize(
-    "meta", [{}, {"made_by": {"name": "ba2motifs"}}, {"made_by": {"name": "?"}}]
-)
-def test_other_graphs_have_no_positions(meta: dict[str, Any]) -> None:
-    explanation = add_positions(Explanation(x=torch.rand(3, 5)), meta)
-    assert explanation.get("pos") is None
-    assert explanation.get("shade") is None
 
 
 def one_by_one(superpixels: Superpixels) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -148,14 +139,6 @@ def test_node_order_is_one_stream_of_seed_111(sample: Dataset, raw_data: Path) -
             graph = sample.store[first + number]
             assert (graph.x[:, 0].numpy() == intensity[order]).all()
             assert (graph.x[:, 3:].numpy() == (centre[order] / 28)).all()
-
-
-def test_fewer_images_are_the_same_graphs(sample: Dataset) -> None:
-    few = load_dataset("mnist75sp", images=24)
-    assert len(few.store) == 24 + 4
-    for number, same in ((0, 0), (23, 23), (24, SAMPLE), (27, SAMPLE + 3)):
-        a, b = few.store[number], sample.store[same]
-        assert all((a[key] == b[key]).all() for key in ("x", "edge_index", "edge_attr", "y"))
 
 
 def test_chunks_do_not_matter(
@@ -284,24 +267,8 @@ def test_too_few_images(images: int) -> None:
         load_dataset("mnist75sp", images=images)
 
 
-def test_more_images_than_there_are(pickles: Path) -> None:
-    write(pickles)
-    with pytest.raises(DataError, match="holds 24 images, fewer than the 30 wanted"):
-        load_dataset("mnist75sp", source="published", images=30)
-
-
 @pytest.mark.usefixtures("raw_data")
 def test_without_scikit_image(sample: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "skimage", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[images\]'"):
         load_dataset("mnist75sp", images=30)
-
-
-@pytest.mark.parametrize("source", ["images", "published"])
-def test_missing_files(pickles: Path, source: str) -> None:
-    with pytest.raises(DataNotFoundError, match="a raw file is missing") as caught:
-        load_dataset("mnist75sp", source=source)
-    assert {"images": "train-images-idx3", "published": "75sp_train.pkl"}[source] in str(
-        caught.value
-    )
-    assert "\n" not in str(caught.value)

@@ -12,9 +12,8 @@ import pytest
 
 import gsat
 from gsat.core.errors import DataError, DataNotFoundError
-from gsat.datasets import own_splits, splits
+from gsat.datasets import splits
 from gsat.molecules import parallel, reader
-from gsat.molecules.rejected import RejectedRow, RejectedRows
 from gsat.tasks import Task
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -93,12 +92,6 @@ def test_what_cannot_be_used_is_listed(tmp_path: Path) -> None:
     assert lines[1][:3] == ["5", "", "C1CC"]
     # From the cache they are the same.
     assert gsat.read_molecules(path).rejected == data.rejected
-
-
-def test_nothing_left(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", "smiles,y", "C1CC,0", "xx,1", "C(,0")
-    with pytest.raises(DataError, match=r"none of its 3 rows can be used; line 2: SMILES: it is"):
-        gsat.read_molecules(path)
 
 
 def test_duplicates_are_merged(tmp_path: Path) -> None:
@@ -187,14 +180,6 @@ def test_splits(tmp_path: Path) -> None:
         gsat.read_molecules(path, split="alphabetical")
 
 
-def test_scaffolds_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, read = [], own_splits._scaffolds
-    monkeypatch.setattr(own_splits, "_scaffolds", lambda store: calls.append(1) or read(store))
-    cycles = [f"C1{'C' * (n + 1)}C1,{n % 2}" for n in range(40)]
-    gsat.read_molecules(write(tmp_path / "t.csv", "smiles,y", *cycles), split="scaffold")
-    assert len(calls) == 1
-
-
 def test_splits_chosen_by_themselves(tmp_path: Path) -> None:
     chains = [f"{'C' * n}N1CCCC1" for n in range(60)]
     many = [f"{s},{n % 2}" for n, s in enumerate([*ALCOHOLS, *RINGS, *chains])]
@@ -257,15 +242,6 @@ def test_two_processes_read_the_same_as_one(
     assert len(parts) == len(shared_parts) == 3
     for one, two in zip(parts, shared_parts, strict=True):
         assert all(np.array_equal(one[name], two[name]) for name in one)
-
-
-def test_formulas_are_harmless_in_what_is_written() -> None:
-    rows = RejectedRows(
-        [RejectedRow(2, "=cmd|' /C calc'!A0", "@SUM(1)", "-1+1"), RejectedRow(3, "-5", "C", "x")]
-    )
-    written = list(csv.reader(io.StringIO(rows.to_csv())))
-    assert written[1] == ["2", "'=cmd|' /C calc'!A0", "'@SUM(1)", "'-1+1"]
-    assert written[2][1] == "-5"
 
 
 def test_other_files(tmp_path: Path) -> None:

@@ -100,16 +100,17 @@ def test_nodes_are_split(name: str) -> None:
 def test_motif_count_counts_houses(level: str) -> None:
     data = gsat.load_dataset("motif-count", graphs=40, level=level)
     assert data.task.level == level
-    seen = set()
+    seen, counts = set(), set()
     for whole in data.store:
         graph, houses = undirected(whole), true_edges(whole)
         count = sum(nx.triangles(graph).values()) // 3  # nothing but a house has a triangle
-        rings = [len(ring) for ring in nx.minimum_cycle_basis(graph)]
-        assert rings.count(3) == rings.count(4) == count
         assert nx.number_connected_components(houses) == count
         assert nx.is_connected(graph)
-        seen.add((count, rings.count(5)))
+        counts.add(count)
         if level == "graph":
+            rings = [len(ring) for ring in nx.minimum_cycle_basis(graph)]
+            assert rings.count(3) == rings.count(4) == count
+            seen.add((count, rings.count(5)))
             assert whole.y.tolist() == [[count]]
             continue
         for node in graph:
@@ -121,8 +122,8 @@ def test_motif_count_counts_houses(level: str) -> None:
             own = {piece for piece in touched if node in piece}
             expected = len(own) if node in houses else len(touched)
             assert float(whole.node_y[node, 0]) == expected
-    assert len(seen) > 10
-    assert {count for count, _ in seen} == {0, 1, 2, 3, 4}
+    assert len(seen) > 10 or level == "node"
+    assert counts == {0, 1, 2, 3, 4}
 
 
 def test_motif_count_splits_graphs_not_nodes() -> None:

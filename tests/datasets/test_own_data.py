@@ -68,15 +68,6 @@ def test_every_form_is_the_same_data(tmp_path: Path) -> None:
         assert ours.y.item() == graph.y.item()
 
 
-def test_what_was_found_is_said() -> None:
-    data = load_dataset(make_graphs(40, y=lambda i, g: torch.tensor([(-1, 1)[i % 2]])))
-    assert "32/4/4 graphs, binary" in repr(data)
-    assert data.store.meta["classes"] == ["-1", "1"] == data.options["classes"]
-    assert data.options["task"] == "binary"
-    assert data.options["split"] == "stratified"
-    assert data.options["content"] == data.hash
-
-
 def test_the_graphs_given_are_not_changed() -> None:
     graphs = make_graphs(12, y=lambda i, g: torch.arange(g.num_nodes) % 2)
     before = copy.deepcopy(graphs)
@@ -289,15 +280,6 @@ def test_paths_that_hold_no_data(tmp_path: Path) -> None:
         load_dataset(tmp_path / "notes.txt")
     with pytest.raises(DataError, match=r"no saved graphs.* TU folder"):
         load_dataset(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"task": "guess"}, {"split": "all"}, {"train": 1}, {"folds": "5"}, {"nodes": 3}],
-)
-def test_options_are_typed(options: dict[str, Any]) -> None:
-    with pytest.raises(DataError):
-        load_dataset(make_graphs(), **options)
 
 
 def test_classes_may_be_numbers_and_stand_once() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gsat
 from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.sources.attribution import SETS
@@ -191,14 +190,6 @@ def test_a_table_that_changes_makes_other_graphs(table: Path) -> None:
     assert load_dataset("planted", **options).hash == before.hash
 
 
-def test_paths_are_absolute(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(table.parent)
-    recipe = gsat.make_recipe("planted", settings=["table=mine.csv", 'smarts=["C#N"]'])
-    assert recipe.data.options["table"] == str(table)
-    assert recipe.data.options["smarts"] == ["C#N"]
-    assert recipe.backbone.name == "dmpnn"
-
-
 @pytest.mark.medium
 def test_molecules_of_benzene_are_the_default(raw_file: Callable[[str], Path]) -> None:
     raw_file("attribution/benzene_smiles.csv")
@@ -209,15 +200,6 @@ def test_molecules_of_benzene_are_the_default(raw_file: Callable[[str], Path]) -
         assert y[0] == bool(counts(smiles, ring)[0])
     other = load_dataset("planted", smarts=[ring], molecules=300, data_seed=1)
     assert other.hash != data.hash  # although the molecules are from a raw file
-
-
-@pytest.mark.medium
-def test_a_model_of_a_planted_rule_explains_molecules(table: Path, tmp_path: Path) -> None:
-    settings = {"table": str(table), "smarts": [NITRILE], "molecules": 40, "epochs": 2}
-    run = gsat.train(gsat.make_recipe("planted", settings=settings), tmp_path / "run")
-    assert 0 <= run.test["atom_auc"] <= 1
-    (molecule,) = run.explain_molecules(smiles=["CCC#N"]).molecules
-    assert molecule.smiles == "CCC#N"
 
 
 # -- refusals ---------------------------------------------------------------------------------

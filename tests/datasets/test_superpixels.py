@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import pty
 import re
 import shutil
 import signal
@@ -97,11 +96,6 @@ def test_measures_are_those_of_scipy(digits: NDArray[np.uint8]) -> None:
 
 
 # -- idx files --------------------------------------------------------------------------------
-
-
-def test_idx_files_are_read(tmp_path: Path, digits: NDArray[np.uint8]) -> None:
-    (tmp_path / "images.gz").write_bytes(idx(digits))
-    assert (read_idx(tmp_path / "images.gz") == digits).all()
 
 
 def test_real_labels_have_the_published_counts(raw_file: Callable[[str], Path]) -> None:
@@ -220,7 +214,9 @@ def wait_for_chunks(folder: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("victim", ["the caller", "the caller and its workers"])
+@pytest.mark.parametrize(
+    "victim", ["the caller", pytest.param("the caller and its workers", marks=pytest.mark.slow)]
+)
 def test_killed_work_goes_on(long_work: list[str], tmp_path: Path, victim: str) -> None:
     env = environment(GSAT_JOBS="2")
     process = subprocess.Popen(
@@ -245,43 +241,11 @@ def test_killed_work_goes_on(long_work: list[str], tmp_path: Path, victim: str) 
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-@pytest.mark.medium
-def test_a_terminal_shows_the_time_left_and_takes_ctrl_c(
-    long_work: list[str], tmp_path: Path
-) -> None:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        long_work, cwd=tmp_path, stderr=theirs, start_new_session=True,
-        env=environment(GSAT_JOBS="2", TERM="xterm-256color", COLUMNS="100"),
-    )  # fmt: skip
-    os.close(theirs)
-    wait_for_chunks(tmp_path / "out", process)
-    os.killpg(process.pid, signal.SIGINT)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # Linux's way to say that the other side is closed
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait(timeout=60) != 0
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
-    assert re.search(r"superpixels .* \d+% (\d:\d\d:\d\d|-:--:--)", text)
-    assert text.count("KeyboardInterrupt") == 1  # the caller's; workers are silent
-    assert not list((tmp_path / "out").glob("*.partial"))
-
-
 @pytest.mark.parametrize("given", ["0", "-1", "two", "1.5"])
 def test_a_wrong_number_of_jobs_is_one_line(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSAT_JOBS", given)
     with pytest.raises(DataError, match=f"1 or more, not '{re.escape(given)}'$"):
         worker_count()
-
-
-def test_jobs_by_default_are_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GSAT_JOBS", raising=False)
-    assert 1 <= worker_count() <= (os.cpu_count() or 1)
 
 
 def test_a_worker_that_dies_is_one_line(

@@ -306,6 +306,9 @@ def test_a_run_is_saved_loaded_and_explains(backbone: str, step: str, tmp_path: 
     data = gsat.load_dataset("ba2motifs", graphs=60)
     output = run.model.predict(data.test)
     torch.testing.assert_close(model.predict(data.test).logits, output.logits)
+    batch = data.test.batch()  # with the features of the data, not of parts of graphs
+    assert model.network["in_features"] == batch.x.shape[1]
+    assert model.embed(batch).shape == (batch.num_nodes, 8)
     explained = model.explain(data.test[0])
     assert explained.edge_mask.min() >= 0
     assert explained.edge_mask.max() <= 1

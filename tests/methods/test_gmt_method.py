@@ -73,6 +73,12 @@ def test_predictions_are_deterministic(data: gsat.Dataset) -> None:
     torch.testing.assert_close(model.predict(data.test).logits[1:2], alone)
 
 
+def test_a_mask_multiplies_the_probabilities_once(data: gsat.Dataset, batch: GraphBatch) -> None:
+    model = make(data, samples=3).eval()
+    ones, half = torch.ones(batch.num_edges), torch.full((batch.num_edges,), 0.5)
+    assert torch.equal(model.answer(batch, ones, half), model.answer(batch, half))
+
+
 def test_lin_weights_only_the_first_layer(data: gsat.Dataset, batch: GraphBatch) -> None:
     model = make(data, variant="lin").eval()
     with torch.no_grad():

@@ -131,14 +131,16 @@ def test_recipes_of_the_study_do_not_follow_the_shipped_recipes() -> None:
     assert (made.seed, made.backbone.name, made.training.snapshots) == (3, "gin", 10)
     assert (made.settings.attention, made.settings.r_final) == ("node", 0.7)
     for group in GROUPS.values():
-        for data in group.data:
-            for trained, settings in group.trained.items():
-                recipe = default_recipe(group, data, trained, 0)
-                tables = recipe.tables()
-                flat = {**tables["backbone"], **tables["training"], **tables["method"]["gsat"]}
-                wanted = {**group.common, **group.data[data], **settings}
-                own = {key: value for key, value in wanted.items() if key in flat and key != "name"}
-                assert {key: flat[key] for key in own} == own
+        first_data, first_trained = next(iter(group.data)), next(iter(group.trained))
+        pairs = [(data, first_trained) for data in group.data]
+        pairs += [(first_data, trained) for trained in group.trained]
+        for data, trained in pairs:
+            recipe = default_recipe(group, data, trained, 0)
+            tables = recipe.tables()
+            flat = {**tables["backbone"], **tables["training"], **tables["method"]["gsat"]}
+            wanted = {**group.common, **group.data[data], **group.trained[trained]}
+            own = {key: value for key, value in wanted.items() if key in flat and key != "name"}
+            assert {key: flat[key] for key in own} == own
 
 
 def test_there_are_twelve_rules_of_every_kind() -> None:

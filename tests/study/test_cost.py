@@ -17,7 +17,7 @@ def test_time_with_several_jobs_is_that_of_the_last_to_end() -> None:
 
 
 def timed(experiment: Experiment, seconds: float, cpu: str | None = None) -> dict[str, Any]:
-    """The record of a run of so many seconds."""
+    """The record of a run that took this time."""
     recipe = experiment.recipe(0)
     return {
         "dataset": experiment.dataset, "backbone": experiment.backbone, "seconds": seconds,

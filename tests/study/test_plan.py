@@ -1,4 +1,4 @@
-"""A plan holds what is not recorded, the cheapest first."""
+"""A plan holds the runs that are not recorded, the cheapest first."""
 
 from __future__ import annotations
 

@@ -29,19 +29,19 @@ from study_harness import ERM, GSAT, SMALL
 def test_explainers_of_the_same_network_train_it_once(
     trained: list[str], folders: BenchFolders
 ) -> None:
-    asked = [
+    requests = [
         RunRequest(Experiment("houses", method, settings=(*SMALL, length)), 1)
         for method, length in (
             ("pgexplainer", ("explain_epochs", 1)),
             ("gnnexplainer", ("iterations", 2)),
         )
     ]
-    run_plan(make_plan(asked[:1], folders), folders)
+    run_plan(make_plan(requests[:1], folders), folders)
     (kept,) = folders.pretrained_cache.glob("*/seed-0")
     state, _ = checkpoint.read(kept)
     state.values["log"][0]["train"]["loss"] = 42.0  # a mark
     checkpoint.write(kept, state)
-    run_plan(make_plan(asked, folders), folders)
+    run_plan(make_plan(requests, folders), folders)
     logs = [path.read_text() for path in folders.runs.glob("houses-*/seed-0/metrics.jsonl")]
     assert sorted("42.0" in log for log in logs) == [False, True]  # the second run reused it
     assert trained == ["pgexplainer-0", "gnnexplainer-0"]
@@ -126,18 +126,18 @@ def test_a_damaged_run_directory_fails_that_run_only(folders: BenchFolders) -> N
 def test_the_budget_becomes_a_deadline(
     monkeypatch: pytest.MonkeyPatch, folders: BenchFolders
 ) -> None:
-    asked: dict[str, Any] = {}
+    options: dict[str, Any] = {}
 
     def stopped(runs: Mapping[str, Recipe], folder: Path, **how: Any) -> PoolResult:
-        asked.update(how)
+        options.update(how)
         return PoolResult(unfinished=list(runs))
 
     monkeypatch.setattr(module, "train_each", stopped)
     now = time.monotonic()
     outcome = run_plan(make_plan([RunRequest(GSAT, 2)], folders), folders, jobs=2, budget=60)
     assert len(outcome.unfinished) == 2
-    assert now + 60 <= asked["deadline"] <= time.monotonic() + 60
-    assert asked["jobs"] == 2
+    assert now + 60 <= options["deadline"] <= time.monotonic() + 60
+    assert options["jobs"] == 2
     assert not folders.record.exists()
 
 

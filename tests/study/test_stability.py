@@ -36,15 +36,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def undirected_scores(path: Path, graphs: gsat.GraphStore) -> list[dict[frozenset[int], float]]:
     """One score for each edge of each graph as networkx sees them."""
-    found = []
+    every = []
     for explanation in gsat.load(path).explain(graphs):
         graph = nx.Graph()
         for (u, v), score in zip(
             explanation.edge_index.t().tolist(), explanation.edge_mask.tolist(), strict=True
         ):
             graph.add_edge(u, v, score=score)
-        found.append({frozenset((u, v)): s for u, v, s in graph.edges(data="score")})
-    return found
+        every.append({frozenset((u, v)): s for u, v, s in graph.edges(data="score")})
+    return every
 
 
 def expected(runs: list[Path], graphs: gsat.GraphStore) -> list[float]:
@@ -61,19 +61,19 @@ def expected(runs: list[Path], graphs: gsat.GraphStore) -> list[float]:
 
 
 def test_explanations_of_the_same_graphs_are_compared(runs: list[Path]) -> None:
-    found = stability(runs)
+    line = stability(runs)
     test = gsat.load_dataset("ba2motifs", seed=0, graphs=100).test
     pairs = expected(runs, test)
-    assert found["mean"] == pytest.approx(np.mean(pairs), abs=1e-6)
-    assert found["std"] == pytest.approx(np.std(pairs), abs=1e-6)
-    assert (found["graphs"], found["explained"]) == (len(test), "test graphs of seed 0")
-    assert found["seeds"] == [0, 1, 2]
-    assert found["undefined"] == 0
+    assert line["mean"] == pytest.approx(np.mean(pairs), abs=1e-6)
+    assert line["std"] == pytest.approx(np.std(pairs), abs=1e-6)
+    assert (line["graphs"], line["explained"]) == (len(test), "test graphs of seed 0")
+    assert line["seeds"] == [0, 1, 2]
+    assert line["undefined"] == 0
     result = json.loads((runs[0] / "result.json").read_text(encoding="utf-8"))
     names = ("dataset", "method", "backbone", "recipe_hash", "data_hash", "results_version")
-    assert {name: found[name] for name in names} == {name: result[name] for name in names}
+    assert {name: line[name] for name in names} == {name: result[name] for name in names}
     # Plain values in an order that does not depend on that of the folders.
-    assert json.loads(json.dumps(found)) == stability(runs[::-1])
+    assert json.loads(json.dumps(line)) == stability(runs[::-1])
 
 
 def test_graphs_in_no_training_set_are_used_if_there_are_enough(
@@ -84,12 +84,12 @@ def test_graphs_in_no_training_set_are_used_if_there_are_enough(
     unseen = [row for row in range(100) if row not in seen]
     assert len(unseen) > 1
     monkeypatch.setattr(module, "MIN_GRAPHS", len(unseen))
-    found = stability(runs[:2])
-    assert (found["graphs"], found["explained"]) == (len(unseen), "graphs in no training set")
-    assert found["mean"] == pytest.approx(
+    line = stability(runs[:2])
+    assert (line["graphs"], line["explained"]) == (len(unseen), "graphs in no training set")
+    assert line["mean"] == pytest.approx(
         expected(runs[:2], data[0].store.select(unseen))[0], abs=1e-6
     )
-    assert found["std"] is None
+    assert line["std"] is None
     assert stability(runs[:2], limit=1)["graphs"] == 1
     monkeypatch.setattr(module, "MIN_GRAPHS", len(unseen) + 1)
     assert stability(runs[:2])["explained"] == "test graphs of seed 0"
@@ -155,13 +155,13 @@ def test_flat_explanations_are_left_out_and_counted(
         return [np.ones_like(s) if i == 0 else s for i, s in enumerate(whole(run, graphs))]
 
     monkeypatch.setattr(module, "_scores", flat)
-    found = stability(runs)
-    assert found["undefined"] == math.comb(len(runs), 2)
-    assert -1 <= found["mean"] <= 1
+    line = stability(runs)
+    assert line["undefined"] == math.comb(len(runs), 2)
+    assert -1 <= line["mean"] <= 1
 
 
 def test_graphs_are_spread_evenly_over_the_test_set() -> None:
-    """A store sorted by class and split: the first so many would be one class, of another split."""
+    """In a store sorted by class and split, the first graphs are of one class."""
 
     def split(train: range, test: range) -> Any:
         return SimpleNamespace(
@@ -173,7 +173,7 @@ def test_graphs_are_spread_evenly_over_the_test_set() -> None:
     rows, what = _same_graphs([split(range(500), range(600, 1000))] * 2, 10)
     assert what == "test graphs in no training set"
     assert (rows.min(), rows.max(), len(rows)) == (600, 999, 10)
-    # Too few graphs that nobody has trained on.
+    # Too few graphs are in no training set.
     shifted = [split(range(500), range(980, 1000)), split(range(10, 990), range(980, 1000))]
     rows, what = _same_graphs(shifted, 500)
     assert what == "test graphs of seed 0"

@@ -39,6 +39,7 @@ def page(ensemble: gsat.Run) -> Iterator[TestClient]:
 def test_the_overview_has_members_their_scores_and_the_mean_of_their_curves(
     page: TestClient, ensemble: gsat.Run
 ) -> None:
+    assert page.get("/api/runs/both").json()["test"] == ensemble.test
     text = " ".join(page.get("/runs/both").text.split())
     assert "<dt>members</dt><dd>2, with seeds 2 to 3</dd>" in text
     assert "<dt>seed</dt>" not in text

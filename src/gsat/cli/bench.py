@@ -135,9 +135,9 @@ def run_studies(
     records: RecordsFolder = RESULTS,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of studies, then show them.
+    """Train the missing runs of studies, then show them.
 
-    What is recorded is not run again, so after an interruption the same command continues.
+    Recorded runs are not trained again, so after an interruption the same command continues.
     """
     if schedule is not None:
         raise GSATError(
@@ -305,8 +305,9 @@ def _record_file(records: Path) -> Path:
 def _find(names: Sequence[str]) -> list[Study]:
     from gsat.study.study import find_study, shipped_studies
 
-    own = [find_study(name) for name in names if name != "all"]
-    return shipped_studies() if "all" in names else own
+    named = [find_study(name) for name in names if name != "all"]
+    every = [*(shipped_studies() if "all" in names else ()), *named]
+    return list({id(study): study for study in every}.values())  # shipped ones are loaded once
 
 
 def _choose(

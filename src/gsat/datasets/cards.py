@@ -68,7 +68,7 @@ def value_at(card: Card, place: str) -> Any:
 
 
 def known_sets() -> list[tuple[str, dict[str, Any]]]:
-    """List every data set whose files are here, with each value of its option ``source``."""
+    """List every data set whose files are available, with each value of its option ``source``."""
     sets: list[tuple[str, dict[str, Any]]] = []
     for name in dict.fromkeys([*dataset_names(), *PUBLISHED]):
         try:
@@ -139,5 +139,5 @@ def _mean(values: NDArray[Any]) -> float | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    # Far above what the order of a sum does to the last digits, so that cards compare equal.
+    # Coarser than rounding errors of sums, so that cards compare equal.
     return None if value is None else round(value, 4)

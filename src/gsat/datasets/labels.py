@@ -1,4 +1,4 @@
-"""Labels: the task they set, and the form in which a task needs them."""
+"""Labels: infer a task from them, and convert them to the form the task needs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _labelled(
     """The store with labels ``[R, T]`` in the type of a task and names of classes; the task."""
     rows: NDArray[Any]
     if task.kind == "multiclass":
-        # No class stands for "missing": rows with −1 must be in no split.
+        # −1 marks a missing class: such rows must be in no split.
         rows = np.where(np.isnan(values[:, 0]), -1, values[:, 0]).astype(np.int64)
     else:
         rows = to_float32(values, "the labels")

@@ -1,7 +1,7 @@
-"""Graphs of your own, in memory or at a path: reading them, inferring their task, splitting them.
+"""The user's own graphs, in memory or at a path: read, with an inferred task, and split.
 
 A path is a TU folder or a zip of one, a folder written by ``GraphStore.save``, or a JSON-lines
-file. What is read from text is kept in the cache, under a hash of the files.
+file. Graphs read from text are cached under a hash of the files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS: Final = (
 
 
 def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) -> Dataset:
-    """Load graphs of your own, infer what is not given of their task, and split them."""
+    """Load the user's own graphs, infer the missing parts of their task, and split them."""
     if isinstance(options, MoleculeOptions):
         store = molecule_tables.read(source, options.table_settings())
     else:
@@ -81,9 +81,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     )
     metric = options.metric
     if isinstance(options, MoleculeOptions) and kind == "binary" and metric == "auto":
-        metric = (
-            "roc_auc"  # active molecules are few: accuracy would praise a model that finds none
-        )
+        metric = "roc_auc"  # active molecules are rare: a model that finds none is accurate
     store, task = with_task(store, level, kind, metric, classes)
     how, parts = split(store, task, known_rows(values), seed, options)
     validate_dataset(store, task, parts, name=name)
@@ -143,7 +141,7 @@ def read(path: Path) -> GraphStore:
 
 
 def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
-    """Make a store of graphs that are in memory.
+    """Make a store of graphs in memory.
 
     Beside what :func:`gsat.graphs.from_pyg` takes, a ``Data`` may have ``split`` (train, valid or
     test), ``smiles``, ``annotated`` (False: its truth does not count), and at node level
@@ -235,7 +233,7 @@ def _node_marks(graph: Any, number: int) -> NDArray[np.int64]:
 
 
 def _key(files: list[Path], reader: str) -> str:
-    """A name for what a reader makes of these files."""
+    """Cache key of what a reader makes of these files."""
     digest = hashlib.sha256(f"{reader} {VERSION}".encode())
     for file in files:
         with open_file(file, error=DataError, links=True) as handle:
@@ -248,7 +246,7 @@ def _key(files: list[Path], reader: str) -> str:
 
 
 def _balanced(task: Task, labels: NDArray[Any]) -> Task:
-    """The task with weights by which all classes count the same in the training set."""
+    """The task with weights that balance the classes of the training set."""
     if task.kind == "multilabel":
         positive = np.nansum(labels, axis=0)
         negative = (~np.isnan(labels)).sum(axis=0) - positive

@@ -1,4 +1,4 @@
-"""Splits of graphs of your own: as given, random, stratified, by scaffold or in folds."""
+"""Splits of the user's own graphs: given, random, stratified, by scaffold or in folds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gsat.datasets.own_options import OwnDataOptions
 from gsat.graphs import GraphStore
 from gsat.tasks import Level, Task
 
-FEWEST = 100  # molecules that are split by scaffold unless asked for
+FEWEST = 100  # molecules of an automatic scaffold split
 
 
 def split(
@@ -72,7 +72,7 @@ def split(
 
 
 def _marks(store: GraphStore, level: Level) -> NDArray[np.int64] | None:
-    """The split that the data itself gives for each row; None where it gives none."""
+    """The split marks of the data itself for each row; None without any."""
     if level == "node" and store.has("node_split"):
         return store.arrays["node_split"][store.target_nodes()]
     if not store.has("split") or (level == "node" and len(store) == 1):
@@ -99,7 +99,7 @@ def has_classes(task: Task) -> bool:
 
 
 def _scaffolds(store: GraphStore) -> list[str]:
-    """The scaffold of each molecule, as the store has it or found now."""
+    """The scaffold of each molecule, from the store or computed."""
     if store.has("scaffold"):
         return store.texts("scaffold")
     return splits.murcko_scaffolds(store.texts("smiles"))
@@ -108,7 +108,7 @@ def _scaffolds(store: GraphStore) -> list[str]:
 def _can_be_split_by_scaffold(
     store: GraphStore, units: NDArray[np.int64], shares: splits.Shares
 ) -> bool:
-    """Whether a table of molecules is split by scaffold without being asked to.
+    """Whether the automatic split of a table of molecules is by scaffold.
 
     There must be enough molecules, and every label must have two values in each part.
     """

@@ -15,7 +15,7 @@ Splits = dict[str, Positions]
 Shares = tuple[float, float, float]
 
 NAMES: Final = ("train", "valid", "test")
-# How the split of a graph or node may be written, by the number it is stored as.
+# Names of the splits in users' files, and the numbers that stores hold.
 MARKS: Final[dict[Any, int]] = {"train": 0, "valid": 1, "val": 1, "test": 2, None: -1}
 SHARES: Final[Shares] = (0.8, 0.1, 0.1)
 
@@ -93,7 +93,7 @@ def murcko_scaffolds(smiles: Sequence[str]) -> list[str]:
     except ImportError:
         raise MissingExtraError("rdkit", "molecules", "a scaffold split") from None
     found = []
-    with rdBase.BlockLogs():  # its messages would stand beside our one line
+    with rdBase.BlockLogs():  # RDKit's messages would appear beside our one-line error
         for position, text in enumerate(smiles):
             molecule = Chem.MolFromSmiles(text)
             if not text or molecule is None:

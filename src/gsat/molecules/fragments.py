@@ -63,10 +63,10 @@ def _fragment(molecule: Any, atoms: frozenset[int], name: str, kind: Kind) -> Fr
     elif kind == "chain":
         name = CHAINS.get(smiles, f"alkyl C{len(atoms)}")
     hydrogens = (
-        beside.GetIdx()
+        neighbour.GetIdx()
         for i in atoms
-        for beside in molecule.GetAtomWithIdx(i).GetNeighbors()
-        if _follows(beside)
+        for neighbour in molecule.GetAtomWithIdx(i).GetNeighbors()
+        if _follows(neighbour)
     )
     return Fragment(name or smiles, kind, tuple(sorted({*atoms, *hydrogens})), smiles)
 
@@ -92,14 +92,14 @@ def _ring_systems(molecule: Any) -> list[frozenset[int]]:
         systems = [*apart, joined]
     out = []
     for system in systems:
-        beside = {
+        attached = {
             other.GetIdx()
             for i in system
             for bond in molecule.GetAtomWithIdx(i).GetBonds()
             for other in [bond.GetOtherAtom(molecule.GetAtomWithIdx(i))]
             if other.GetIdx() not in system and other.GetDegree() == 1 and _belongs(bond, other)
         }
-        out.append(frozenset(system | beside))
+        out.append(frozenset(system | attached))
     return out
 
 
@@ -154,7 +154,7 @@ Ends = tuple[tuple[int, int], ...]  # of an atom: its bonds, and the atoms at th
 
 
 def _smiles(molecule: Any, atoms: frozenset[int], ring: bool) -> str:
-    """Write a fragment: a ring gets hydrogens where the rest of the molecule is, others ``*``."""
+    """Write a fragment; bonds to other atoms end in hydrogens for rings and in ``*`` otherwise."""
     place = {i: local for local, i in enumerate(sorted(atoms))}
     symbols: list[str] = []
     ends: list[Ends] = []

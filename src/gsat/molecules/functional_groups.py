@@ -1,7 +1,8 @@
 """Names of functional groups, ring systems and chains.
 
-All atoms that a SMARTS matches belong to the group; what must stand beside it is written as a
-recursive SMARTS, ``$(…)``. None of them matches an aromatic atom: aromatic rings are never cut.
+Functional groups are SMARTS, specific ones first. All matched atoms belong to the group; conditions
+on neighbouring atoms are recursive SMARTS, ``$(…)``. No SMARTS matches aromatic atoms, because
+aromatic rings are never divided.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ GROUPS: Final[tuple[tuple[str, str], ...]] = (
     ("trifluoromethyl", "[CX4](-F)(-F)-F"),
     ("trichloromethyl", "[CX4](-Cl)(-Cl)-Cl"),
     *(
-        (f"{kind} {name}", f"[$([{symbol}X1]-{beside})]")
+        (f"{kind} {name}", f"[$([{symbol}X1]-{neighbour})]")
         for symbol, name in _HALIDES
-        for kind, beside in (("aryl", "a"), ("vinyl", "C=C"), ("alkyl", "[CX4]"))
+        for kind, neighbour in (("aryl", "a"), ("vinyl", "C=C"), ("alkyl", "[CX4]"))
     ),
     # carbon
     ("allene", "[CX3]=[CX2]=[CX3]"),
@@ -189,4 +190,4 @@ CHAINS: Final[dict[str, str]] = {
     "*C(C)C": "isopropyl",
     "*C(C)(C)C": "tert-butyl",
 }
-"""Names of alkyl groups by SMILES, ``*`` where the rest of the molecule is."""
+"""Names of alkyl groups by SMILES, with ``*`` at the bonds to the rest of the molecule."""

@@ -57,7 +57,7 @@ class CostEstimates:
         return min(self._by_epoch(recipe, "erm", epochs), 0.9 * self.seconds(recipe))
 
     def _by_epoch(self, recipe: Recipe, method: str, epochs: int) -> float:
-        """Seconds of so many epochs of a method, on the data and the backbone of a recipe."""
+        """Seconds of some epochs of a method, on the data and the backbone of a recipe."""
         name, backbone = recipe.data.name, recipe.backbone.name
         for times, factor in self._sources:
             similar = times.per_epoch.get((graphs_key(recipe.tables()), backbone, method))

@@ -1,4 +1,4 @@
-"""What a study still has to run: requested runs without those that are recorded.
+"""Plans: the requested runs of a study that are not recorded yet.
 
 A run is identified by its recipe, its data, its seed and the version of the results; one that is
 recorded is not planned again.
@@ -25,7 +25,7 @@ _FILTER_KEYS = ("dataset", "method", "backbone", "variant")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What studies need of an experiment."""
+    """Runs of an experiment that studies need."""
 
     experiment: Experiment
     seeds: int  # from 0 to ``seeds`` − 1
@@ -46,7 +46,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What has to be run, and what is recorded."""
+    """Missing and recorded runs."""
 
     to_run: list[PlannedRun] = field(default_factory=list)  # the cheapest first
     recorded: list[str] = field(default_factory=list)  # names of runs
@@ -62,7 +62,7 @@ class RunPlan:
 def request_runs(
     studies: Iterable[Study], seeds: int | None = None, only: str = ""
 ) -> list[RunRequest]:
-    """Collect what studies need, each recipe once; by default, with the seeds of the studies."""
+    """Collect the runs that studies need, each recipe once; by default, with their own seeds."""
     requests: dict[str, list[RunRequest]] = {}
     for study in studies:
         count = seeds or study.seeds
@@ -120,7 +120,7 @@ def make_plan(
     load: bool = True,
     pretrained: set[str] | None = None,
 ) -> RunPlan:
-    """Find out what is left to run."""
+    """Plan the requested runs that are not recorded."""
     records = read_runs(folders.record)
     # Other versions of a backbone are faster or slower.
     costs = CostEstimates(filter(is_current, records), environment()["cpu"])

@@ -38,7 +38,7 @@ def run_plan(
     address: str | None = None,
     progress: bool = False,
 ) -> PoolResult:
-    """Train what is left, each run in its own directory, and record it, also if it failed."""
+    """Train the runs of a plan, each in its own directory, and record them, also failed ones."""
     if not plan.to_run:
         return PoolResult()
     named = {run.name: run for run in plan.to_run}

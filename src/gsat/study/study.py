@@ -36,7 +36,7 @@ _OLD_NAMES = {"readings": "interpretations"}
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is trained with every seed: a shipped recipe with some settings changed."""
+    """A shipped recipe with some settings changed, to be trained with several seeds."""
 
     dataset: str
     method: str
@@ -273,7 +273,7 @@ class Study(_Model):
 
     @cached_property
     def needs(self) -> tuple[tuple[Experiment, Need], ...]:
-        """Everything that has to be run, and what is used of the runs."""
+        """Every experiment to run, and the part of its runs that is used."""
         used: list[tuple[Experiment, Need]] = [(cell.experiment, "results") for cell in self.cells]
         if self.figure is not None:
             need = _NEEDS[self.figure.kind]
@@ -289,7 +289,7 @@ class Study(_Model):
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Everything that has to be run, each experiment once."""
+        """All experiments to run, each once."""
         return tuple(dict.fromkeys(experiment for experiment, _ in self.needs))
 
 

@@ -37,7 +37,7 @@ _SNAPSHOTS: Final = "snapshots.safetensors"
 
 
 class StateFile(FileModel):
-    """The file ``state.json``; what is in ``values`` depends on the method."""
+    """The file ``state.json``; the ``values`` depend on the method."""
 
     epoch: int = Field(ge=0, lt=2**31)
     values: dict[str, Any]
@@ -127,7 +127,7 @@ def read(folder: Path) -> tuple[State, list[str]]:
 
 
 def discard_newer(folder: Path, epoch: int) -> None:
-    """Remove checkpoints newer than one, which are damaged or unfinished, and make it the last."""
+    """Make a checkpoint the last one; newer ones, which are damaged or unfinished, are removed."""
     name = f"epoch-{epoch}"
     if _last_name(folder) != name:
         write_text(folder / "LAST", f"{name}\n")

@@ -1,7 +1,4 @@
-"""Checks that a caller's model and data fit what is to be trained, or what was trained.
-
-Each check raises a one-line error that says what was needed and what came, or does nothing.
-"""
+"""Checks of a caller's model and data against a recipe or a run; each raises a one-line error."""
 
 from __future__ import annotations
 

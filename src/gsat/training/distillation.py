@@ -25,13 +25,13 @@ def distill(
     settings: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Run:
-    """Train one model to explain as an ensemble does, or as any other run.
+    """Train one model to explain as an ensemble, or another run, does.
 
-    It is trained on the teacher's data and split, by its recipe, with the distance from the
-    teacher's scores as a further loss.
+    It is trained on the teacher's data and split, by the teacher's recipe, with the distance from
+    the teacher's scores as an additional loss.
 
     Args:
-        teacher: The run directory of the ensemble.
+        teacher: The run directory of the ensemble or single model.
         out: Run directory to create. (default: None, nothing is written)
         settings: Settings that differ from the teacher's, by name, such as ``distill_coef``.
             (default: none)
@@ -41,7 +41,7 @@ def distill(
         The finished run.
 
     Raises:
-        GSATError: If the teacher is no finished run of GSAT or of one of its kin.
+        GSATError: If the teacher is unfinished, or not a GSAT variant.
     """
     return train(distillation_recipe(teacher, settings), out, **how)
 

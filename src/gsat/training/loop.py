@@ -62,7 +62,7 @@ class TrainOptions:
     progress: bool = False  # whether to show a bar on a terminal
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     pretrained_cache: str | Path | None = None  # folder of pretrained backbones
-    jobs: int = 1  # ensemble members trained at the same time, each in a process of its own
+    jobs: int = 1  # ensemble members trained at the same time, each in its own process
     done: OnDone | None = None
     warn: Callable[[str], None] | None = None  # called with a line per damaged checkpoint
     member_runs: Sequence[Path] = ()  # finished runs that may be copied as ensemble members
@@ -134,7 +134,7 @@ class Loop:
         return problems
 
     def clean(self) -> None:
-        """Remove what is newer than the restored checkpoint from the run directory."""
+        """Remove log lines, checkpoints and best models newer than the restored checkpoint."""
         if self.run is None:
             return
         self.run.clear_partial_files()
@@ -319,7 +319,7 @@ class Loop:
         return chosen
 
     def _select(self, best: Best) -> None:
-        """Make the model as it is now the best so far."""
+        """Make the current model the best so far."""
         self.best, self.best_weights = best, copy_weights(self.method.model)
         if self.run:
             self.run.write_best(self.best_weights, self._config(), best.epoch)

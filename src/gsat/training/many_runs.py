@@ -116,7 +116,7 @@ def train_each(
 def pretrained_backbone(recipe: Recipe) -> str:
     """A key for the backbone that a run pretrains: runs with the same key wait for the first.
 
-    It leaves out some of what the weights depend on; a false match only delays a run.
+    It is not a full key: a false match only delays a run.
     """
     if not issubclass(METHODS[recipe.method], PretrainedMethod):
         return ""
@@ -131,7 +131,7 @@ def check_same_recipe(out: Path, recipe: Recipe) -> None:
 
 
 def _complete(runs: Mapping[str, Recipe]) -> dict[str, Recipe]:
-    """The recipes as runs will hold them, with what is inferred from users' own data."""
+    """Add the settings inferred from users' own data, as the runs will record them."""
     return {
         name: complete_recipe(recipe, load_data(recipe))
         if is_own_data(recipe.data.name) and not recipe.data.options.get("content")

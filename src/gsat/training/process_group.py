@@ -6,7 +6,7 @@ random numbers are those of one process, and losses are weighted so that the gra
 whole batch. What differs is batch normalisation: each process normalises by its own part, and the
 running statistics are those of the first process.
 
-Only the first process evaluates, and it sends the others what it found, so that all decide alike;
+Only the first process evaluates; it sends its metrics to the others, so that all decide alike;
 only the first writes files and prints.
 """
 
@@ -177,7 +177,7 @@ class ProcessGroup(GradientSync):
         try:
             yield
         except RuntimeError as error:
-            # Gloo has no error type of its own.
+            # Gloo raises a plain RuntimeError.
             if self.size == 1 or not (isinstance(error, dist.DistError) or "gloo" in str(error)):
                 raise
             message = "another process of this training has ended; what was saved is kept"

@@ -241,7 +241,7 @@ def load_data(recipe: Recipe) -> Dataset:
 
 
 def complete_recipe(recipe: Recipe, data: Dataset) -> Recipe:
-    """Add what was inferred from users' own data: its hash, task, classes and split."""
+    """Add settings inferred from users' own data: its hash, task, classes and split."""
     inferred = {**recipe.data.model_dump(exclude_none=True), **data.options}
     tables = recipe.tables()
     return recipe if inferred == tables["data"] else from_tables({**tables, "data": inferred})
@@ -271,7 +271,7 @@ def describe_origin(recipe: Recipe) -> str:
 
 
 def to_toml(tables: Mapping[str, Any]) -> str:
-    """Plain tables as a TOML document; what is None is left out."""
+    """Plain tables as a TOML document, without values that are None."""
     return tomlkit.dumps(_values_first(_without_none(dict(tables))))
 
 

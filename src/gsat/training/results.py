@@ -56,7 +56,7 @@ def read_runs(path: str | Path) -> list[dict[str, Any]]:
 def record_once(path: str | Path, record: dict[str, Any]) -> bool:
     """Append a run to a file of results unless the file has it already.
 
-    A failed run has a line of its own: it is recorded once, and its later success once more.
+    A failed run is recorded once as failed, and once more when it succeeds later.
     """
     identity = _identity(record)
 

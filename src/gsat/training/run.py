@@ -57,7 +57,7 @@ Data = str | Path | Dataset | GraphStore
 
 
 class Run:
-    """A run: what was trained, how well it did, and what its model says about graphs.
+    """A run: its recipe and result, and predictions and explanations by its model.
 
     The model and the data are loaded when first used. :func:`gsat.open_run`, :func:`gsat.train`,
     :func:`gsat.fit` and :func:`gsat.resume` make runs. In all methods, ``data`` and ``split`` are
@@ -85,7 +85,7 @@ class Run:
         self._audit: dict[str, Any] | None = None
         self._audit_read: tuple[int, int, int] | None = None  # the file that it was read from
 
-    # -- what it is -----------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------
 
     @property
     def model(self) -> InterpretableModel:
@@ -117,7 +117,7 @@ class Run:
 
     @property
     def loaded_dataset(self) -> Dataset | None:
-        """The data it was trained on; None as long as it is not loaded."""
+        """The data it was trained on; None unless it is loaded."""
         return self._data
 
     @property
@@ -496,7 +496,7 @@ def load(path: str | Path, model: GSAT | None = None) -> InterpretableModel:
         path: The run directory, also of an ensemble.
         model: The model that was given to :func:`gsat.fit`, built again, where its backbone is a
             network of your own (:func:`gsat.wrap`); it gets the weights of the run and is
-            returned. (default: None, built from what the run holds)
+            returned. (default: None, built from the run directory)
 
     Returns:
         The model, in evaluation mode.

@@ -155,7 +155,7 @@ class RunDirectory:
         if not here:
             raise RunError(
                 f"the run directory {self.path} was removed or replaced while the run was training "
-                "in it; what it held is lost: train it again"
+                "in it; its files are lost: train it again"
             )
 
     def await_lock(self, seconds: float) -> None:
@@ -230,7 +230,7 @@ class RunDirectory:
         return float(self._read_json("timing.json", TimingFile)["seconds"])
 
     def write_seconds(self, seconds: float, epochs: int) -> None:
-        """Record the time spent, in a file of its own: it differs between equal runs."""
+        """Record the time spent, in a separate file, since it differs between equal runs."""
         spent = {"seconds": round(seconds, 3), "epochs": epochs}
         writing.write_json(self.path / "timing.json", spent)
 

@@ -143,7 +143,7 @@ class Snapshots:
         best: Mapping[str, Tensor],
         batches: Callable[[], Iterator[GraphBatch]],
     ) -> bool:
-        """Give a model its weights of the best epoch, and what is made after training."""
+        """Load the weights of the best epoch, calibrate them and attach the snapshots."""
         model, ready, calibrated = method.model, [], False
         for weights in (*self.weights.values(), best):  # the best last: it stays
             model.load_state_dict(dict(weights))

@@ -59,7 +59,7 @@ def train(
         pretrained_cache: Folder of pretrained backbones: runs of GSAT* and of the post-hoc
             explainers that begin with the same one train it once, with the same results.
             (default: None)
-        jobs: Ensemble members to train at the same time, each in a process of its own; needs
+        jobs: Ensemble members to train at the same time, each in its own process; needs
             ``out``. (default: 1, one after another in this process)
         done: Called with the name of each member that such a process has trained. (default: None)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from gsat.core.errors import GSATError
 from gsat.core.parsing import ParseError, parse_json
-from gsat.web.batching import Batcher
+from gsat.explanation import Explanation
+from gsat.web.batching import Answer, Batcher
 from gsat.web.charts import curve_values
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.metrics import CONTENT_TYPE, Metrics
@@ -42,6 +43,7 @@ from gsat.web.responses import (
     RunValues,
 )
 
+T = TypeVar("T")
 Name = Annotated[str, Path(description="The name of a run, as in /api/runs.", max_length=100)]
 Split = Annotated[str, Path(description=f"One of {', '.join(SPLITS)}.", max_length=20)]
 Number = Annotated[int, Path(description="A graph, or node, of the split.", ge=0, lt=2**31)]
@@ -175,24 +177,14 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
         """Explain graphs or molecules."""
         answers = await batcher.answer(library.open(run), question)
         return Explanations(
-            results=[
-                ItemProblem.of(one)
-                if isinstance(one, GSATError)
-                else ExplanationValues.of(one, question.top)
-                for one in answers
-            ]
+            results=_results(answers, lambda one: ExplanationValues.of(one, question.top))
         )
 
     @router.post("/api/runs/{run}/predictions", tags=["predictions"])
     async def predict(run: Name, question: Question) -> Predictions:
         """Predict graphs or molecules."""
         answers = await batcher.answer(library.open(run), question)
-        return Predictions(
-            results=[
-                ItemProblem.of(one) if isinstance(one, GSATError) else PredictionValues.of(one)
-                for one in answers
-            ]
-        )
+        return Predictions(results=_results(answers, PredictionValues.of))
 
     @router.get("/api/runs/{run}/patterns", tags=["explanations"])
     def patterns(run: Name, query: Annotated[SplitQuery, Query()]) -> Patterns:
@@ -200,6 +192,13 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
         return Patterns(groups=list(library.open(run).patterns(query.split).groups))
 
     return router
+
+
+def _results(answers: list[Answer], describe: Callable[[Explanation], T]) -> list[T | ItemProblem]:
+    return [
+        ItemProblem(error=str(one)) if isinstance(one, GSATError) else describe(one)
+        for one in answers
+    ]
 
 
 def _rows(loaded: LoadedRun, part: PartQuery, query: Filter) -> GraphRows:

@@ -400,7 +400,7 @@ def _check_row(split: str, row: int, count: int, what: str) -> None:
 def _stamp(path: Path) -> object:
     """Times that change when a run gets another model, a result or an audit."""
     stamps = []
-    for name in ("best", "result.json", "audit.json"):
+    for name in ("best", "result.json", AUDIT):
         try:
             stamps.append((path / name).stat().st_mtime_ns)
         except OSError:

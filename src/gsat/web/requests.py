@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gsat.core.errors import GSATError, shown
 
 SPLITS: Final = ("test", "valid", "train", "all")
-SORTS: Final = ("number", "confidence", "auc", "error", "value", "nodes", "edges")
 PAGE: Final = 24  # graphs on a page
 MAX_ROWS: Final = 1000
 MAX_SEARCH: Final = 500  # characters
@@ -215,6 +214,7 @@ def _empty_is_none(value: Any) -> Any:
 Share = Annotated[float, Field(ge=0, le=1)]
 Class = Annotated[Annotated[int, Field(ge=0, lt=2**31)] | None, BeforeValidator(_empty_is_none)]
 Sort = Literal["number", "confidence", "auc", "error", "value", "nodes", "edges"]
+SORTS: Final = get_args(Sort)
 
 
 class Filter(BaseModel):

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gsat.core.errors import GSATError
 from gsat.explain.patterns import PatternGroup
 from gsat.explanation import Explanation
 from gsat.training.run_files import State
@@ -233,11 +232,6 @@ class ItemProblem(BaseModel):
     """An invalid item among valid ones."""
 
     error: str
-
-    @classmethod
-    def of(cls, error: GSATError) -> Self:
-        """Describe an error."""
-        return cls(error=str(error))
 
 
 class Predictions(BaseModel):

@@ -1,4 +1,4 @@
-"""Unpacking of zips that may be hostile: only the members asked for, only where asked for."""
+"""Unpacks untrusted zips: only the requested members, only to the requested paths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
         if total > LIMIT:
             raise DataError(f"{name} unpacks to {total} bytes, more than the {LIMIT} allowed")
         for info, path in chosen:
-            system.remove(path)  # of a process that was killed
+            system.remove(path)  # left by a process that was killed
             handle = system.create(path)
             try:
                 for block in _blocks(held, info, name):
@@ -43,7 +43,7 @@ def unpack(archive: Path, members: Mapping[str, Path], name: str = "") -> None:
 
 @contextmanager
 def open_zip(archive: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
-    """Open a zip that may be hostile."""
+    """Open an untrusted zip."""
     name = name or str(archive)
     with open_file(archive, error=DataError, links=True) as handle:
         check_size(16 * _directory_bytes(handle), f"the list of files in {name}", DataError)
@@ -60,7 +60,7 @@ def open_zip(archive: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
             raise
         except OSError as error:
             if error.filename is not None or error.errno is not None:
-                raise  # of what is done with the content
+                raise  # not an error of zipfile: the caller's, about another file
             raise _damaged(name, error) from error
         except Exception as error:  # zipfile raises errors of many kinds for damaged files
             raise _damaged(name, error) from error

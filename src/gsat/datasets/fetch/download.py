@@ -1,4 +1,4 @@
-"""Downloads into the cache: a file gets its name when it is complete and checked."""
+"""Downloads into the cache; a file is renamed into place once it is complete and checked."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def download(
 ) -> None:
     """Download ``url`` to ``partial``, resuming where an earlier call was interrupted.
 
-    Several processes may ask for the same file: ``partial`` is locked, the others wait.
+    ``partial`` is locked: other processes that need the same file wait.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"can't download {url}: only http and https addresses are accepted")
     partial.parent.mkdir(parents=True, exist_ok=True)
     if done():
         return
-    # The lock is on the partial file itself, so it ends with its owner and leaves nothing behind.
+    # The lock is on the partial file itself: it ends with the process and leaves no lock file.
     with open_locked(partial) as handle:
         if done():  # by the process that held the lock before
             partial.unlink(missing_ok=True)
@@ -114,6 +114,6 @@ def download(
             raise DataNotFoundError(f"can't download {url}: {error}; {later}") from error
         finally:
             if not keep:
-                # The partial file last: once it is gone, another process starts anew with its own.
+                # Remove the partial file last: after that, another process starts a new one.
                 transfer.note.unlink(missing_ok=True)
                 partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Raw files: where they are, their checksums and where they come from. Imports nothing heavy."""
+"""Raw files: paths, checksums, and sources. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gsat.core.folders import cache_folder, data_folder, offline
 
 @dataclass(frozen=True)
 class RawFile:
-    """A raw file of a data set: its path, its checksum and where it comes from.
+    """A raw file of a data set: path, checksum and source.
 
     Attributes:
         path: Path under ``GSAT_DATA`` or under the cache's ``raw`` folder.
-        sha256: Its SHA-256, or several of which one must match; empty if none is published.
-        source: Who publishes it, in words.
-        url: Address to download it from, or the zip that contains it. (default: none)
+        sha256: SHA-256, or several of which one must match; empty if none is published.
+        source: Name of the publisher.
+        url: Address of the file, or of the zip that contains it. (default: none)
         size: Bytes at ``url``; 0 if unknown. (default: 0)
-        member: Its path inside the zip at ``url``. (default: ``url`` is the file itself)
+        member: Path inside the zip at ``url``. (default: ``url`` is the file itself)
         instead: The same data in another form, used if this file is missing. (default: none)
     """
 
@@ -39,26 +39,14 @@ class RawFile:
         return cache_folder() / "raw" / self.path
 
     def find(self) -> Path | None:
-        """Find the file under ``GSAT_DATA``, then in the cache, then in its other form.
-
-        Returns:
-            Its path, or ``None`` if it is missing.
-        """
+        """Find the file under ``GSAT_DATA``, then in the cache, then in its other form."""
         folder = data_folder()
         places = [folder / self.path, self.home] if folder else [self.home]
         other = self.instead.find() if self.instead else None
         return next((place for place in places if place.is_file()), other)
 
     def require(self) -> Path:
-        """Find the file, or download it.
-
-        Returns:
-            Its path.
-
-        Raises:
-            DataNotFoundError: If it is missing and can't be downloaded; the message says which file
-                to put where.
-        """
+        """Find the file, or download it; the error says which file to put where."""
         return require_all([self])[0]
 
     def instruction(self) -> str:
@@ -79,14 +67,7 @@ class RawFile:
         return self.instead.downloads() if self.instead else None
 
     def check(self, path: Path) -> None:
-        """Raise unless a file is the expected one.
-
-        Args:
-            path: What :meth:`find` returned.
-
-        Raises:
-            DataError: If its checksum or size is wrong.
-        """
+        """Raise unless the file that :meth:`find` returned has the right checksum and size."""
         if self.instead and not path.match(self.path):
             self.instead.check(path)
         elif why := self.mismatch(path):
@@ -96,11 +77,7 @@ class RawFile:
             raise DataError(f"{path} is not the expected file: {why}; {again}")
 
     def mismatch(self, path: Path) -> str:
-        """What is wrong with a file, in words; empty if nothing is.
-
-        Args:
-            path: Any file.
-        """
+        """Describe how a file differs from the expected one; empty if it does not."""
         if not self.sha256:
             size = path.stat().st_size
             wrong = self.size and not self.member and size != self.size

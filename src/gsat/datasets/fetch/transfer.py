@@ -29,7 +29,7 @@ TEMPORARY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class _Note(FileModel):
-    """What is beside a file that is being downloaded."""
+    """The note beside a partial file."""
 
     url: str
     version: str
@@ -86,7 +86,7 @@ class Transfer:
                 self._restart(_version_of(response), total)
             elif not (have and _continues(response, have, version)):
                 self._restart()
-                raise TransferError("the server sent another range than was asked for")
+                raise TransferError("the server sent another range than requested")
             total = have + rest if rest else total
             if self.size and total and total != self.size:
                 raise self._wrong_size(total)
@@ -110,7 +110,7 @@ class Transfer:
             self.answered = True
             answer = f"the server answered {error.code} {responses.get(error.code, '')}".rstrip()
             if error.code == 416 and request.has_header("Range"):
-                self._restart()  # what we have is longer than the file on the server
+                self._restart()  # the partial file is longer than the file on the server
             elif error.code not in TEMPORARY:
                 raise DataNotFoundError(f"can't download {self.url}: {answer}") from error
             raise TransferError(answer) from error
@@ -120,7 +120,7 @@ class Transfer:
         return response
 
     def _restart(self, version: str = "", total: int = 0) -> None:
-        """Discard what is here: first the bytes, then the note, so that a kill does no harm."""
+        """Discard the partial file: first its bytes, then the note, so that a kill does no harm."""
         self.handle.truncate(0)
         note = {"url": self.url, "version": version, "total": total}
         write_json(self.note, note)
@@ -158,7 +158,7 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from https to http, where anybody on the way could answer."""
+    """Follows redirects, but not from https to http, which an attacker on the network can fake."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
@@ -172,13 +172,13 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _version_of(response: HTTPResponse) -> str:
-    """What identifies these bytes: a strong ETag or the date; empty if there is neither."""
+    """Identifies the version of a file: a strong ETag or the date; empty without either."""
     tag = response.headers.get("ETag", "")
     return tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
 
 
 def _continues(response: HTTPResponse, have: int, version: str) -> bool:
-    """Whether a response is the rest of what we have; not every server heeds If-Range."""
+    """Whether a response continues the partial file; some servers ignore If-Range."""
     header = "ETag" if version.startswith('"') else "Last-Modified"
     same = response.headers.get(header, version) == version
     return same and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
@@ -200,29 +200,12 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _progress(url: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows bytes done and total: a bar on a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
+    """Yield a function that shows bytes done and total as a bar, if stderr is a terminal."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    console, shown = Console(stderr=True), sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(urlsplit(url).path.rsplit("/", 1)[-1], total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)

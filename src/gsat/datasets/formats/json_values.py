@@ -1,4 +1,4 @@
-"""Values of JSON lines: what may be a number, a label or an identifier, and what is wrong."""
+"""Checks of values in JSON lines: numbers, labels and identifiers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS: Final = {int, float, bool}
 
 
 class Wrong(Exception):
-    """What is wrong with a graph: the one being read, or an earlier one by its number."""
+    """An error in a graph: the one being read, or an earlier one by its number."""
 
     def __init__(self, why: str, graph: int | None = None) -> None:
         super().__init__(why)
@@ -50,7 +50,7 @@ def as_float32(rows: Array, name: str) -> Array:
 
 
 def check_bytes(needed: int) -> None:
-    """Raise if a file asks for more memory than one file may."""
+    """Raise if a file needs more memory than the limit."""
     try:
         check_size(needed, "what the file asks for", DataError)
     except DataError as error:
@@ -88,7 +88,7 @@ def numbers(value: Any, name: str, dimensions: int) -> Array:
 
 
 def _all_numbers(value: Any, dimensions: int) -> bool:
-    """Whether lists, nested at most so deep, hold nothing but numbers; lists end where they end."""
+    """Whether lists, nested at most ``dimensions`` deep, hold only numbers."""
     if not isinstance(value, list):
         return type(value) in _NUMBERS
     kinds = set(map(type, value))
@@ -98,6 +98,6 @@ def _all_numbers(value: Any, dimensions: int) -> bool:
 
 
 def check_rows(rows: Array, name: str, count: int, per: str) -> None:
-    """Raise unless an array has so many rows, one per node or edge."""
+    """Raise unless an array has ``count`` rows, one per node or edge."""
     if rows.ndim == 0 or len(rows) != count:
         raise Wrong(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")

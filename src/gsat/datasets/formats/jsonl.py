@@ -33,7 +33,7 @@ from gsat.graphs.build import ranges
 
 Array = NDArray[Any]
 
-# Arrays of numbers: what has a row each, and how many dimensions they have.
+# Arrays of numbers: one row per node or edge, and the number of dimensions.
 _COLUMNS: Final = {
     "x": ("node", 2),
     "node_truth": ("node", 1),
@@ -46,7 +46,7 @@ KEYS: Final = (
 )  # fmt: skip
 MOST_NODES: Final = 1 << 28  # of a graph; a larger number is a typing error or an identifier
 MOST_EMPTY_LINES: Final = 1 << 20
-MOST_PACKED: Final = 50  # bytes of text for one of a gzipped file, beyond the first
+MOST_PACKED: Final = 50  # allowed compression ratio, beyond the first MOST_FREE bytes
 MOST_FREE: Final = 1 << 20
 # About the memory of a node and an edge while a store is made of them.
 _NODE_BYTES: Final = 40
@@ -73,7 +73,7 @@ def read(path: Path) -> GraphStore:
 
 
 def from_objects(graphs: Sequence[Mapping[str, Any]]) -> GraphStore:
-    """Make a store of graphs that were parsed already, as one line of a file each."""
+    """Make a store of parsed graphs, each as in a line of a file."""
     reader = _Reader()
     try:
         for number, graph in enumerate(graphs):

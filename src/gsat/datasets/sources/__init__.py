@@ -1,5 +1,5 @@
 """The data sets of this package, one file each; see :mod:`gsat.datasets.source`.
 
-Not data sets themselves: ``_motifs`` (what the generated sets are made of), ``superpixels`` (of
-MNIST-75sp) and ``word_vectors`` (of Graph-SST2).
+Helpers: ``_motifs`` (generated sets), ``_molecules`` (molecules with known atoms), ``superpixels``
+(MNIST-75sp) and ``word_vectors`` (Graph-SST2).
 """

@@ -1,4 +1,4 @@
-"""What the generated data sets are made of: random trees, motifs, and how these are attached.
+"""Parts of the generated data sets: random trees, motifs, and attaching them.
 
 All draws come from ``random_sample``, whose stream numpy has frozen; the graphs are the same on
 every machine and with every version of numpy and networkx.

@@ -53,7 +53,7 @@ class GraphSST2(DatasetSource):
             description="for 'trees': minilm, a folder with a transformers model, or a name on "
             "the hub",
         )
-        sentences: int = Field(0, ge=0, description="only the first so many sentences; 0 for all")
+        sentences: int = Field(0, ge=0, description="maximum number of sentences; 0: all")
 
     files: ClassVar = {
         "trees": (
@@ -120,21 +120,13 @@ class GraphSST2(DatasetSource):
 
 
 class Sentences(NamedTuple):
-    """Parsed sentences.
-
-    Attributes:
-        words: Words of each sentence.
-        node_ptr: Where the words of each sentence begin, ``[G + 1]``.
-        edge_ptr: Where its edges begin, ``[G + 1]``.
-        edge_index: Edges, with words numbered within each sentence, ``[2, E]``.
-        label: Class of each sentence, ``[G]``.
-    """
+    """Parsed sentences."""
 
     words: list[list[str]]
-    node_ptr: NDArray[np.int64]
-    edge_ptr: NDArray[np.int64]
-    edge_index: NDArray[np.int64]
-    label: NDArray[np.int64]
+    node_ptr: NDArray[np.int64]  # first word of each sentence, [G + 1]
+    edge_ptr: NDArray[np.int64]  # first edge of each sentence, [G + 1]
+    edge_index: NDArray[np.int64]  # edges, with words numbered within each sentence, [2, E]
+    label: NDArray[np.int64]  # class of each sentence, [G]
 
 
 def by_degree(nodes: NDArray[np.int64], edges: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:

@@ -1,6 +1,6 @@
 """Houses: two or three houses on a Barabási–Albert tree, after the paper's figure 3.
 
-The explanation is in several pieces, so a method that searches for one connected piece fails. The
+The explanation is disconnected, so a method that searches for one connected subgraph fails. The
 paper gives no sizes: the base is the 20-node tree of BA-2Motifs in both classes, so that only the
 houses differ between them; each house is joined to a uniformly drawn base node.
 """

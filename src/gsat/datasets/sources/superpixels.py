@@ -1,7 +1,7 @@
 """Superpixels of small grey images: SLIC, in worker processes, chunk by chunk.
 
-The superpixels of a chunk are kept in a file, so that work that was cut short continues where it
-stopped. This module imports no torch: workers import it, and are to start quickly.
+The superpixels of a chunk are saved in a file, so that interrupted work resumes where it stopped.
+This module does not import torch, so that worker processes start quickly.
 """
 
 from __future__ import annotations
@@ -23,33 +23,27 @@ from gsat.launch.jobs import Job, Outcome
 from gsat.launch.pool import WorkerPool, worker_count
 from gsat.launch.progress import Progress
 
-ASKED: Final = 95  # segments asked for at first; lowered by one until at most MOST are returned
+REQUESTED: Final = 95  # segments requested first; lowered until SLIC returns at most MOST
 MOST: Final = 75
 COMPACTNESS: Final = 0.25
 
 
 class Superpixels(NamedTuple):
-    """The superpixels of ``G`` images, image after image, ``N`` in all.
+    """The superpixels of G images, image after image, N in all."""
 
-    Attributes:
-        counts: Superpixels of each image, ``[G]``, int64.
-        intensity: Mean of each over its pixels, from 0 to 1, ``[N]``, float32.
-        centre: Centre of mass of each, row and column in pixels, ``[N, 2]``, float32.
-    """
-
-    counts: NDArray[np.int64]
-    intensity: NDArray[np.float32]
-    centre: NDArray[np.float32]
+    counts: NDArray[np.int64]  # superpixels of each image, [G]
+    intensity: NDArray[np.float32]  # mean over the pixels of each, from 0 to 1, [N]
+    centre: NDArray[np.float32]  # centre of mass of each, row and column in pixels, [N, 2]
 
 
 def segment(image: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Cut an image into at most 75 superpixels: SLIC, asked for fewer until there are no more."""
+    """Cut an image into at most 75 superpixels by SLIC, requesting fewer until there are."""
     from skimage.segmentation import slic
 
     grey = (image / 255).astype(np.float32)
-    for asked in _worth_asking(image.shape):
+    for number in _requests(image.shape):
         found = slic(
-            grey, n_segments=asked, compactness=COMPACTNESS, channel_axis=None, start_label=0
+            grey, n_segments=number, compactness=COMPACTNESS, channel_axis=None, start_label=0
         )
         if found.max() < MOST:
             break
@@ -57,16 +51,16 @@ def segment(image: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 @cache
-def _worth_asking(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of segments whose outcome differs from that of the number before.
+def _requests(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of segments that give different results.
 
     SLIC uses the number for its grid of seeds alone: on 28 × 28 pixels 95 and 65 are the same.
     """
     from skimage.util import regular_grid
 
     grids: dict[str, int] = {}
-    for asked in range(ASKED, 0, -1):
-        grids.setdefault(str(regular_grid((1, *shape), asked)), asked)
+    for number in range(REQUESTED, 0, -1):
+        grids.setdefault(str(regular_grid((1, *shape), number)), number)
     return tuple(grids.values())
 
 
@@ -103,14 +97,7 @@ def _images(path: str) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some images of an idx file, and the file for their superpixels.
-
-    Attributes:
-        images: Path of the idx file.
-        first: Number of the first image.
-        last: Number after that of the last image.
-        out: Path of the file for the superpixels.
-    """
+    """Images ``first`` to ``last`` of an idx file, and the file for their superpixels."""
 
     images: str
     first: int
@@ -132,7 +119,7 @@ class Chunk:
             ) from error
 
     def load(self) -> Superpixels | None:
-        """What was computed before; None where nothing was, or where the file is damaged."""
+        """The saved superpixels; None if there are none, or the file is damaged."""
         try:
             return Superpixels(**map_tensors(Path(self.out), error=DataError)[0])
         except (DataError, TypeError):  # TypeError: other arrays
@@ -145,7 +132,7 @@ def make_chunk(chunk: dict[str, Any]) -> None:
 
 
 def compute(chunks: Sequence[Chunk]) -> Iterator[Superpixels]:
-    """Compute the superpixels of every chunk; what is there already is only read.
+    """Compute the superpixels of every chunk, or read them if they are saved.
 
     Several worker processes share the work (``GSAT_JOBS``). A terminal shows the time left.
     """

@@ -1,6 +1,6 @@
 """A vector for every word of a sentence, from any encoder that `transformers` can open.
 
-The last layer's vectors of a word's pieces are averaged. Weights are read from safetensors only,
+The last layer's vectors of a word's tokens are averaged. Weights are read from safetensors only,
 so that opening a model never runs code from its files. Vectors are kept chunk by chunk: a killed
 run resumes where it stopped, with the same bits, since a batch never spans two chunks.
 """
@@ -30,7 +30,7 @@ from gsat.core.tensors import map_tensors, write_tensors
 MINILM: Final = "minilm"
 CHUNK: Final = 1024  # sentences to a file
 BATCH: Final = 64
-# What a model consists of; nothing else is fetched or counted as part of it.
+# The files of a model; others are neither downloaded nor hashed.
 PARTS: Final = ("*.safetensors", "*.json", "*.txt", "*.model")
 # Without the second, transformers asks at the terminal whether to run code that lies in the folder.
 _SAFE: Final = {"local_files_only": True, "trust_remote_code": False}
