@@ -20,7 +20,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveInt
 from torch import Tensor, nn
@@ -31,9 +31,6 @@ from gsat.datasets.load import Dataset
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Adam, Draws
-
-if TYPE_CHECKING:
-    from gsat.methods.pretraining import Pretraining
 
 Losses = dict[str, Tensor]
 
@@ -154,7 +151,6 @@ class Method(ABC):
             overrides them.
         data_parallel: Whether several processes can train it together: then a step calls its
             network through ``context.sync``, and its losses are means.
-        first: The pre-training of the backbone, if there is one.
     """
 
     name: ClassVar[str]
@@ -168,7 +164,6 @@ class Method(ABC):
     data_parallel: ClassVar[bool] = False
     model: Any
     settings: Any
-    first: Pretraining | None = None
 
     def __init__(
         self, model: Any, settings: Any, training: TrainingSettings, seed: int = 0

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt
 from gsat.core.registry import register_method
 from gsat.methods.erm import ERMSettings
 from gsat.methods.gsat import GSATMethod, GSATSettings
-from gsat.methods.pretraining import PretrainedMethod, Pretraining
+from gsat.methods.pretraining import PretrainedMethod
 
 
 class GSATStarSettings(GSATSettings):
@@ -47,9 +47,6 @@ class GSATStarMethod(PretrainedMethod, GSATMethod):
         settings = self.settings
         changes = {"epochs": settings.pretrain_epochs, "lr": settings.pretrain_lr}
         update = {name: value for name, value in changes.items() if value is not None}
-        self.first = Pretraining(
-            self.model.backbone,
-            self.training.model_copy(update=update),
-            settings.pretrain_ckpt,
-            ERMSettings(plateau=settings.pretrain_plateau),
-        )
+        training = self.training.model_copy(update=update)
+        erm = ERMSettings(plateau=settings.pretrain_plateau)
+        self.pretrain(settings.pretrain_ckpt, training, erm)

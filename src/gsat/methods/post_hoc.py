@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from gsat.core.errors import GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.methods.base import Context, Losses, MethodSettings, Phase
-from gsat.methods.pretraining import PretrainedMethod, Pretraining
+from gsat.methods.pretraining import PretrainedMethod
 from gsat.models import Backbone, InterpretableModel, ModelOutput
 from gsat.ops import Draws
 from gsat.tasks import Task
@@ -129,7 +129,7 @@ class PostHocMethod(PretrainedMethod):
 
     def set_up(self) -> None:
         """Make the pre-training of the network that is explained."""
-        self.first = Pretraining(self.model.backbone, self.training, "best")
+        self.pretrain("best")
 
     @property
     @abstractmethod
@@ -151,28 +151,28 @@ class PostHocMethod(PretrainedMethod):
     def phases(self) -> tuple[Phase, ...]:
         """Pre-training, and a phase that explains."""
         epochs, traces = self.explain_epochs, self.settings.trace
-        return (self.first.phase, Phase(EXPLAIN, epochs, steps=self.learns, traces=traces))
+        return (self.first_phase, Phase(EXPLAIN, epochs, steps=self.learns, traces=traces))
 
     def begin(self, phase: str) -> None:
         """Make the optimisers of a phase; the second one freezes the network."""
-        self.first.begin(phase)
+        self.begin_or_end_pretraining(phase)
         self.model.frozen = phase == EXPLAIN
         if self.model.frozen:
             self._optimisers = self.make_optimisers()
 
     def step(self, batch: GraphBatch, context: Context) -> Losses:
         """Update the network, in the second phase the explainer."""
-        step = self.explain_step if context.phase == EXPLAIN else self.first.step
+        step = self.explain_step if context.phase == EXPLAIN else super().step
         return step(batch, context)
 
     def evaluate(self, batch: GraphBatch, context: Context) -> tuple[ModelOutput, Losses]:
         """The outputs and losses of the network, in the second phase of the explainer."""
-        evaluate = self.explain if context.phase == EXPLAIN else self.first.evaluate
+        evaluate = self.explain if context.phase == EXPLAIN else super().evaluate
         return evaluate(batch, context)
 
     def optimisers(self) -> dict[str, Optimizer]:
         """The optimisers of the current phase."""
-        return self.first.optimisers() if self.first.running else self._optimisers
+        return self.erm.optimisers() if self.pretraining else self._optimisers
 
     def learn(self, store: GraphStore, seed: int, batch_size: int) -> None:
         """Run the second phase alone, on a trained network; its modes are restored afterwards."""

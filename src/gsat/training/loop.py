@@ -196,7 +196,7 @@ class Loop:
 
     def _load_first_phase(self) -> None:
         """Take the first phase from the cache of pretrained backbones, if it is there."""
-        cached = self.pretrained.load_into(self.method) if self.pretrained and self.run else None
+        cached = self.pretrained.load() if self.pretrained and self.run else None
         if cached is None:
             return
         log, seconds = cached
@@ -207,11 +207,11 @@ class Loop:
 
     def _keep_first_phase(self, seconds: float) -> None:
         """Store the first phase in the cache of pretrained backbones if it has just ended."""
-        if self.pretrained and self.run and self.method.first and self.method.first.weights:
+        if self.pretrained and self.run and self.pretrained.method.pretrained_weights:
             log = self.run.read_log()
             if len(log) == self.done:  # the log is whole
-                self.pretrained.store(self.method, log, seconds)
-            self.method.first.weights = {}
+                self.pretrained.store(log, seconds)
+            self.pretrained.method.pretrained_weights = {}
 
     def _is_finished(self, epochs_done: int) -> bool:
         """Whether training is over after this number of epochs."""

@@ -18,6 +18,7 @@ from gsat.core.locks import locked
 from gsat.core.parsing import ParseError, check_model
 from gsat.core.writing import disk_errors
 from gsat.methods import Method
+from gsat.methods.pretraining import PretrainedMethod
 from gsat.training import checkpoint
 from gsat.training.checkpoint import State
 from gsat.training.recipe import Recipe
@@ -30,22 +31,22 @@ class PretrainedEntry:
     """One pretrained backbone: its last epoch and its best one."""
 
     folder: Path  # has the form of a checkpoint
+    method: PretrainedMethod
 
-    def load_into(self, method: Method) -> tuple[list[dict[str, Any]], float] | None:
-        """Give a method the pretrained backbone in place of its first phase."""
+    def load(self) -> tuple[list[dict[str, Any]], float] | None:
+        """Give the method the pretrained backbone in place of its first phase."""
         state = self._read()
         if state is None:
             return None
-        assert method.first is not None
         assert state.best is not None
-        method.first.take({"last": state.tensors, "best": state.best}, state.values["epochs"])
+        epochs = state.values["epochs"]
+        self.method.take_pretrained({"last": state.tensors, "best": state.best}, epochs)
         return state.values["log"], state.values["seconds"]
 
-    def store(self, method: Method, log: list[dict[str, Any]], seconds: float) -> None:
+    def store(self, log: list[dict[str, Any]], seconds: float) -> None:
         """Store the backbone whose pretraining has just ended, unless the entry has one."""
-        assert method.first is not None
-        weights = method.first.weights
-        values = {"epochs": method.first.epochs, "log": log, "seconds": seconds}
+        weights = self.method.pretrained_weights
+        values = {"epochs": self.method.pretrained, "log": log, "seconds": seconds}
         with disk_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with locked(self.folder / ".lock"):  # two runs may have trained it at the same time
@@ -73,7 +74,7 @@ def pretrained_entry(
     None as well for a run that was started in another environment: its weights may differ.
     """
     here = numerics(environment())
-    if method.first is None or numerics(run.environment) != here:
+    if not isinstance(method, PretrainedMethod) or numerics(run.environment) != here:
         return None
     key = {
         "data": recipe.data.model_dump(),
@@ -81,12 +82,12 @@ def pretrained_entry(
         "split_seed": recipe.split_seed,
         "backbone": recipe.backbone.model_dump(),
         "seed": recipe.seed,
-        **method.first.identity,
+        **method.pretraining_key,
         "numerics": here,
         "results_version": method.model.backbone.results_version,
     }
     name = f"{recipe.data.label}-{recipe.backbone.name}-{checksum(key)[:16]}"
-    return PretrainedEntry(Path(cache) / name / f"seed-{recipe.seed}")
+    return PretrainedEntry(Path(cache) / name / f"seed-{recipe.seed}", method)
 
 
 def numerics(where: Mapping[str, Any]) -> dict[str, Any]:
