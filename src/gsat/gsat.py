@@ -30,7 +30,7 @@ from gsat.core.errors import GSATError
 from gsat.core.settings import show_settings, validated
 from gsat.graphs import GraphBatch
 from gsat.models import Backbone, InterpretableModel, ModelOutput, load_weights
-from gsat.models.saved import load_model
+from gsat.models.loading import load_model
 from gsat.ops import Draws
 
 if TYPE_CHECKING:

@@ -2,9 +2,11 @@
 
 Functions of arrays: they take whatever :func:`numpy.asarray` accepts, CPU tensors included.
 An undefined value (a single class, no labels, no graphs) is ``None``, which JSON writes as
-``null``, never 0 or NaN. NaN or infinite scores and predictions, labels other than 0 and 1, and
-shapes that do not match raise :class:`ValueError`. Shapes: ``G`` graphs, ``T`` tasks, ``E`` stored
-edges; graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``.
+``null``, never 0 or NaN. Entries whose target is NaN are missing and do not count. NaN or infinite
+scores and predictions, labels other than 0 and 1, and shapes that do not match raise
+:class:`ValueError`. Shapes: ``G`` graphs, ``T`` tasks or predicted numbers, ``E`` stored edges;
+graph ``g`` owns the edges ``ptr[g]:ptr[g + 1]``, and ``truth`` is 1 for the edges of its true
+explanation, else 0.
 """
 
 from __future__ import annotations
@@ -26,14 +28,7 @@ from gsat.ranks import (
 
 
 def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
-    """Compute the share of correct predictions, ignoring entries whose target is NaN.
-
-    Args:
-        predicted: Predicted classes, any shape, e.g. ``[G]``.
-        target: True classes, same shape, NaN where missing.
-
-    Returns:
-        The accuracy in ``[0, 1]``, or ``None`` if no entry has a target.
+    """Compute the share of correct predictions; any shape.
 
     Example:
         >>> accuracy([0, 1, 1, 0, 1], [0, 1, 0, 0, float("nan")])
@@ -44,16 +39,9 @@ def accuracy(predicted: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
-    """Compute the area under the ROC curve, averaged over tasks by the rule of OGB.
+    """Compute the area under the ROC curve of scores of class 1, ``[G]`` or ``[G, T]``.
 
-    Ties count one half. The average ignores tasks whose non-missing entries have a single class.
-
-    Args:
-        scores: Finite scores of class 1 (logits or probabilities), ``[G]`` or ``[G, T]``.
-        target: 0 or 1, NaN where missing, same shape.
-
-    Returns:
-        The mean area in ``[0, 1]``, or ``None`` if no task has both classes.
+    Ties count one half. As in OGB, it is the mean over tasks whose labels have both classes.
 
     Example:
         >>> roc_auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
@@ -71,14 +59,7 @@ def roc_auc(scores: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
-    """Compute the explanation AUC: one ROC area over the pooled edges of all graphs.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-
-    Returns:
-        The area in ``[0, 1]``, or ``None`` if all edges have one label.
+    """Compute the explanation AUC: one ROC area over the pooled edges of all graphs, ``[E]``.
 
     Example:
         >>> explanation_auc([0.9, 0.2, 0.6, 0.6], [True, False, True, False])
@@ -90,14 +71,6 @@ def explanation_auc(scores: ArrayLike, truth: ArrayLike) -> float | None:
 
 def mean_graph_auc(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
     """Average the explanation AUC of single graphs, over graphs that have both kinds of edge.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean area in ``[0, 1]``, or ``None`` if no graph has both kinds of edge.
 
     Example:
         >>> mean_graph_auc([0.9, 0.2, 0.6, 0.6, 0.3], [1, 0, 1, 0, 0], [0, 2, 4, 5])
@@ -113,15 +86,6 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
 
     Of equal scores, the edge stored first counts. The divisor is ``k`` even for graphs with fewer
     edges, and a graph without edges counts as 0.
-
-    Args:
-        scores: Finite edge scores, ``[E]``.
-        truth: 1 (or ``True``) for edges of the true explanation, else 0, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-        k: Number of edges per graph, at least 1. (default: 5)
-
-    Returns:
-        The precision in ``[0, 1]``, or ``None`` if there are no graphs or no edges at all.
 
     Example:
         >>> precision_at_k([0.9, 0.5, 0.5, 0.1], [1, 0, 1, 0], [0, 3, 4], k=2)
@@ -147,14 +111,8 @@ def precision_at_k(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike, k: int =
 def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
     """Average the share of the n true nodes or edges among the n highest-scored ones over graphs.
 
-    Args:
-        scores: Finite scores of nodes, ``[N]``, or of edges, ``[E]``.
-        truth: 1 for those of the true explanation, else 0, same shape.
-        ptr: First node or edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean over graphs with a true explanation; ``None`` if there is none. Where equal scores
-        compete for the last places, each counts with the share of them that fits.
+    Graphs without a true explanation do not count. Where equal scores compete for the last places,
+    each counts with the share of them that fits.
 
     Example:
         >>> top_n([0.9, 0.8, 0.1, 0.5, 0.5], [1, 0, 1, 1, 0], [0, 3, 5])
@@ -177,14 +135,7 @@ def top_n(scores: ArrayLike, truth: ArrayLike, ptr: ArrayLike) -> float | None:
 def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) -> float | None:
     """Average Spearman's rank correlation of two scorings of the same edges over graphs.
 
-    Args:
-        first: Finite edge scores, ``[E]``; ties share their mean rank.
-        second: Other finite scores of these edges, ``[E]``.
-        ptr: First edge of each graph, ``[G + 1]``.
-
-    Returns:
-        The mean in ``[-1, 1]`` over the graphs in which neither scoring is constant; ``None`` if
-        there is no such graph.
+    Graphs in which a scoring is constant do not count.
 
     Example:
         >>> mean_graph_correlation([0.1, 0.5, 0.9, 0.3, 0.3], [1, 2, 3, 5, 4], [0, 3, 5])
@@ -198,14 +149,7 @@ def mean_graph_correlation(first: ArrayLike, second: ArrayLike, ptr: ArrayLike) 
 
 
 def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Compute the coefficient of determination, ignoring rows whose target is NaN.
-
-    Args:
-        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The coefficient, at most 1, or ``None`` if the targets are constant or all are missing.
+    """Compute the coefficient of determination of numbers ``[G]``; undefined for constant targets.
 
     Example:
         >>> r2([2.0, 1.0, 3.0, 9.0], [1.0, 1.0, 3.0, float("nan")])
@@ -219,14 +163,7 @@ def r2(pred: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Compute the mean absolute error, ignoring entries whose target is NaN.
-
-    Args:
-        pred: Finite predictions, any shape, e.g. ``[G]`` or ``[G, T]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The error in the unit of the target, or ``None`` if no entry has a target.
+    """Compute the mean absolute error; any shape.
 
     Example:
         >>> mae([2.5, 0.0, 7.0], [3.0, -1.0, float("nan")])
@@ -237,14 +174,7 @@ def mae(pred: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
-    """Compute the root mean squared error, ignoring rows whose target is NaN.
-
-    Args:
-        pred: Finite predictions, ``[G]`` or ``[G, 1]``.
-        target: True values, same shape, NaN where missing.
-
-    Returns:
-        The error in the unit of the target, or ``None`` if no row has a target.
+    """Compute the root mean squared error; any shape.
 
     Example:
         >>> rmse([2.0, 0.0, 7.0], [5.0, -4.0, float("nan")])
@@ -255,14 +185,7 @@ def rmse(pred: ArrayLike, target: ArrayLike) -> float | None:
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
-    """Compute Spearman's rank correlation of two scorings.
-
-    Args:
-        first: Scores, ``[E]``; ties share their mean rank.
-        second: Other scores of the same things, ``[E]``.
-
-    Returns:
-        The correlation, or ``None`` with fewer than two scores or if either scoring is constant.
+    """Compute Spearman's rank correlation of two scorings; ties share their mean rank.
 
     Example:
         >>> round(spearman([0.1, 0.5, 0.9, 0.9], [1, 2, 3, 3]), 6)
@@ -279,13 +202,9 @@ def spearman(first: ArrayLike, second: ArrayLike) -> float | None:
 def better(
     metric: float | None, loss: float | None, best_metric: float | None, best_loss: float | None
 ) -> bool:
-    """Return whether an epoch replaces the best one: greater metric, or equal and lower loss.
+    """Whether an epoch replaces the best one: greater metric, or equal and lower loss.
 
-    Args:
-        metric: Validation metric of the epoch, higher is better; ``None`` or NaN never wins.
-        loss: Validation loss of the epoch; ``None`` or NaN never wins a tie.
-        best_metric: Validation metric of the best epoch so far; ``None`` or NaN always loses.
-        best_loss: Validation loss of that epoch; ``None`` or NaN always loses a tie.
+    A metric or loss that is None or NaN loses against every other one.
 
     Example:
         >>> better(0.9, 0.5, 0.8, 0.1), better(0.9, 0.5, 0.9, 0.6), better(0.9, 0.5, 0.9, 0.5)

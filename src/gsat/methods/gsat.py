@@ -16,7 +16,7 @@ from gsat.graphs import GraphBatch
 from gsat.gsat import GSAT
 from gsat.methods.base import Context, Losses, Method, MethodSettings, Phase
 from gsat.models import Backbone, ModelOutput
-from gsat.models.saved import load_model
+from gsat.models.loading import load_model
 
 # The published code selects no epoch before the twelfth, however early r reaches its final value.
 _FIRST_SELECTABLE = 11

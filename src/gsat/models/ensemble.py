@@ -17,8 +17,8 @@ from gsat.core.files import check_no_links, is_regular
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.models.backbone import Backbone
 from gsat.models.interpretable import InterpretableModel
+from gsat.models.loading import load_model
 from gsat.models.output import ModelOutput, Predictions
-from gsat.models.saved import load_model
 from gsat.tasks import Task
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Ensemble(InterpretableModel):
         self.task, self.on, self.input = first.task, first.on, first.input
         self.r = first.r if all(model.r == first.r for model in models) else None
         self.settings = {"members": len(models)}
+        self.explains = all(model.explains for model in models)
+        self.attention_decides = all(model.attention_decides for model in models)
 
     @property
     def _members(self) -> list[InterpretableModel]:
@@ -68,16 +70,6 @@ class Ensemble(InterpretableModel):
         return self._members[0].backbone
 
     # An ensemble can do what all of its members can do.
-
-    @property
-    def explains(self) -> bool:  # type: ignore[override]
-        """Whether the edge scores of all members mean anything."""
-        return all(member.explains for member in self._members)
-
-    @property
-    def attention_decides(self) -> bool:  # type: ignore[override]
-        """Whether the predictions of all members depend on their own attention."""
-        return all(member.attention_decides for member in self._members)
 
     @property
     def answers(self) -> bool:
@@ -138,20 +130,13 @@ class Ensemble(InterpretableModel):
         scores = [member.rescore(batch, attention) for member in self._members]
         return torch.stack(scores).mean(dim=0)
 
-    def predict(
-        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
-    ) -> Predictions:
-        """Predict graphs by the mean of the members; see :meth:`InterpretableModel.predict`."""
-        return self.predict_with_spread(graphs, batch_size)[0]
-
     def predict_with_spread(
         self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
     ) -> tuple[Predictions, Tensor | None]:
         """Predict graphs, with the standard deviation over the members."""
         logits = torch.stack([m.predict(graphs, batch_size).logits for m in self._members])
         mean = mean_logits(self.task, logits)
-        predicted = Predictions(mean, self.task.probabilities(mean), self.task.decide(mean))
-        return predicted, spread_of_answers(self.task, logits)
+        return self._predictions(mean), spread_of_answers(self.task, logits)
 
     def refined(self, passes: int) -> Self:
         """Return the same ensemble, each member of which has refinement passes."""

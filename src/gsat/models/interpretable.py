@@ -56,8 +56,8 @@ class InterpretableModel(nn.Module, ABC):
         r: The prior its probabilities were pulled to, or None.
     """
 
-    explains: ClassVar[bool] = True
-    attention_decides: ClassVar[bool] = True
+    explains: bool = True
+    attention_decides: bool = True
     predicts_by_backbone: ClassVar[bool] = True
     method: str = ""
     settings: Mapping[str, Any] = MappingProxyType({})
@@ -253,22 +253,21 @@ class InterpretableModel(nn.Module, ABC):
             A row per graph. A node-level model predicts every node, graph after graph; of a split,
             the split's nodes.
         """
+        return self.predict_with_spread(graphs, batch_size)[0]
+
+    def predict_with_spread(
+        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
+    ) -> tuple[Predictions, Tensor | None]:
+        """Predict graphs, with the standard deviation ``[G, C]``; None for a single model."""
         store = as_store(graphs)
         with self.evaluating(), self.threads():
             batches = self._batches(store, batch_size)
             logits = [self._checked(self.predict_batch(batch), batch) for batch in batches]
         joined = torch.cat(logits) if logits else torch.zeros(0, self.task.num_logits)
-        return Predictions(joined, self.task.probabilities(joined), self.task.decide(joined))
+        return self._predictions(joined), None
 
-    def predict_with_spread(
-        self, graphs: Data | GraphStore | Iterable[Data], batch_size: int = 256
-    ) -> tuple[Predictions, Tensor | None]:
-        """Predict graphs, with the standard deviation of probabilities or numbers, if it has one.
-
-        Returns:
-            The predictions, and their standard deviation ``[G, C]``; None for a single model.
-        """
-        return self.predict(graphs, batch_size), None
+    def _predictions(self, logits: Tensor) -> Predictions:
+        return Predictions(logits, self.task.probabilities(logits), self.task.decide(logits))
 
     @overload
     def explain(

@@ -5,25 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from gsat.core import system, writing
 from gsat.core.errors import CheckpointError, GSATError, RunError, shown
 from gsat.core.files import bare_name, checksum, is_regular, read_file, read_json, sha256
 from gsat.core.limits import memory_limit
 from gsat.core.parsing import FileModel, ParseError
-from gsat.core.registry import METHODS
 from gsat.core.tensors import read_header
-from gsat.models.weights import check_fit, outline
-
-if TYPE_CHECKING:
-    from gsat.models.interpretable import InterpretableModel
+from gsat.tasks import Kind, Level, Metric
 
 DESCRIPTION = "model.json"
 BEST = "best"  # the folder of a run's model
@@ -32,10 +28,10 @@ BEST = "best"  # the folder of a run's model
 class TaskFields(FileModel):
     """``task`` of a saved backbone: the arguments of a :class:`~gsat.tasks.Task`."""
 
-    kind: Literal["binary", "multiclass", "multilabel", "regression"]
+    kind: Kind
     classes: int = Field(ge=1)
-    metric: Literal["accuracy", "roc_auc", "r2", "mae", "rmse"]
-    level: Literal["graph", "node"]
+    metric: Metric
+    level: Level
     centre: float | list[float] = 0.0
     scale: float | list[float] = 1.0
     weights: list[float] | None = None
@@ -154,51 +150,3 @@ def from_safetensors(content: bytes, path: str | Path) -> dict[str, Tensor]:
         return load(content)
     except (ParseError, GSATError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: {shown(str(error))}") from None
-
-
-def load_model(path: str | Path) -> InterpretableModel:
-    """Load the model of a run, or one that was saved by :meth:`InterpretableModel.save`."""
-    weights, description = read_model(model_folder(path))
-    method = description["method"]
-    if method not in METHODS:
-        raise RunError(
-            f"{path} was trained by the method '{shown(method, 60)}', which is unknown here; if it "
-            "is declared in a file, load that first: "
-            "gsat.core.registry.load_file('file.py:Class')"
-        )
-    kind = METHODS[method].Model
-    try:
-        # First without memory: a description may ask for any size.
-        outlined = outline(lambda: kind.from_config(description["model"]), len(weights))
-        if outlined is not None:
-            _check_fit(outlined, weights, path)
-        model: InterpretableModel = kind.from_config(description["model"])
-    except CheckpointError:
-        raise
-    except GSATError as error:
-        raise CheckpointError(f"the model in {path} can't be made: {error}") from None
-    except Exception as error:  # an untrusted description can raise anything
-        reason = shown(f"{type(error).__name__}: {error}", 120)
-        raise CheckpointError(
-            f"the model in {path} can't be made from its description ({reason})"
-        ) from error
-    model.method, model.input = method, description.get("input")
-    return fill(model, weights, path)
-
-
-def fill(
-    model: InterpretableModel, weights: Mapping[str, Tensor], path: str | Path
-) -> InterpretableModel:
-    """Load saved weights into a model, and put it in evaluation mode."""
-    _check_fit(model, weights, path)
-    model.load_state_dict(dict(weights))
-    return model.eval()
-
-
-def _check_fit(model: nn.Module, weights: Mapping[str, Tensor], path: str | Path) -> None:
-    try:
-        check_fit(model, weights)
-    except GSATError as error:
-        raise CheckpointError(
-            f"the weights in {path} do not fit its model: {shown(str(error))}"
-        ) from None

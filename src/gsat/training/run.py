@@ -24,7 +24,8 @@ from gsat.graphs.validation import validate_graphs
 from gsat.gsat import GSAT
 from gsat.models import InterpretableModel
 from gsat.models.ensemble import MEMBERS, Ensemble
-from gsat.models.saved import fill, load_model, model_folder, read_model
+from gsat.models.loading import fill, load_model
+from gsat.models.saved import model_folder, read_model
 from gsat.molecules.smiles import SMILES
 from gsat.molecules.table import is_table
 from gsat.training.checks import check_config
