@@ -13,7 +13,6 @@ from torch_geometric.utils import from_networkx as pyg_from_networkx
 
 from gsat.core.errors import DataError
 from gsat.graphs import from_networkx, from_pyg, to_networkx, to_pyg
-from gsat.graphs.pyg_data import each_pyg
 from own_data import make_graphs
 
 # -- PyG -------------------------------------------------------------------------------------------
@@ -182,7 +181,7 @@ def test_a_lone_atom_among_molecules_with_bonds():
 def test_graphs_converted_together_equal_single_conversions_and_share_no_memory() -> None:
     graphs = make_graphs(5, edge_attr=lambda i, g: torch.rand(g.num_edges, 3))
     store = from_pyg(graphs).select([3, 0, 4])
-    for place, found in zip((3, 0, 4), each_pyg(store), strict=True):
+    for place, found in zip((3, 0, 4), store.each_pyg(), strict=True):
         for name in ("edge_index", "x", "edge_attr", "y"):
             assert found[name].reshape(-1).tolist() == graphs[place][name].reshape(-1).tolist()
         assert found.x.untyped_storage().nbytes() == found.x.numel() * found.x.element_size()

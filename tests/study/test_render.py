@@ -19,14 +19,12 @@ from gsat.core.errors import GSATError
 from gsat.study.records import Records
 from gsat.study.render import (
     FORMATS,
+    RENDERERS,
     TextCell,
     TextTable,
-    _render_html,
-    _render_latex,
     render,
     render_markdown,
 )
-from gsat.study.render import _render_text as render_text
 from gsat.study.study import Experiment, find_study
 from study_harness import failure, line, lines, table_rows
 
@@ -111,7 +109,7 @@ def test_markdown_is_parsed_as_intended() -> None:
 
 
 def test_an_html_page_is_complete_and_loads_no_other_files() -> None:
-    page = _render_html([TABLE, TABLE])
+    page = RENDERERS["html"]([TABLE, TABLE])
     cells = parse(page)
     assert page.startswith("<!DOCTYPE html>")
     assert cells.links == []
@@ -124,7 +122,7 @@ def test_an_html_page_is_complete_and_loads_no_other_files() -> None:
 
 
 def test_latex_is_balanced_and_escaped() -> None:
-    tex = _render_latex([TABLE])
+    tex = RENDERERS["latex"]([TABLE])
     assert tex.isascii()
     body = re.sub(r"(?m)^%.*\n", "", tex)
     environments: list[str] = []
@@ -150,7 +148,7 @@ def test_latex_is_balanced_and_escaped() -> None:
 
 def test_text_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    text = render_text([TABLE])
+    text = RENDERERS["text"]([TABLE])
     rows = [[part.strip() for part in line.split("│")[1:-1]] for line in text.splitlines()]
     assert ["GIN + GSAT*", "*98.43*‡ ± 1.19° (3)", "no run"] in rows
     assert ["paper", "98.74 ± 0.55", "67.35 ± 3.29"] in rows
@@ -188,8 +186,8 @@ def test_a_plain_table_has_one_line_per_row() -> None:
     rows = ((TextCell("a"), TextCell("1")), (TextCell("b"), TextCell("2")))
     plain = TextTable("T", ("", "p"), rows)
     assert render_markdown([plain]) == "### T\n\n|  | p |\n| --- | --- |\n| a | 1 |\n| b | 2 |\n"
-    for one in (_render_html, _render_latex, render_text):
-        assert "published" not in one([plain])
+    for style in ("html", "latex", "text"):
+        assert "published" not in RENDERERS[style]([plain])
 
 
 def test_csv_has_a_line_per_cell() -> None:

@@ -51,6 +51,8 @@ RULES: Final[Mapping[str, ArrayRule]] = {
 }
 TEXT: Final = ArrayRule("graph", ("uint8",), (2,))  # texts in graph.NAME
 FURTHER: Final = ArrayRule("graph", (*_VALUES, "float64", "int32"), (1, 2, 3))  # other graph.NAME
+EDGE_ARRAYS: Final = tuple(name for name, rule in RULES.items() if rule.per == "edge")
+NODE_ARRAYS: Final = tuple(name for name, rule in RULES.items() if rule.per == "node")
 REQUIRED: Final = ("node_ptr", "edge_ptr", "src", "dst", "by_src", "order", "undirected")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,11 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gsat.graphs.build import offsets, ranges
-from gsat.graphs.sharded_array import row_reader
-
-if TYPE_CHECKING:
-    from gsat.graphs.sharded_array import Array, Column
-    from gsat.graphs.store import GraphStore
+from gsat.graphs.sharded_array import Array, Column, row_reader
 
 
 @dataclass(frozen=True)
@@ -125,9 +120,8 @@ class GraphBatch:
         return replace(self, **moved)
 
 
-def gather(store: GraphStore, rows: NDArray[np.int64]) -> GraphBatch:
-    """Gather graphs of a store into a batch."""
-    arrays = store.arrays
+def gather(arrays: Mapping[str, Column], rows: NDArray[np.int64]) -> GraphBatch:
+    """Gather the graphs in some rows of a store's arrays into a batch."""
     node_first, edge_first = arrays["node_ptr"][rows], arrays["edge_ptr"][rows]
     node_count = arrays["node_ptr"][rows + 1] - node_first
     edge_count = arrays["edge_ptr"][rows + 1] - edge_first

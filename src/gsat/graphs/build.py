@@ -8,7 +8,7 @@ the edges. Duplicates match by rank, and a self-loop matches itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +18,6 @@ from gsat.graphs.texts import encode_texts
 
 Array = NDArray[Any]
 Columns = Mapping[str, ArrayLike | None]
-
-# Arrays with one row per edge or node; those from `edge_attr` and `x` on are optional.
-EDGE_ARRAYS: Final = ("src", "dst", "by_src", "order", "edge_attr", "edge_weight", "edge_truth")
-NODE_ARRAYS: Final = ("x", "node_y", "node_truth", "node_sign", "node_split", "targets")
 
 
 def sort_edges(

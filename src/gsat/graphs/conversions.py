@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from gsat.core.errors import DataError
+from gsat.graphs.build import offsets
 from gsat.graphs.store import GraphStore
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
     from gsat.graphs.sharded_array import Array
 
-_NAMES = ("x", "edge_attr", "edge_weight", "y", "node_y", "node_truth", "edge_truth")
+# Attributes of PyG graphs that are read, and what they have a row for.
+_ROWS = {
+    "x": "node", "edge_attr": "edge", "edge_weight": "edge", "y": "graph", "node_y": "node",
+    "node_truth": "node", "edge_truth": "edge",
+}  # fmt: skip
 # Attributes of networkx nodes and edges, with their names in PyG.
 _NODE_KEYS = {"x": "x", "y": "node_y", "truth": "node_truth"}
 _EDGE_KEYS = {"attr": "edge_attr", "weight": "edge_weight", "truth": "edge_truth"}
@@ -56,7 +61,7 @@ def _unbatch(batch: Batch) -> list[Data]:
         parts: list[Data] = batch.to_data_list()
     except RuntimeError as error:
         raise DataError(f"a batch can't be split into its graphs: {error}") from None
-    for name in _NAMES:
+    for name in _ROWS:
         if _given(batch, name) and not all(_given(part, name) for part in parts):
             raise DataError(
                 f"'{name}' was set on a batch and not on its graphs; set it on each graph before "
@@ -91,14 +96,14 @@ def from_pyg(graphs: Data | Iterable[Data], meta: Mapping[str, Any] | None = Non
             raise DataError(f"graph {number} has no edge_index or no nodes; it needs both")
         _check_edge_index(graph.edge_index, number)
     columns = {
-        name: _column(graphs, name) for name in _NAMES if any(_given(g, name) for g in graphs)
+        name: _column(graphs, name) for name in _ROWS if any(_given(g, name) for g in graphs)
     }
-    nodes = [int(g.num_nodes) for g in graphs]
-    edges = [int(g.edge_index.size(1)) for g in graphs]
+    nodes = np.array([g.num_nodes for g in graphs], dtype=np.int64)
+    edges = np.array([g.edge_index.size(1) for g in graphs], dtype=np.int64)
     index = [g.edge_index.numpy(force=True).astype(np.int64) for g in graphs]
     return GraphStore.from_arrays(
-        node_ptr=np.concatenate([[0], np.cumsum(nodes, dtype=np.int64)]),
-        edge_ptr=np.concatenate([[0], np.cumsum(edges, dtype=np.int64)]),
+        node_ptr=offsets(nodes),
+        edge_ptr=offsets(edges),
         edge_index=np.concatenate(index, axis=1) if index else np.zeros((2, 0), np.int64),
         meta=meta,
         **columns,  # type: ignore[arg-type]
@@ -160,6 +165,11 @@ def from_networkx(
             data.y = torch.as_tensor(np.asarray([graph.graph["y"]]))
         listed.append(data)
     return from_pyg(listed, meta=meta)
+
+
+def to_pyg(store: GraphStore, position: int) -> Data:
+    """Convert one graph of a store to a PyG ``Data``: the same as ``store[position]``."""
+    return store[position]
 
 
 def to_networkx(data: Data) -> nx.MultiDiGraph:
@@ -229,7 +239,7 @@ def _array(value: Any, name: str, number: int) -> Array:
 def _column(graphs: list[Data], name: str) -> Array:
     parts = []
     for number, graph in enumerate(graphs):
-        per = _per(name)
+        per = _ROWS[name]
         rows = {"node": graph.num_nodes, "edge": graph.edge_index.size(1), "graph": 1}[per]
         if rows == 0:
             continue  # an empty array may have any width and type
@@ -253,12 +263,6 @@ def _column(graphs: list[Data], name: str) -> Array:
         return np.concatenate(parts)
     except ValueError as error:
         raise DataError(f"'{name}' has different widths on different graphs: {error}") from None
-
-
-def _per(name: str) -> str:
-    if name == "y":
-        return "graph"
-    return "edge" if name.startswith("edge_") else "node"
 
 
 def as_store(graphs: Any) -> GraphStore:

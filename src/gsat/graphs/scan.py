@@ -24,22 +24,14 @@ TRUTHS: Final = ("node_truth", "edge_truth")
 
 @dataclass(frozen=True)
 class GraphStatistics:
-    """Statistics of the ``G`` graphs of a store, one entry per graph.
+    """Statistics of the ``G`` graphs of a store: arrays ``[G]``."""
 
-    Attributes:
-        invalid: Number of invalid rows of each array, ``[G]``: features, attributes and weights
-            that are not finite, truth other than 0 and 1. Under ``edges``, the edges that leave
-            their graph; under ``order``, the edges that are not sorted as kernels require.
-        isolated: Number of nodes without edges, ``[G]``.
-        true_edges: Sum of ``edge_truth``, ``[G]``; ``None`` without truth.
-        digest: 64-bit digest of features and edges in stored order, without labels and truth,
-            ``[G]``; ``None`` unless requested.
-    """
-
+    # Number of invalid rows by array: values that are not finite, truth other than 0 and 1; under
+    # "edges", edges that leave their graph; under "order", edges that kernels need in other order.
     invalid: dict[str, Counts]
-    isolated: Counts
-    true_edges: NDArray[np.float64] | None
-    digest: NDArray[np.uint64] | None
+    isolated: Counts  # number of nodes without edges
+    true_edges: NDArray[np.float64] | None  # sum of ``edge_truth``
+    digest: NDArray[np.uint64] | None  # of features and edges in stored order, if requested
 
 
 def scan_graphs(store: GraphStore, *, digests: bool = True) -> GraphStatistics:

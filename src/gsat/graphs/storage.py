@@ -27,8 +27,8 @@ from gsat.core.limits import check_size, json_bytes
 from gsat.core.parsing import FileModel, ParseError, check_model, parse_json
 from gsat.core.tensors import map_tensors, write_tensors
 from gsat.core.writing import clear_abandoned_files, write_text
-from gsat.graphs.array_table import check_arrays, check_meta
-from gsat.graphs.build import EDGE_ARRAYS, NODE_ARRAYS, build_arrays
+from gsat.graphs.array_table import EDGE_ARRAYS, NODE_ARRAYS, check_arrays, check_meta
+from gsat.graphs.build import build_arrays
 from gsat.graphs.sharded_array import Array, Column, ShardedArray, content_digest
 from gsat.graphs.texts import pad_texts
 

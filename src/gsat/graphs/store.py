@@ -12,21 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from gsat.core.errors import DataError
 from gsat.graphs import storage
+from gsat.graphs.array_table import EDGE_ARRAYS, NODE_ARRAYS
 from gsat.graphs.batch import GraphBatch, gather
-from gsat.graphs.build import (
-    EDGE_ARRAYS,
-    NODE_ARRAYS,
-    build_arrays,
-    graph_rows,
-    node_mask,
-    offsets,
-    ranges,
-)
-from gsat.graphs.pyg_data import to_pyg
+from gsat.graphs.build import build_arrays, graph_rows, node_mask, offsets, ranges
 from gsat.graphs.sharded_array import Array, Column, row_reader
 from gsat.graphs.texts import decode_texts
 
@@ -132,10 +125,65 @@ class GraphStore(Sequence["Data"]):
         """One graph of this view as a PyG ``Data``, in the user's edge order; or a slice of it."""
         if isinstance(position, slice):
             return self.select(range(*position.indices(len(self))))
-        return to_pyg(self, position)
+        return next(self.select([position]).each_pyg())
 
     def __iter__(self) -> Iterator[Data]:
         return (self[i] for i in range(len(self)))
+
+    def each_pyg(self, kind: type[Data] | None = None) -> Iterator[Data]:
+        """Iterate over the graphs as PyG ``Data``, which are gathered in one batch.
+
+        Edges are in the user's order; further per-graph arrays become attributes of the same name.
+
+        Args:
+            kind: Subclass of ``Data`` to make. (default: ``Data``)
+        """
+        from torch_geometric.data import Data
+
+        view = self.at_nodes(None)
+        batch = view.batch()
+        order = torch.from_numpy(view.caller_order(np.arange(batch.num_edges)))
+        signs = None
+        if "node_sign" in self.arrays:
+            signs = torch.from_numpy(np.asarray(self.arrays["node_sign"][view.target_nodes()]))
+        per_node = {
+            "x": batch.x if self.has("x") else None,
+            "node_truth": batch.node_truth,
+            "node_sign": signs,
+            "node_y": batch.y if self.has("node_y") else None,
+        }
+        per_edge = {
+            name: None if (values := getattr(batch, name)) is None else values[order]
+            for name in ("edge_attr", "edge_weight", "edge_truth")
+        }
+        per_graph, texts = {"y": None if self.has("node_y") else batch.y}, {}
+        for name in self.arrays:
+            if name.startswith("graph."):
+                column, short = view.per_graph(name), name.removeprefix("graph.")
+                if column.dtype == np.uint8:
+                    texts[short] = decode_texts(column)
+                else:
+                    per_graph[short] = torch.from_numpy(column)
+        index = batch.edge_index[:, order]
+        nodes, edges = batch.node_ptr.tolist(), batch.edge_ptr.tolist()
+        for place in range(batch.num_graphs):
+            of_nodes = slice(nodes[place], nodes[place + 1])
+            of_edges = slice(edges[place], edges[place + 1])
+            data = (kind or Data)(
+                edge_index=index[:, of_edges] - of_nodes.start,
+                num_nodes=of_nodes.stop - of_nodes.start,
+            )
+            for rows, columns in (
+                (of_nodes, per_node),
+                (of_edges, per_edge),
+                (slice(place, place + 1), per_graph),
+            ):
+                for name, values in columns.items():
+                    if values is not None:
+                        data[name] = values[rows].clone()  # does not keep the batch alive
+            for name, listed in texts.items():
+                data[name] = listed[place]
+            yield data
 
     def __repr__(self) -> str:
         return f"GraphStore({len(self)} graphs, {self.num_nodes} nodes, {self.num_edges} edges)"
@@ -183,7 +231,8 @@ class GraphStore(Sequence["Data"]):
         Args:
             positions: Positions of graphs, or a mask ``[len(self)]``. (default: all graphs)
         """
-        return gather(self, self.index if positions is None else graph_rows(positions, self.index))
+        rows = self.index if positions is None else graph_rows(positions, self.index)
+        return gather(self.arrays, rows)
 
     def batches(self, size: int, max_edges: int | None = None) -> Iterator[GraphBatch]:
         """Iterate over this view in order, in batches.

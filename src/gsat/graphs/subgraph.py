@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,13 +37,14 @@ def subgraph(
     src, dst = new_node[batch.src[edges]], new_node[batch.dst[edges]]
     pair, itself = batch.pair[edges], torch.arange(len(edges), device=keep_edges.device)
     node_graph, edge_graph = batch.node_graph[nodes], batch.edge_graph[edges]
-
-    def at(values: Tensor | None, rows: Tensor) -> Tensor | None:
-        return None if values is None else values[rows]
-
+    rows = {"x": nodes, "node_id": nodes, "node_truth": nodes, "edge_id": edges,
+            "edge_attr": edges, "edge_weight": edges, "edge_truth": edges}  # fmt: skip
+    selected: dict[str, Any] = {
+        name: None if (values := getattr(batch, name)) is None else values[at]
+        for name, at in rows.items()
+    }
     part = replace(
         batch,
-        x=batch.x[nodes],
         src=src,
         dst=dst,
         by_src=new_edge[batch.by_src[keep_edges[batch.by_src]]],
@@ -53,14 +55,9 @@ def subgraph(
         src_ptr=_pointer(src, len(nodes)),
         node_graph=node_graph,
         edge_graph=edge_graph,
-        node_id=batch.node_id[nodes],
-        edge_id=batch.edge_id[edges],
         by_caller=new_edge[batch.by_caller[keep_edges[batch.by_caller]]],
-        edge_attr=at(batch.edge_attr, edges),
-        edge_weight=at(batch.edge_weight, edges),
         targets=None,
-        node_truth=at(batch.node_truth, nodes),
-        edge_truth=at(batch.edge_truth, edges),
+        **selected,
     )
     return part, nodes
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from gsat.core.errors import DataError, GSATError
 from gsat.graphs import GraphBatch, GraphStore
 from gsat.graphs.conversions import as_store, to_data_list
-from gsat.graphs.pyg_data import each_pyg
 from gsat.models.backbone import Backbone, backbone_from
 from gsat.models.output import ModelOutput, Predictions
 from gsat.models.reliability import Reliability, assess
@@ -388,7 +387,7 @@ class InterpretableModel(nn.Module, ABC):
         probabilities, decisions = self.task.probabilities(logits), self.task.decide(logits)
         undirected, reliability = batch.undirected.tolist(), self._reliability(batch, output)
         explained = (
-            each_pyg(view, Explanation)
+            view.each_pyg(Explanation)
             if originals is None
             else (Explanation.from_dict(dict(graph.items())) for graph in originals)
         )

@@ -8,6 +8,7 @@ chains are fragments, too. Every atom is in at least one fragment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal
@@ -80,18 +81,8 @@ def _follows(atom: Any) -> bool:
 
 def _ring_systems(molecule: Any) -> list[frozenset[int]]:
     """Unite the rings that share atoms, and add the atoms that they have double bonds to."""
-    systems: list[set[int]] = []
-    for ring in molecule.GetRingInfo().AtomRings():
-        joined = set(ring)
-        apart = []
-        for system in systems:
-            if system & joined:
-                joined |= system
-            else:
-                apart.append(system)
-        systems = [*apart, joined]
     out = []
-    for system in systems:
+    for system in _united(molecule.GetRingInfo().AtomRings()):
         attached = {
             other.GetIdx()
             for i in system
@@ -99,7 +90,7 @@ def _ring_systems(molecule: Any) -> list[frozenset[int]]:
             for other in [bond.GetOtherAtom(molecule.GetAtomWithIdx(i))]
             if other.GetIdx() not in system and other.GetDegree() == 1 and _belongs(bond, other)
         }
-        out.append(frozenset(system | attached))
+        out.append(system | attached)
     return out
 
 
@@ -137,16 +128,16 @@ def _queries() -> tuple[tuple[str, Any], ...]:
 
 def _connected(molecule: Any, atoms: set[int]) -> list[frozenset[int]]:
     """Split atoms into connected sets."""
-    left, out = set(atoms), []
-    while left:
-        part, waiting = set[int](), [min(left)]
-        while waiting:
-            i = waiting.pop()
-            if i in left:
-                left.discard(i)
-                part.add(i)
-                waiting += [n.GetIdx() for n in molecule.GetAtomWithIdx(i).GetNeighbors()]
-        out.append(frozenset(part))
+    near = ({n.GetIdx() for n in molecule.GetAtomWithIdx(i).GetNeighbors()} for i in atoms)
+    return _united({i} | (others & atoms) for i, others in zip(atoms, near, strict=True))
+
+
+def _united(sets: Iterable[Iterable[int]]) -> list[frozenset[int]]:
+    """Unite the sets that share elements."""
+    out: list[frozenset[int]] = []
+    for each in map(frozenset, sets):
+        shared = [other for other in out if other & each]
+        out = [other for other in out if not other & each] + [each.union(*shared)]
     return out
 
 

@@ -24,33 +24,20 @@ class SettingGrid:
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of settings, and its results on validation data.
+    """One combination of settings, and its results on validation data."""
 
-    Attributes:
-        settings: Values by full key.
-        recipe_hash: Hash of the recipe with these settings.
-        values: The metric for each seed.
-        mean: Mean over seeds; None where it is undefined or a run failed.
-        std: Population standard deviation over seeds; None as for ``mean``.
-        loss: Mean validation loss, which breaks ties.
-        seconds: Training time of all seeds.
-        failed: Why a run failed; None if none did.
-        outcomes: Outcome of the audit of each run; None without an audit.
-        passed: Share of runs whose explanations passed the audit; None without an audit.
-        gap: Mean over runs of the audit's gap, which measures how necessary explanations are.
-    """
-
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # by full key
     recipe_hash: str
-    values: list[float | None]
-    mean: float | None
-    std: float | None
-    loss: float | None
-    seconds: float
-    failed: str | None = None
-    outcomes: list[str] | None = None
-    passed: float | None = None
-    gap: float | None = None
+    values: list[float | None]  # of the metric, for each seed
+    mean: float | None  # over seeds; None if undefined or a run failed, like std and loss
+    std: float | None  # of the population
+    loss: float | None  # mean over seeds; breaks ties
+    seconds: float  # training time of all seeds
+    failed: str | None = None  # why a run failed
+    # Results of the audit; None without an audit.
+    outcomes: list[str] | None = None  # of each run
+    passed: float | None = None  # share of runs
+    gap: float | None = None  # mean over runs; measures how necessary explanations are
 
     def merit(self, metric: str) -> float | None:
         """The mean, with its sign changed if lower values of the metric are better."""

@@ -63,24 +63,18 @@ def request_runs(
     studies: Iterable[Study], seeds: int | None = None, only: str = ""
 ) -> list[RunRequest]:
     """Collect the runs that studies need, each recipe once; by default, with their own seeds."""
-    requests: dict[str, list[RunRequest]] = {}
+    requests: dict[str, RunRequest] = {}
     for study in studies:
-        count = seeds or study.seeds
         for experiment, need in study.needs:
-            request = RunRequest(
-                experiment, 1 if need == "models" else count, need == "curves", need == "models"
+            same = requests.get(experiment.hash, RunRequest(experiment, 0))
+            requests[experiment.hash] = RunRequest(
+                same.experiment,
+                max(same.seeds, 1 if need == "models" else seeds or study.seeds),
+                same.curves or need == "curves",
+                same.model or need == "models",
             )
-            requests.setdefault(experiment.hash, []).append(request)
-    chosen = select_experiments([same[0].experiment for same in requests.values()], only)
-    return [
-        RunRequest(
-            experiment,
-            max(request.seeds for request in requests[experiment.hash]),
-            any(request.curves for request in requests[experiment.hash]),
-            any(request.model for request in requests[experiment.hash]),
-        )
-        for experiment in chosen
-    ]
+    chosen = select_experiments([request.experiment for request in requests.values()], only)
+    return [requests[experiment.hash] for experiment in chosen]
 
 
 def select_experiments(experiments: Sequence[Experiment], only: str) -> list[Experiment]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,7 +114,7 @@ def render(
         tables.append(replace(table, notes=(*table.notes, *notes, *data_notes(sections))))
         if statistics and (compared := _comparison_table(study, sections)):
             tables.append(compared)
-    return _RENDERERS[style](tables) if tables else ""
+    return RENDERERS[style](tables) if tables else ""
 
 
 def make_table(study: Study, sections: Sequence[Section], *, short: bool = False) -> TextTable:
@@ -323,26 +322,13 @@ def _escape_markdown(text: str) -> str:
 
 # -- HTML and LaTeX -------------------------------------------------------------------------------
 
-_TEX = {
+_TEX = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "_": r"\_", "&": r"\&",
     "#": r"\#", "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "±": r"$\pm$", "−": "$-$", "–": "--", "°": r"$^{\circ}$", "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$", "β": r"$\beta$", "²": r"$^2$", "*": r"$^*$", "<": "$<$", ">": "$>$",
     "·": r"$\cdot$", "√": r"$\surd$", "ℓ": r"$\ell$", "…": r"\dots{}", "σ": r"$\sigma$",
-}  # fmt: skip
-_TEX_SPECIAL = re.compile("|".join(map(re.escape, _TEX)))
-
-
-def _escape_tex(text: str) -> str:
-    return _TEX_SPECIAL.sub(lambda match: _TEX[match[0]], text)
-
-
-def _render_html(tables: Sequence[TextTable]) -> str:
-    return _template("table.html").render(tables=tables)
-
-
-def _render_latex(tables: Sequence[TextTable]) -> str:
-    return _template("table.tex").render(tables=tables)
+})  # fmt: skip
 
 
 @cache
@@ -361,7 +347,7 @@ def _template(name: str) -> Template:
         keep_trailing_newline=True,
         **delimiters,  # type: ignore[arg-type]
     )
-    environment.filters["tex"] = _escape_tex
+    environment.filters["tex"] = lambda text: text.translate(_TEX)
     return environment.get_template(name)
 
 
@@ -434,10 +420,10 @@ def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
     return blocks
 
 
-_RENDERERS: Mapping[str, Callable[[Sequence[TextTable]], str]] = {
+RENDERERS: Mapping[str, Callable[[Sequence[TextTable]], str]] = {
     "text": _render_text,
     "markdown": render_markdown,
-    "html": _render_html,
-    "latex": _render_latex,
+    "html": lambda tables: _template("table.html").render(tables=tables),
+    "latex": lambda tables: _template("table.tex").render(tables=tables),
 }
-FORMATS = (*_RENDERERS, "csv")
+FORMATS = (*RENDERERS, "csv")

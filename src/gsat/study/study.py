@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
 
 from gsat.core.errors import GSATError, shown
 from gsat.core.files import read_toml
@@ -71,18 +71,17 @@ def _recipe_hash(experiment: Experiment) -> str:
     return experiment.recipe(0).hash()
 
 
-def _checked(check: Callable[[str], object]) -> BeforeValidator:
+def _checked(check: Callable[[str], object]) -> AfterValidator:
     """Validate a name by a function that raises an error for an unknown one."""
 
-    def validate(name: Any) -> Any:
-        if isinstance(name, str):
-            try:
-                check(name)
-            except GSATError as error:
-                raise ValueError(str(error)) from None
+    def validate(name: str) -> str:
+        try:
+            check(name)
+        except GSATError as error:
+            raise ValueError(str(error)) from None
         return name
 
-    return BeforeValidator(validate)
+    return AfterValidator(validate)
 
 
 def _check_dataset(name: str) -> None:

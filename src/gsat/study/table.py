@@ -156,11 +156,10 @@ def emphasise(
         for i, (row, mean, std) in enumerate(zip(rows, means, spreads, strict=True)):
             reference = alone.get(row.backbone)
             margin = 0.0 if table.bold == "backbone-mean" else std
-            if row.method != "erm" and None not in (mean, reference, margin):
-                assert mean is not None
-                assert reference is not None
-                assert margin is not None
-                styles[i] = ("bold", "") if mean - margin > reference else ("", "")
+            if row.method == "erm" or mean is None or reference is None or margin is None:
+                continue
+            if mean - margin > reference:
+                styles[i] = ("bold", "")
     return styles
 
 

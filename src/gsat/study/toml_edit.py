@@ -27,7 +27,11 @@ def change_settings(path: Path, settings: Mapping[str, Any]) -> None:
         table: Any = document
         for depth, part in enumerate(tables):
             if part not in table:
-                _add(table, part, _new_table(table, is_parent=depth < len(tables) - 1))
+                # A table that will only hold other tables gets no header of its own.
+                inline = isinstance(table, InlineTable)
+                is_parent = depth < len(tables) - 1
+                new = tomlkit.inline_table() if inline else tomlkit.table(is_super_table=is_parent)
+                _add(table, part, new)
             table = table[part]
             if not isinstance(table, Mapping):
                 raise RecipeError(f"'{part}' in {path} is not a table, so it can't hold {key}")
@@ -38,13 +42,6 @@ def change_settings(path: Path, settings: Mapping[str, Any]) -> None:
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, tomlkit.dumps(document))
-
-
-def _new_table(parent: Any, *, is_parent: bool) -> Any:
-    """An empty table; one that will only hold other tables gets no header of its own."""
-    if isinstance(parent, InlineTable):
-        return tomlkit.inline_table()
-    return tomlkit.table(is_super_table=is_parent)
 
 
 def _add(table: Any, name: str, value: Any) -> None:

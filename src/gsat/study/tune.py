@@ -6,7 +6,7 @@ an interrupted tuning continues, and a larger grid trains only the new points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -53,29 +53,18 @@ _IDENTITY = (
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a tuning.
+    """The result of a tuning."""
 
-    Attributes:
-        metric: The validation metric that decided.
-        points: All points in the order of the grid; with a ladder, those that were tried.
-        chosen: The best point.
-        record: The line for ``results/tuning.jsonl``.
-        ties: Other points with the mean of the chosen one. They have a higher validation loss, or
-            the same loss and a later place in the grid.
-        identical: Groups of points with bit-identical values and losses: the settings they differ
-            in had no effect.
-        duplicates: Values that the grid repeats, by full key; each is tried once.
-        rungs: Number of settings of the ladder; None for a grid.
-    """
-
-    metric: str
-    points: list[Point]
+    metric: str  # the validation metric that decided
+    points: list[Point]  # in the order of the grid; with a ladder, those that were tried
     chosen: Point
-    record: dict[str, Any]
+    record: dict[str, Any]  # the line for ``results/tuning.jsonl``
+    # Other points with the mean of the chosen one: their loss is higher, or they come later.
     ties: list[Point] = field(default_factory=list)
+    # Groups of points with bit-identical values and losses: their settings had no effect.
     identical: list[list[Point]] = field(default_factory=list)
-    duplicates: dict[str, list[Any]] = field(default_factory=dict)
-    rungs: int | None = None
+    duplicates: dict[str, list[Any]] = field(default_factory=dict)  # repeated values by full key
+    rungs: int | None = None  # number of settings of the ladder; None for a grid
 
 
 def tune(
@@ -165,7 +154,7 @@ def tune(
     line |= {"by": by} if by == "audit" else {}
     line |= {"ladder": [changes for _, changes in rungs]} if rungs else {}
     if record is not None:
-        _record_once(Path(record), line)
+        append_line(Path(record), line, unless=lambda: _is_recorded(Path(record), line))
     if write is not None:
         change_settings(Path(write), _keys_to_write(chosen.settings, method))
     if rungs:  # settings of a ladder may tie: snapshots do not change predictions
@@ -194,15 +183,15 @@ class _Tuning:
         self.jobs, self.progress = jobs, progress
         self._folders: dict[str, list[Path]] = {}  # of the runs, by recipe hash
 
-    def train(self, recipes: Sequence[Recipe], keys: Iterable[str]) -> list[Point]:
+    def train(self, recipes: Sequence[Recipe], keys: Collection[str]) -> list[Point]:
         """Train the runs that are not finished, and return a point for each recipe."""
         runs: dict[str, Recipe] = {}
-        names: dict[str, list[str]] = {}
+        names: list[list[str]] = []  # of the runs of each recipe
         for recipe in recipes:
             seeded = [with_settings(recipe, {"seed": seed}) for seed in self.seeds]
-            names[recipe.hash()] = [run_name(run, self.data.hash) for run in seeded]
-            self._folders[recipe.hash()] = [self.folder / name for name in names[recipe.hash()]]
-            runs |= dict(zip(names[recipe.hash()], seeded, strict=True))
+            names.append([run_name(run, self.data.hash) for run in seeded])
+            self._folders[recipe.hash()] = [self.folder / name for name in names[-1]]
+            runs |= zip(names[-1], seeded, strict=True)
         folders = {name: RunDirectory(self.folder / name) for name in runs}
         results = {name: run.result for name, run in folders.items() if run.result_path.is_file()}
         left = {name: recipe for name, recipe in runs.items() if name not in results}
@@ -222,8 +211,8 @@ class _Tuning:
             )
         results |= outcome.results
         return [
-            self._measure(recipe, list(keys), names[recipe.hash()], results, outcome.failures)
-            for recipe in recipes
+            self._measure(recipe, keys, own, results, outcome.failures)
+            for recipe, own in zip(recipes, names, strict=True)
         ]
 
     def climb(self, rungs: Sequence[tuple[Recipe, Mapping[str, Any]]]) -> tuple[list[Point], Point]:
@@ -255,7 +244,7 @@ class _Tuning:
     def _measure(
         self,
         recipe: Recipe,
-        keys: Sequence[str],
+        keys: Collection[str],
         names: Sequence[str],
         results: Mapping[str, dict[str, Any]],
         failures: Mapping[str, str],
@@ -291,28 +280,26 @@ def _check_metric(metric: str, by: str, data: Dataset, method: Method) -> None:
     if metric not in (*of_task, "loss", *EXPLANATION_METRICS):
         names = ", ".join((*of_task, "loss", *EXPLANATION_METRICS))
         raise GSATError(f"there is no metric '{metric}' on {data.name}: available: {names}")
-    if by == "audit":
-        if metric in EXPLANATION_METRICS:
-            raise GSATError(
-                "the audit chooses among settings that predict equally well: choose a prediction "
-                f"metric, not {metric}"
-            )
-        if not method.model.explains:
-            raise GSATError(f"{method.title} gives no explanations, so there is nothing to audit")
-    if metric in EXPLANATION_METRICS:
-        if not method.model.explains:
-            raise GSATError(f"{method.title} gives no explanations, so not tunable by {metric}")
-        if not data.valid.has("edge_truth"):
-            explainer = isinstance(method, PostHocMethod)
-            advice = "set the explainer's settings by hand" if explainer else f"try {of_task[0]}"
-            raise DataError(f"{data.name} has no true explanations to tune by {metric}; {advice}")
+    explains = metric in EXPLANATION_METRICS
+    if by == "audit" and explains:
+        raise GSATError(
+            "the audit chooses among settings that predict equally well: choose a prediction "
+            f"metric, not {metric}"
+        )
+    if (by == "audit" or explains) and not method.model.explains:
+        use = "audit" if by == "audit" else f"tune by {metric}"
+        raise GSATError(f"{method.title} gives no explanations, so there is nothing to {use}")
+    if explains and not data.valid.has("edge_truth"):
+        explainer = isinstance(method, PostHocMethod)
+        advice = "set the explainer's settings by hand" if explainer else f"try {of_task[0]}"
+        raise DataError(f"{data.name} has no true explanations to tune by {metric}; {advice}")
 
 
 def _best(points: Sequence[Point], metric: str) -> Point:
     """Return the point with the best mean; ties go to the lower loss, then to the first."""
     best: Point | None = None
     for point in points:
-        before = (None, None) if best is None else (best.merit(metric), best.loss)
+        before = (best.merit(metric), best.loss) if best else (None, None)
         if metrics.better(point.merit(metric), point.loss, *before):
             best = point
     if best is None:
@@ -368,9 +355,6 @@ def _line(
     }
 
 
-def _record_once(path: Path, line: dict[str, Any]) -> None:
-    def is_recorded() -> bool:
-        records = read_records(path, _IDENTITY)
-        return any(all(record.get(key) == line[key] for key in _IDENTITY) for record in records)
-
-    append_line(path, line, unless=is_recorded)
+def _is_recorded(path: Path, line: dict[str, Any]) -> bool:
+    records = read_records(path, _IDENTITY)
+    return any(all(record.get(key) == line[key] for key in _IDENTITY) for record in records)
