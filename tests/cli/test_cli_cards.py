@@ -12,7 +12,7 @@ from cli_harness import gsat, refuse, succeed
 
 from gsat.datasets import cards
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources.houses import Houses
+from gsat.datasets.sources.ba2motifs import Houses
 from gsat.graphs import GraphStore
 from gsat.tasks import Task
 

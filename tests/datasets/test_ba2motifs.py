@@ -11,7 +11,7 @@ import pytest
 
 from gsat.core.errors import DataError
 from gsat.datasets.load import Dataset, load_dataset
-from gsat.datasets.sources._motifs import TREE_NODES, random_trees
+from gsat.datasets.sources.ba2motifs import TREE_NODES, random_trees
 
 
 @pytest.fixture(scope="module")

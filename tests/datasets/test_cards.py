@@ -16,7 +16,7 @@ from gsat.datasets import find_source, make_options
 from gsat.datasets.cards import card, file_name, known_sets, value_at
 from gsat.datasets.load import Dataset, load_dataset
 from gsat.datasets.published import PUBLISHED
-from gsat.datasets.sources.houses import Houses
+from gsat.datasets.sources.ba2motifs import Houses
 from gsat.datasets.sources.mutag import ARCHIVE
 from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task

@@ -20,8 +20,7 @@ from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import find_source, make_options
 from gsat.datasets.fetch import transfer
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources.ba2motifs import BA2Motifs
-from gsat.datasets.sources.houses import Houses
+from gsat.datasets.sources.ba2motifs import BA2Motifs, Houses
 from gsat.graphs import GraphStore
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gsat.datasets.load import load_dataset
-from gsat.datasets.sources.houses import Houses
+from gsat.datasets.sources.ba2motifs import Houses
 from gsat.graphs import GraphStore, storage
 from gsat.graphs.sharded_array import ShardedArray
 

@@ -261,7 +261,7 @@ def test_methods_and_data_sets_come_from_files_beside_the_study(
     write: Write, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "parts.py").write_text(
-        "from gsat.datasets.sources.houses import Houses\n"
+        "from gsat.datasets.sources.ba2motifs import Houses\n"
         "from gsat.methods.erm import ERMMethod\n"
         "class StudyMethod(ERMMethod):\n    name, title = 'study-method', 'Mine'\n"
         "class StudyHouses(Houses):\n    name = 'study-houses'\n"

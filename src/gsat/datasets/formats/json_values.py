@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, escape_controls, shown
-from gsat.core.limits import check_size
-from gsat.graphs.build import to_float32
 
 Array = NDArray[Any]
 
@@ -17,18 +15,10 @@ LONGEST_NAME: Final = 1000  # characters of a class
 _NUMBERS: Final = {int, float, bool}
 
 
-class Wrong(Exception):
-    """An error in a graph: the one being read, or an earlier one by its number."""
-
-    def __init__(self, why: str, graph: int | None = None) -> None:
-        super().__init__(why)
-        self.graph = graph
-
-
 def class_name(value: str, name: str) -> str:
     """Return a text that can be the name of a class, or raise."""
     if len(value) > LONGEST_NAME or escape_controls(value) != value:
-        raise Wrong(f"'{name}' is a text that can't be the name of a class: {shown(value, 40)}")
+        raise DataError(f"'{name}' is a text that can't be the name of a class: {shown(value, 40)}")
     return value
 
 
@@ -38,52 +28,28 @@ def identifier(value: Any, name: str) -> str | None:
         return value
     if isinstance(value, (int, float)):
         return shown(str(value)) if abs(value) < 2**64 or value != value else shown(value)
-    raise Wrong(f"'{name}' must be a text without control characters, not {shown(value, 40)}")
-
-
-def as_float32(rows: Array, name: str) -> Array:
-    """Convert numbers to float32; one that is too large is wrong."""
-    try:
-        return to_float32(rows, f"'{name}'")
-    except DataError as error:
-        raise Wrong(str(error)) from None
-
-
-def check_bytes(needed: int) -> None:
-    """Raise if a file needs more memory than the limit."""
-    try:
-        check_size(needed, "what the file asks for", DataError)
-    except DataError as error:
-        raise Wrong(str(error)) from None
-
-
-def as_float(value: float, name: str) -> float:
-    """Convert a number; a whole one may be too large."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise Wrong(f"'{name}' contains a number that is too large: {str(value)[:12]}…") from None
+    raise DataError(f"'{name}' must be a text without control characters, not {shown(value, 40)}")
 
 
 def numbers(value: Any, name: str, dimensions: int) -> Array:
     """Make an array of nested lists of numbers; a list of numbers may stand for one column."""
     # NumPy would make room for the longest text in every place.
     if not _all_numbers(value, dimensions):
-        raise Wrong(f"'{name}' must contain numbers only")
+        raise DataError(f"'{name}' must contain numbers only")
     try:
         rows = np.asarray(value)
     except OverflowError:
-        raise Wrong(f"'{name}' contains a number that is too large") from None
+        raise DataError(f"'{name}' contains a number that is too large") from None
     except ValueError:
-        raise Wrong(f"'{name}' contains lists of different lengths") from None
+        raise DataError(f"'{name}' contains lists of different lengths") from None
     if rows.dtype.kind not in "iufb":
-        raise Wrong(f"'{name}' must contain numbers only")
+        raise DataError(f"'{name}' must contain numbers only")
     if rows.dtype == np.uint64:
-        raise Wrong(f"'{name}' contains a number that is too large: {int(rows.max())}")
+        raise DataError(f"'{name}' contains a number that is too large: {int(rows.max())}")
     if dimensions == 2 and rows.ndim == 1 and name not in ("edges", "edge_index"):
         rows = rows[:, None]
     if rows.size and rows.ndim != dimensions:
-        raise Wrong(f"'{name}' has shape {list(rows.shape)}, not {dimensions} dimensions")
+        raise DataError(f"'{name}' has shape {list(rows.shape)}, not {dimensions} dimensions")
     return rows
 
 
@@ -100,4 +66,4 @@ def _all_numbers(value: Any, dimensions: int) -> bool:
 def check_rows(rows: Array, name: str, count: int, per: str) -> None:
     """Raise unless an array has ``count`` rows, one per node or edge."""
     if rows.ndim == 0 or len(rows) != count:
-        raise Wrong(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")
+        raise DataError(f"'{name}' has shape {list(rows.shape)}, but there are {count} {per}s")

@@ -17,19 +17,10 @@ from gsat.core.errors import DataError, shown
 from gsat.core.files import open_file
 from gsat.core.limits import check_size, json_bytes, memory_limit
 from gsat.core.parsing import unique_keys
-from gsat.datasets.formats.json_values import (
-    Wrong,
-    as_float,
-    as_float32,
-    check_bytes,
-    check_rows,
-    class_name,
-    identifier,
-    numbers,
-)
+from gsat.datasets.formats.json_values import check_rows, class_name, identifier, numbers
 from gsat.datasets.splits import MARKS, NAMES
 from gsat.graphs import GraphStore
-from gsat.graphs.build import ranges
+from gsat.graphs.build import ranges, to_float32
 
 Array = NDArray[Any]
 
@@ -56,40 +47,29 @@ _CHUNK: Final = 4096  # small arrays that are concatenated at a time
 
 def read(path: Path) -> GraphStore:
     """Read a file of graphs; memory is that of the arrays."""
-    reader = _Reader()
+    reader = _Reader(path)
     number = 0
     try:
         for number, line in _lines(path):
-            reader.add(_object(line), number)
-        if not reader.lines:
-            raise DataError(f"{path} contains no graphs; it must have one JSON object per line")
-        return reader.store()
-    except Wrong as error:
-        at = reader.lines[error.graph] if error.graph is not None else number
-        graph = len(reader.lines) if error.graph is None else error.graph
-        raise DataError(f"{path}, line {at} (graph {graph}): {error}") from None
+            reader.add(line, number)
     except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise DataError(f"{path} can't be read after line {number} ({error})") from error
+    return reader.store()
 
 
 def from_objects(graphs: Sequence[Mapping[str, Any]]) -> GraphStore:
     """Make a store of parsed graphs, each as in a line of a file."""
     reader = _Reader()
-    try:
-        for number, graph in enumerate(graphs):
-            reader.add(_known_keys(graph), number)
-        if not reader.lines:
-            raise DataError("there are no graphs: at least one is needed")
-        return reader.store()
-    except Wrong as error:
-        at = len(reader.lines) if error.graph is None else error.graph
-        raise DataError(f"graph {at}: {error}") from None
+    for graph in graphs:
+        reader.add(graph)
+    return reader.store()
 
 
 class _Column:
     """The rows of one array, gathered in a few large arrays, and the graphs they belong to."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.joined: list[Array] = []
         self.waiting: list[Array] = []
         self.width: tuple[int, ...] | None = None
@@ -102,7 +82,9 @@ class _Column:
         if self.width is None:
             self.width = rows.shape[1:]
         if rows.shape[1:] != self.width:
-            raise Wrong(f"rows of shape {list(rows.shape[1:])}, before {list(self.width)}")
+            raise DataError(
+                f"'{self.name}' has rows of shape {list(rows.shape[1:])}, before {list(self.width)}"
+            )
         self.waiting.append(rows)
         if len(self.waiting) >= _CHUNK:
             self._join()
@@ -125,9 +107,10 @@ class _Column:
 
 
 class _Reader:
-    """Flat arrays, filled graph by graph."""
+    """Flat arrays, filled graph by graph: lines of a file, or parsed objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
         self.lines: list[int] = []  # of each graph
         self.nodes, self.edges = [0], [0]  # of each graph, after a first 0
         self.columns: dict[str, _Column] = {}
@@ -136,36 +119,47 @@ class _Reader:
         self.numbers = False  # whether a label was a number
         self.bytes = 0  # about the memory of the store so far
 
-    def add(self, graph: dict[str, Any], line: int) -> None:
+    def add(self, graph: Any, line: int = 0) -> None:
         """Check a graph and add its rows."""
+        self.lines.append(line)
+        try:
+            self._add(_known_keys(_parsed(graph) if self.path else graph))
+        except DataError as error:
+            raise self._wrong(len(self.lines) - 1, str(error)) from None
+
+    def _wrong(self, graph: int, why: str) -> DataError:
+        if self.path is None:
+            return DataError(f"graph {graph}: {why}")
+        return DataError(f"{self.path}, line {self.lines[graph]} (graph {graph}): {why}")
+
+    def _add(self, graph: dict[str, Any]) -> None:
         edges = _edge_list(graph)
         nodes = _num_nodes(graph, edges)
         if edges.size and (edges.min() < 0 or edges.max() >= nodes):
             u, v = edges[((edges < 0) | (edges >= nodes)).any(axis=1)][0]
-            raise Wrong(f"it has an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
-        self.bytes += _NODE_BYTES * nodes + _EDGE_BYTES * len(edges)
-        check_bytes(self.bytes)
+            raise DataError(f"it has an edge {u} → {v}, but its {nodes} nodes are numbered from 0")
+        self._reserve(_NODE_BYTES * nodes + _EDGE_BYTES * len(edges))
         self._keep("edges", edges)
         for name, (per, dimensions) in _COLUMNS.items():
             if graph.get(name) is not None:
                 rows = numbers(graph[name], name, dimensions)
                 check_rows(rows, name, nodes if per == "node" else len(edges), per)
-                self._keep(name, as_float32(rows, name))
+                self._keep(name, to_float32(rows, f"'{name}'"))
         self._add_labels(graph, nodes)
         self._add_split(graph, nodes)
         for name, values in self.texts.items():
             values.append(identifier(graph.get(name), name))
         self.nodes.append(nodes)
         self.edges.append(len(edges))
-        self.lines.append(line)
+
+    def _reserve(self, needed: int) -> None:
+        """Count memory of the store; raise if it is more than the limit."""
+        self.bytes += needed
+        check_size(self.bytes, "what the file asks for", DataError)
 
     def _keep(self, name: str, rows: Array) -> None:
-        self.bytes += 3 * rows.nbytes
-        check_bytes(self.bytes)
-        try:
-            self.columns.setdefault(name, _Column()).add(len(self.lines), rows)
-        except Wrong as error:
-            raise Wrong(f"'{name}' has {error}") from None
+        self._reserve(3 * rows.nbytes)
+        self.columns.setdefault(name, _Column(name)).add(len(self.lines) - 1, rows)
 
     def _add_labels(self, graph: dict[str, Any], nodes: int) -> None:
         if graph.get("y") is not None:
@@ -175,25 +169,30 @@ class _Reader:
             check_rows(rows, "node_y", nodes, "node")
             self._keep("node_y", rows)
         if "y" in self.columns and "node_y" in self.columns:
-            raise Wrong("labels are of graphs ('y') or of nodes ('node_y'), not of both")
+            raise DataError("labels are of graphs ('y') or of nodes ('node_y'), not of both")
 
     def _codes(self, value: Any, name: str, depth: int) -> Array:
         """Labels as numbers, NaN where missing; texts are numbered as they appear."""
         if isinstance(value, list) and depth:
             parts = [self._codes(part, name, depth - 1) for part in value]
             if len({part.shape for part in parts}) > 1:
-                raise Wrong(f"'{name}' contains lists of different lengths")
+                raise DataError(f"'{name}' contains lists of different lengths")
             return np.stack(parts) if parts else np.zeros(0)
         if value is None:
             return np.array(np.nan)
         if isinstance(value, str):
             code: float = self.names.setdefault(class_name(value, name), len(self.names))
         elif isinstance(value, (bool, int, float)):
-            code, self.numbers = as_float(value, name), True
+            try:
+                code, self.numbers = float(value), True
+            except OverflowError:
+                raise DataError(
+                    f"'{name}' contains a number that is too large: {str(value)[:12]}…"
+                ) from None
         else:
-            raise Wrong(f"'{name}' must be numbers, texts or null, not {shown(value, 60)}")
+            raise DataError(f"'{name}' must be numbers, texts or null, not {shown(value, 60)}")
         if self.names and self.numbers:
-            raise Wrong(
+            raise DataError(
                 f"'{name}' is {shown(repr(value), 60)}; labels must be all texts or all numbers"
             )
         return np.array(code, dtype=np.float64)
@@ -205,7 +204,7 @@ class _Reader:
         marks = value if isinstance(value, list) else [value]
         for mark in marks:
             if not isinstance(mark, (str, type(None))) or mark not in MARKS:
-                raise Wrong(
+                raise DataError(
                     f"'split' must be one of {', '.join(NAMES)} or null, not {shown(mark, 60)}"
                 )
         rows = np.array([MARKS[mark] for mark in marks], dtype=np.int64)
@@ -215,6 +214,8 @@ class _Reader:
 
     def store(self) -> GraphStore:
         """Make a store of all graphs."""
+        if not self.lines:
+            raise DataError(f"{self.path or 'the list'} contains no graphs; at least one is needed")
         graphs, columns = len(self.lines), self.columns
         node_ptr, edge_ptr = np.cumsum(self.nodes), np.cumsum(self.edges)
         graph_ptr = np.arange(graphs + 1)
@@ -222,8 +223,10 @@ class _Reader:
         for name, (per, _) in _COLUMNS.items():
             if name in columns:
                 ptr = node_ptr if per == "node" else edge_ptr
-                if not name.endswith("_truth"):
-                    self._check_all(name, np.diff(ptr))
+                without = np.setdiff1d(np.flatnonzero(np.diff(ptr)), columns[name].graphs)
+                if len(without) and not name.endswith("_truth"):
+                    why = f"it has no '{name}' although others have; give all or none"
+                    raise self._wrong(int(without[0]), why)
                 arrays[name] = columns[name].spread(ptr, 0)
         fields: dict[str, Any] = {}
         if "edge_truth" in columns and len(columns["edge_truth"].graphs) < graphs:
@@ -249,15 +252,6 @@ class _Reader:
         if "node_split" in columns:
             store.arrays["node_split"] = columns["node_split"].spread(node_ptr, -1)
         return store
-
-    def _check_all(self, name: str, counts: Array) -> None:
-        has = np.zeros(len(self.lines), dtype=bool)
-        has[self.columns[name].graphs] = True
-        without = np.flatnonzero(~has & (counts > 0))
-        if len(without):
-            raise Wrong(
-                f"it has no '{name}' although others have; give all or none", int(without[0])
-            )
 
     def _labels(self, codes: Array) -> Array:
         """Number classes alphabetically, and turn whole numbers into integers."""
@@ -294,29 +288,28 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 raise DataError(f"{path} has more than {MOST_EMPTY_LINES} empty lines")
 
 
-def _object(line: str) -> dict[str, Any]:
+def _parsed(line: str) -> Any:
     try:
-        found = json.loads(line, object_pairs_hook=unique_keys)
+        return json.loads(line, object_pairs_hook=unique_keys)
     except RecursionError:
-        raise Wrong("it is not JSON of graphs: it is nested too deep") from None
+        raise DataError("it is not JSON of graphs: it is nested too deep") from None
     except ValueError as error:  # also a number of 4301 digits
-        raise Wrong(f"it is not JSON ({shown(str(error), 100)})") from None
-    return _known_keys(found)
+        raise DataError(f"it is not JSON ({shown(str(error), 100)})") from None
 
 
 def _known_keys(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise Wrong(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
+        raise DataError(f"a graph must be a JSON object {{…}}, not a {type(found).__name__}")
     for key in found:
         if key not in KEYS:
-            raise Wrong(f"'{shown(key, 40)}' is not a key; the keys are {', '.join(KEYS)}")
+            raise DataError(f"'{shown(key, 40)}' is not a key; the keys are {', '.join(KEYS)}")
     return found
 
 
 def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
     """Sources and destinations, ``[E, 2]``."""
     if ("edges" in graph) == ("edge_index" in graph):
-        raise Wrong("it must have either 'edges' (a list of pairs) or 'edge_index' (two lists)")
+        raise DataError("it must have either 'edges' (a list of pairs) or 'edge_index' (two lists)")
     name = "edges" if "edges" in graph else "edge_index"
     rows = numbers(graph[name], name, 2)
     if rows.size == 0:
@@ -324,9 +317,9 @@ def _edge_list(graph: dict[str, Any]) -> NDArray[np.int64]:
     rows = rows.T if name == "edge_index" else rows
     if rows.shape[1] != 2:
         wanted = "[2, E]" if name == "edge_index" else "[E, 2]"
-        raise Wrong(f"'{name}' must have shape {wanted}, not {list(np.shape(graph[name]))}")
+        raise DataError(f"'{name}' must have shape {wanted}, not {list(np.shape(graph[name]))}")
     if rows.dtype.kind not in "iu":
-        raise Wrong(f"'{name}' must contain integers from 0 on")
+        raise DataError(f"'{name}' must contain integers from 0 on")
     return rows.astype(np.int64)
 
 
@@ -334,7 +327,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
     given = graph.get("num_nodes")
     if given is not None:
         if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-            raise Wrong(f"'num_nodes' must be an integer, not {shown(given, 60)}")
+            raise DataError(f"'num_nodes' must be an integer, not {shown(given, 60)}")
         return _not_too_many(given)
     for name in ("x", "node_y", "node_truth"):
         if isinstance(graph.get(name), list):
@@ -344,7 +337,7 @@ def _num_nodes(graph: dict[str, Any], edges: NDArray[np.int64]) -> int:
 
 def _not_too_many(nodes: int) -> int:
     if nodes > MOST_NODES:
-        raise Wrong(
+        raise DataError(
             f"it has {shown(nodes, 40)} nodes; at most {MOST_NODES} are allowed, numbered from 0"
         )
     return nodes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from gsat.core.files import read_file
 from gsat.core.limits import check_size, memory_limit
 from gsat.datasets.fetch.archive import open_zip, read_member
 from gsat.graphs import GraphStore
-from gsat.graphs.build import to_float32
+from gsat.graphs.build import offsets, to_float32
 
 Tables = dict[str, NDArray[Any]]
 
@@ -101,39 +101,34 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
             raise _unfit(
                 f"{name} has {len(rows)} rows, but there are {counts[TABLES[name]]} {TABLES[name]}s"
             )
-    wrong = np.flatnonzero((graph_of < 0) | (graph_of >= graphs))
-    if len(wrong):
-        row = int(wrong[0])
-        raise _unfit(
-            f"graph_indicator, line {row + 1}: there is no graph {graph_of[row] + 1}, "
-            f"graphs are 1 to {graphs}"
-        )
-    wrong = np.flatnonzero(np.diff(graph_of) < 0)
-    if len(wrong):
-        raise _unfit(
-            f"graph_indicator, line {int(wrong[0]) + 2}: the nodes of a graph must be consecutive"
-        )
-    wrong = np.flatnonzero(((ends < 0) | (ends >= nodes)).any(axis=0))
-    if len(wrong):
-        row = int(wrong[0])
-        raise _unfit(
-            f"A, line {row + 1}: edge {src[row] + 1}, {dst[row] + 1}, but nodes are 1 to {nodes}"
-        )
-    wrong = np.flatnonzero(graph_of[src] != graph_of[dst])
-    if len(wrong):
-        row = int(wrong[0])
-        raise _unfit(
-            f"A, line {row + 1}: an edge connects graph {graph_of[src[row]] + 1} "
-            f"and graph {graph_of[dst[row]] + 1}"
-        )
-    edge_graph = graph_of[src]
-    order = np.argsort(edge_graph, kind="stable")
-    node_ptr = _pointer(graph_of, graphs)
+    _check_lines(
+        "graph_indicator",
+        (graph_of < 0) | (graph_of >= graphs),
+        lambda row: f"there is no graph {graph_of[row] + 1}, graphs are 1 to {graphs}",
+    )
+    _check_lines(
+        "graph_indicator",
+        np.diff(graph_of, prepend=graph_of[:1]) < 0,
+        lambda row: "the nodes of a graph must be consecutive",
+    )
+    _check_lines(
+        "A",
+        ((ends < 0) | (ends >= nodes)).any(axis=0),
+        lambda row: f"edge {src[row] + 1}, {dst[row] + 1}, but nodes are 1 to {nodes}",
+    )
+    first, last = graph_of[ends]
+    _check_lines(
+        "A",
+        first != last,
+        lambda row: f"an edge connects graph {first[row] + 1} and graph {last[row] + 1}",
+    )
+    order = np.argsort(first, kind="stable")
+    node_ptr = offsets(np.bincount(graph_of, minlength=graphs))
     return {
         **{n: rows[order] if TABLES[n] == "edge" else rows for n, rows in tables.items()},
         "node_ptr": node_ptr,
-        "edge_ptr": _pointer(edge_graph, graphs),
-        "edge_index": ends[:, order] - node_ptr[edge_graph[order]],
+        "edge_ptr": offsets(np.bincount(first, minlength=graphs)),
+        "edge_index": ends[:, order] - node_ptr[first[order]],
     }
 
 
@@ -205,9 +200,8 @@ def _first_bad_line(text: str, file: str) -> DataError:
             try:
                 float(value)
             except ValueError:
-                return DataError(
-                    f"{file}, line {number}: {shown(repr(value.strip()[:80]))} is not a number"
-                )
+                text = shown(repr(value.strip()[:80]))
+                return DataError(f"{file}, line {number}: {text} is not a number")
     return DataError(f"{file} is not a table of numbers")
 
 
@@ -252,14 +246,15 @@ def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
     fine = np.isfinite(rows) & (rows == np.floor(rows))
     if rows.dtype.kind == "f":
         fine &= np.abs(rows) <= 2**53  # beyond, neighbours can't be told apart
-    wrong = np.flatnonzero(~fine.all(axis=1))
-    if len(wrong):
-        raise _unfit(f"{table}, line {int(wrong[0]) + 1}: it must be an integer")
+    _check_lines(table, ~fine.all(axis=1), lambda row: "it must be an integer")
     return rows.astype(np.int64)
 
 
-def _pointer(owner: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+def _check_lines(table: str, wrong: NDArray[np.bool_], why: Callable[[int], str]) -> None:
+    """Raise for the first line that is wrong."""
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise _unfit(f"{table}, line {row + 1}: {why(row)}")
 
 
 def _unfit(why: str) -> DataError:
