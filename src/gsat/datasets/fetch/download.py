@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,78 +26,34 @@ def fetch(files: Sequence[RawFile]) -> None:
     for file in files:
         groups.setdefault(file.url if file.member else file.path, []).append(file)
     for group in groups.values():
-        url = group[0].url
         try:
-            if group[0].member:
-                _fetch_members(url, group)
-            else:
-                _fetch_file(group[0])
+            _fetch_together(group)
         except DataError as error:
             raise type(error)(f"{error}; by hand: {group[0].instruction()}") from error
         except OSError as error:
             raise DataError(
-                f"can't write {url} to {cache_folder() / 'raw'}: {error.strerror or error}; "
-                "make room, or set GSAT_CACHE to another folder"
+                f"can't write {group[0].url} to {cache_folder() / 'raw'}: "
+                f"{error.strerror or error}; make room, or set GSAT_CACHE to another folder"
             ) from error
 
 
-def _fetch_file(file: RawFile) -> None:
-    def finish(partial: Path) -> None:
-        if why := file.mismatch(partial):
-            raise DataError(f"{file.url} sent another file than expected: {why}")
-        move_into_place(partial, file.home)
+def _fetch_together(files: Sequence[RawFile]) -> None:
+    """Download one file, or the zip that contains all files, and move them into place.
 
-    download(file.url, _partial(file.home), finish, done=file.home.is_file, size=file.size)
-
-
-def _fetch_members(url: str, files: Sequence[RawFile]) -> None:
-    parts = {file.member: _partial(file.home) for file in files}
-
-    def done() -> bool:
-        return all(file.home.is_file() for file in files)
-
-    def finish(partial: Path) -> None:
-        try:
-            for part in parts.values():
-                part.parent.mkdir(parents=True, exist_ok=True)
-            unpack(partial, parts, url)
-            for file in files:
-                if why := file.mismatch(parts[file.member]):
-                    raise DataError(f"{url} sent another {file.member} than expected: {why}")
-            for file in files:
-                move_into_place(parts[file.member], file.home)
-        finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
-
-    archive = cache_folder() / "raw" / f"{sha256(url.encode())[:16]}.zip"
-    download(url, _partial(archive), finish, done=done, size=files[0].size)
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.partial")
-
-
-def download(
-    url: str,
-    partial: Path,
-    finish: Callable[[Path], None],
-    *,
-    done: Callable[[], bool],
-    size: int = 0,
-) -> None:
-    """Download ``url`` to ``partial``, resuming where an earlier call was interrupted.
-
-    ``partial`` is locked: other processes that need the same file wait.
+    The download resumes where an earlier call was interrupted. The partial file is locked: other
+    processes that need the same files wait.
     """
+    url, size = files[0].url, files[0].size
     if urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"can't download {url}: only http and https addresses are accepted")
+    name = f"{sha256(url.encode())[:16]}.zip" if files[0].member else files[0].path
+    partial = _partial(cache_folder() / "raw" / name)
     partial.parent.mkdir(parents=True, exist_ok=True)
-    if done():
+    if all(file.home.is_file() for file in files):
         return
     # The lock is on the partial file itself: it ends with the process and leaves no lock file.
     with open_locked(partial) as handle:
-        if done():  # by the process that held the lock before
+        if all(file.home.is_file() for file in files):  # from the process that held the lock before
             partial.unlink(missing_ok=True)
             return
         transfer = Transfer(url, handle, partial, size)
@@ -105,7 +61,7 @@ def download(
         try:
             transfer.run()
             os.fsync(handle.fileno())
-            finish(partial)
+            _move_into_place(files, partial)
         except (TransferError, KeyboardInterrupt) as error:
             keep = transfer.resumable()
             if isinstance(error, KeyboardInterrupt):
@@ -117,3 +73,28 @@ def download(
                 # Remove the partial file last: after that, another process starts a new one.
                 transfer.note.unlink(missing_ok=True)
                 partial.unlink(missing_ok=True)
+
+
+def _move_into_place(files: Sequence[RawFile], downloaded: Path) -> None:
+    """Unpack the files if they are members of a zip, check all of them, and rename them."""
+    parts = {file: _partial(file.home) if file.member else downloaded for file in files}
+    try:
+        if files[0].member:
+            for part in parts.values():
+                part.parent.mkdir(parents=True, exist_ok=True)
+            members = {file.member: part for file, part in parts.items()}
+            unpack(downloaded, members, files[0].url)
+        for file, part in parts.items():
+            if why := file.mismatch(part):
+                what = file.member or "file"
+                raise DataError(f"{file.url} sent another {what} than expected: {why}")
+        for file, part in parts.items():
+            move_into_place(part, file.home)
+    finally:
+        for file, part in parts.items():
+            if file.member:
+                part.unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")

@@ -151,24 +151,11 @@ class _Reader(_Unpickler):
         (size,) = struct.unpack("<Q", self.read(8))
         self.append(bytearray(self.read(min(size, sys.maxsize))))
 
-
-class _Callable:
-    """What a name in a pickle resolves to: callable, but neither mutable nor a class."""
-
-    __slots__ = ("_make",)
-    _make: Callable[..., Any]
-
-    def __init__(self, make: Callable[..., Any]) -> None:
-        object.__setattr__(self, "_make", make)
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._make(*arguments)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise _Refused("it tries to change what it may only call")
-
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise _Refused("it tries to change what it may only call")
+    def _BUILD(self) -> None:
+        state = self.stack.pop()
+        if not isinstance(self.stack[-1], _Dtype | _Array):
+            raise _Refused("it sets the state of something that is neither a dtype nor an array")
+        self.stack[-1].__setstate__(state)
 
 
 class _Dtype:
@@ -246,10 +233,6 @@ def _frombuffer(data: Any, dtype: Any, shape: Any, order: Any, axes: Any = None)
     return _Array(array if axes is None else array.transpose(axes))
 
 
-def _reconstruct(*_: Any) -> _Array:
-    return _Array()  # its state follows
-
-
 def _scalar(dtype: Any, data: Any) -> Any:
     return _from_bytes(data, dtype, (1,), "C")[0]
 
@@ -258,10 +241,6 @@ def _encode(text: str, encoding: str) -> bytes:
     if encoding not in ("latin1", "latin-1"):
         raise _Refused("it encodes text in another way than bytes need")
     return text.encode("latin1")
-
-
-def _no_bytes() -> bytes:
-    return b""
 
 
 def _set(items: Any = ()) -> set[Any]:
@@ -279,17 +258,17 @@ def _never(*_: Any) -> NoReturn:
     raise _Refused("it makes an array in an unusual way")
 
 
-ALLOWED: Final[Mapping[tuple[str, str], _Callable]] = {
-    ("numpy", "dtype"): _Callable(_Dtype),
-    ("numpy", "ndarray"): _Callable(_never),  # only as an argument of the next
-    ("numpy.core.multiarray", "_reconstruct"): _Callable(_reconstruct),
-    ("numpy.core.multiarray", "scalar"): _Callable(_scalar),
-    ("numpy.core.numeric", "_frombuffer"): _Callable(_frombuffer),
+ALLOWED: Final[Mapping[tuple[str, str], Callable[..., Any]]] = {
+    ("numpy", "dtype"): _Dtype,
+    ("numpy", "ndarray"): _never,  # only as an argument of the next
+    ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),  # its state follows
+    ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     # Bytes, before protocol 3.
-    ("_codecs", "encode"): _Callable(_encode),
-    ("__builtin__", "bytes"): _Callable(_no_bytes),
+    ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): lambda: b"",
     **{
-        (module, name): _Callable(make)
+        (module, name): make
         for module in ("builtins", "__builtin__")
         for name, make in (("set", _set), ("frozenset", _frozenset), ("complex", complex))
     },

@@ -119,7 +119,7 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
     first, last = graph_of[ends]
     _check_lines(
         "A",
-        first != last,
+        np.not_equal(first, last),
         lambda row: f"an edge connects graph {first[row] + 1} and graph {last[row] + 1}",
     )
     order = np.argsort(first, kind="stable")
