@@ -48,7 +48,7 @@ def card(data: Dataset) -> Card:
         "graphs": len(store),
         "nodes": _spread(store.node_counts),
         "edges": _spread(store.edge_counts),
-        "undirected": _rounded(_mean(store.per_graph("undirected"))),
+        "undirected": _mean(store.per_graph("undirected")),
         "features": store.num_features,
         "edge_features": store.num_edge_features,
         "truth": _truth(data, seen, np.arange(len(store))),
@@ -101,10 +101,10 @@ def _split(data: Dataset, seen: GraphStatistics, name: str) -> Card:
     present = y == y
     return {
         "size": len(part),
-        "nodes": _rounded(_mean(view.node_counts)),
-        "edges": _rounded(_mean(view.edge_counts)),
+        "nodes": _mean(view.node_counts),
+        "edges": _mean(view.edge_counts),
         "truth": _truth(data, seen, np.flatnonzero(np.isin(data.store.index, view.index))),
-        "labelled": _rounded(_mean(present)),
+        "labelled": _mean(present),
         "balance": _balance(data, y),
     }
 
@@ -113,11 +113,11 @@ def _balance(data: Dataset, y: NDArray[Any]) -> list[float | None]:
     """Shares of classes, of positive labels, or mean and deviation, of labels ``[R, T]``."""
     kind, classes = data.task.kind, data.task.classes
     if kind == "multilabel":
-        return [_rounded(_mean(column[column == column])) for column in y.T]
+        return [_mean(column[column == column]) for column in y.T]
     present = y[y == y]
     if kind == "regression":
-        return [_rounded(_mean(present)), _rounded(float(present.std()) if len(present) else None)]
-    return [_rounded(_mean(present == number)) for number in range(classes)]
+        return [_mean(present), _rounded(present.std()) if len(present) else None]
+    return [_mean(present == number) for number in range(classes)]
 
 
 def _truth(data: Dataset, seen: GraphStatistics, positions: NDArray[np.int64]) -> float | None:
@@ -129,15 +129,14 @@ def _truth(data: Dataset, seen: GraphStatistics, positions: NDArray[np.int64]) -
 
 
 def _spread(counts: NDArray[np.int64]) -> Card:
-    if not len(counts):
-        return {"mean": None, "min": None, "max": None}
-    return {"mean": _rounded(_mean(counts)), "min": int(counts.min()), "max": int(counts.max())}
+    least, most = (int(counts.min()), int(counts.max())) if len(counts) else (None, None)
+    return {"mean": _mean(counts), "min": least, "max": most}
 
 
 def _mean(values: NDArray[Any]) -> float | None:
-    return float(values.mean(dtype=np.float64)) if values.size else None
+    return _rounded(values.mean(dtype=np.float64)) if values.size else None
 
 
-def _rounded(value: float | None) -> float | None:
+def _rounded(value: float) -> float:
     # Coarser than rounding errors of sums, so that cards compare equal.
-    return None if value is None else round(value, 4)
+    return round(float(value), 4)

@@ -67,9 +67,7 @@ def with_task(
     """
     values = read_labels(store, level)
     chosen = METRICS[kind] if metric == "auto" else cast(Metric, metric)
-    if kind == "multilabel":
-        return _labelled(store, Task(kind, values.shape[1], chosen, level), values)
-    if kind == "regression":
+    if kind in ("multilabel", "regression"):
         return _labelled(store, Task(kind, values.shape[1], chosen, level), values)
     if values.shape[1] > 1:
         raise DataError(f"a {kind} task has one label per {level}, not {values.shape[1]} columns")
@@ -92,19 +90,17 @@ def for_task(store: GraphStore, task: Task, classes: Sequence[str] = ()) -> Grap
     """Put labels, if there are any, into the form and order of a given task."""
     if not store.has("y" if task.level == "graph" else "node_y"):
         return store
-    values = read_labels(store, task.level)
-    if task.kind not in ("binary", "multiclass") or values.shape[1] > 1:
-        return _labelled(store, task, values)[0]
+    values, names = read_labels(store, task.level), list[str]()
     known = store.meta.get("classes") or ()
-    if known and not classes and len(known) != task.classes:
-        raise DataError(
-            f"the labels are of the classes {', '.join(map(str, known))}; the model has "
-            f"{task.classes} classes"
-        )
-    if known or classes:
+    if task.kind in ("binary", "multiclass") and values.shape[1] == 1 and (known or classes):
+        if not classes and len(known) != task.classes:
+            raise DataError(
+                f"the labels are of the classes {', '.join(map(str, known))}; the model has "
+                f"{task.classes} classes"
+            )
         codes, names = class_codes(values[:, 0], known, classes, task.level)
-        return _labelled(store, task, codes[:, None], names)[0]
-    return _labelled(store, task, values)[0]
+        values = codes[:, None]
+    return _labelled(store, task, values, names)[0]
 
 
 def known_rows(values: Labels) -> NDArray[np.bool_]:

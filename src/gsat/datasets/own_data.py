@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from gsat.core.errors import DataError, DataNotFoundError, shown
-from gsat.core.files import open_file
+from gsat.core.files import exists, open_file
 from gsat.core.folders import cache_folder
 from gsat.core.limits import check_size
 from gsat.datasets import molecule_tables, splits
@@ -70,15 +70,12 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
     if len(set(classes)) < len(classes):
         raise DataError(f"the classes {', '.join(classes)} are not all different; name each once")
     values = read_labels(store, level)
-    kind: Kind = (
-        options.task
-        if options.task != "auto"
-        else (
-            store.meta["table"]["kind"]
-            if "table" in store.meta
-            else infer_kind(values, classes or store.meta.get("classes") or ())
-        )
-    )
+    if options.task != "auto":
+        kind: Kind = options.task
+    elif "table" in store.meta:
+        kind = store.meta["table"]["kind"]
+    else:
+        kind = infer_kind(values, classes or store.meta.get("classes") or ())
     metric = options.metric
     if isinstance(options, MoleculeOptions) and kind == "binary" and metric == "auto":
         metric = "roc_auc"  # active molecules are rare: a model that finds none is accurate
@@ -114,11 +111,7 @@ def load_own_data(source: Any, name: str, seed: int, options: OwnDataOptions) ->
 
 def read(path: Path) -> GraphStore:
     """Read the graphs at a path."""
-    try:
-        there = path.exists()
-    except (OSError, ValueError):  # a name that is too long, or none
-        there = False
-    if not there:
+    if not exists(path):
         raise DataNotFoundError(
             f"there is no file or folder {shown(str(path))}; data at a path is {KINDS}"
         )
@@ -165,13 +158,17 @@ def from_graphs(graphs: Any, level: str = "auto") -> GraphStore:
         listed = [_with_node_labels(graph) for graph in listed]
     store = from_pyg(listed)
     arrays: dict[str, NDArray[Any]] = {}
-    if any(graph.get("split") is not None for graph in listed):
+
+    def given(name: str) -> bool:
+        return any(graph.get(name) is not None for graph in listed)
+
+    if given("split"):
         marks = [_mark(graph.get("split"), number) for number, graph in enumerate(listed)]
         arrays["graph.split"] = np.array(marks, dtype=np.int64)
-    if any(graph.get("annotated") is not None for graph in listed):
+    if given("annotated"):
         known = [bool(graph.get("annotated", True)) for graph in listed]
         arrays["graph.annotated"] = np.array(known)
-    if any(graph.get("train_mask") is not None for graph in listed):
+    if given("train_mask"):
         arrays["node_split"] = np.concatenate([_node_marks(g, n) for n, g in enumerate(listed)])
     if any(isinstance(graph.get("smiles"), str) for graph in listed):
         from gsat.graphs.texts import encode_texts
@@ -238,9 +235,7 @@ def _key(files: list[Path], reader: str) -> str:
     for file in files:
         with open_file(file, error=DataError, links=True) as handle:
             check_size(os.fstat(handle.fileno()).st_size, f"all of {file}", DataError)
-            content = hashlib.sha256()
-            while block := handle.read(1 << 20):
-                content.update(block)
+            content = hashlib.file_digest(handle, "sha256")  # type: ignore[arg-type]
         digest.update(f"{file.name} ".encode("utf-8", "surrogateescape") + content.digest())
     return digest.hexdigest()[:16]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gsat.core.errors import DataError, shown
 from gsat.core.files import read_file
@@ -119,7 +119,7 @@ def read_tables(path: Path, wanted: Collection[str]) -> Tables:
     first, last = graph_of[ends]
     _check_lines(
         "A",
-        np.not_equal(first, last),
+        first != last,
         lambda row: f"an edge connects graph {first[row] + 1} and graph {last[row] + 1}",
     )
     order = np.argsort(first, kind="stable")
@@ -250,10 +250,11 @@ def _whole(rows: NDArray[Any], table: str) -> NDArray[np.int64]:
     return rows.astype(np.int64)
 
 
-def _check_lines(table: str, wrong: NDArray[np.bool_], why: Callable[[int], str]) -> None:
+def _check_lines(table: str, wrong: ArrayLike, why: Callable[[int], str]) -> None:
     """Raise for the first line that is wrong."""
-    if wrong.any():
-        row = int(wrong.argmax())
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        row = int(rows[0])
         raise _unfit(f"{table}, line {row + 1}: {why(row)}")
 
 

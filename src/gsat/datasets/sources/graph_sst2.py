@@ -164,7 +164,10 @@ def read_trees(path: Path, sentences: int = 0) -> Sentences:
         packed = path.read_bytes()
         text = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode()
         lines = text.removesuffix("\n").split("\n")
-        _check_header(path, lines[0])
+        # A remark may follow a column's name: "heads(0-based, root=self)".
+        names = [cell.split("(")[0] for cell in lines[0].split("\t")]
+        if tuple(names[: len(HEADER)]) != HEADER:
+            raise DataError(f"{path} must begin with the columns {', '.join(HEADER)}, not {names}")
         for number, line in enumerate(lines[1:], start=2):
             cells = line.split("\t")
             if len(cells) < len(HEADER):
@@ -172,7 +175,8 @@ def read_trees(path: Path, sentences: int = 0) -> Sentences:
             label.append(int(cells[2]))
             words.append(cells[3].split(" "))
             heads.append([int(head) for head in cells[4].split(" ")])
-            _check_sentence(path, number, label[-1], words[-1], heads[-1])
+            if why := _misfit(label[-1], words[-1], heads[-1]):
+                raise DataError(f"{path}, line {number}: {why}")
             if len(label) == sentences:
                 break
     except (OSError, EOFError, zlib.error, ValueError) as error:
@@ -261,22 +265,13 @@ def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def _check_header(path: Path, line: str) -> None:
-    # A remark may follow a column's name: "heads(0-based, root=self)".
-    names = [cell.split("(")[0] for cell in line.split("\t")]
-    if tuple(names[: len(HEADER)]) != HEADER:
-        raise DataError(f"{path} must begin with the columns {', '.join(HEADER)}, not {names}")
-
-
-def _check_sentence(
-    path: Path, number: int, label: int, words: Sequence[str], heads: Sequence[int]
-) -> None:
+def _misfit(label: int, words: Sequence[str], heads: Sequence[int]) -> str:
+    """Why a line can't be a sentence; empty if it can."""
     if len(words) != len(heads):
-        raise DataError(f"{path}, line {number}: {len(words)} words but {len(heads)} heads")
+        return f"{len(words)} words but {len(heads)} heads"
     if not all(0 <= head < len(words) for head in heads):
-        raise DataError(f"{path}, line {number}: heads are 0 to {len(words) - 1}, not {heads}")
-    if label not in (0, 1):
-        raise DataError(f"{path}, line {number}: the label is 0 or 1, not {label}")
+        return f"heads are 0 to {len(words) - 1}, not {heads}"
+    return "" if label in (0, 1) else f"the label is 0 or 1, not {label}"
 
 
 def _table(folder: Path, part: str, columns: int) -> NDArray[np.int64]:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from gsat.core.errors import DataError, shown
-from gsat.core.files import full_path
+from gsat.core.errors import DataError, DataNotFoundError, shown
+from gsat.core.files import exists, full_path, read_file, sha256
+from gsat.core.limits import memory_limit
 from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import RawFile
 from gsat.datasets.source import DatasetOptions, DatasetSource
@@ -120,13 +121,14 @@ class Planted(DatasetSource):
 
     def identity(self, options: Options) -> str | None:
         """Return the hash of the table."""
-        from gsat.core.files import read_file, sha256
-        from gsat.core.limits import memory_limit
-
         if not options.table:
             return None
         path = Path(options.table)
-        _check_file(path)
+        if not exists(path):
+            raise DataNotFoundError(
+                f"there is no table {path}; correct the data option 'table', or leave it out for "
+                "the molecules of 'benzene'"
+            )
         return sha256(read_file(path, error=DataError, limit=memory_limit(), links=True))
 
     def task(self, name: str, options: Options) -> Task:
@@ -207,7 +209,6 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
     from gsat.molecules.options import TableSettings
 
     path = Path(options.table)
-    _check_file(path)
     store = read(path, TableSettings(smiles=options.smiles, labelled=False, scaffold=False))
     table = store.meta["table"]
     if options.smiles and table["smiles"] != options.smiles:
@@ -222,17 +223,6 @@ def _pool(source: Planted, name: str, options: Planted.Options) -> _Pool:
         {"smiles": table["smiles"], "id": table["id"]},
         {"notes": store.meta["notes"], "rejected": store.meta["rejected"]},
     )
-
-
-def _check_file(path: Path) -> None:
-    from gsat.core.errors import DataNotFoundError
-    from gsat.core.files import exists
-
-    if not exists(path):
-        raise DataNotFoundError(
-            f"there is no table {path}; correct the data option 'table', or leave it out for the "
-            "molecules of 'benzene'"
-        )
 
 
 def _is_positive(matches: Matches, rule: str) -> bool:

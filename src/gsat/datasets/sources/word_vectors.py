@@ -97,7 +97,11 @@ class WordVectors:
         first = np.concatenate([[0], np.cumsum(counts)])
         pieces = self._tokenizer([list(words) for words in sentences], is_split_into_words=True)
         lengths = np.array([len(ids) for ids in pieces["input_ids"]])
-        self._check_lengths(lengths)
+        if lengths.max(initial=0) > self._longest:
+            raise DataError(
+                f"a sentence has {lengths.max()} pieces, {self.name} reads at most "
+                f"{self._longest}: choose another model or shorter sentences"
+            )
         total = torch.zeros(int(first[-1]) + 1, self.size)  # the last row takes special tokens
         seen = torch.zeros(len(total), 1)
         order = np.argsort(lengths, kind="stable")
@@ -150,15 +154,6 @@ class WordVectors:
             rows[:] = done
         shutil.rmtree(folder, ignore_errors=True)
         return vectors
-
-    def _check_lengths(self, lengths: NDArray[np.int64]) -> None:
-        """Raise if a sentence has more pieces than the model reads."""
-        too_long = np.flatnonzero(lengths > self._longest)
-        if len(too_long):
-            raise DataError(
-                f"a sentence has {lengths[too_long[0]]} pieces, {self.name} reads at most "
-                f"{self._longest}: choose another model or shorter sentences"
-            )
 
 
 def locate(name: str) -> Path:
