@@ -122,6 +122,7 @@ def test_every_command_has_help_that_ends_with_examples(command: tuple[str, ...]
         (["train", "ba2motifs", "--epochs", "many"], "--epochs"),
         (["train", "ba2motifs", "--seed", "-1"], "--seed"),
         (["train", "ba2motifs", "--threads", "0"], "--threads"),
+        (["tune", "ba2motifs", "--by", "luck"], "--by"),
         (["explain", "run", "--graph", "x"], "--graph"),
         (["explain", "run", "--graph", "0", "--above", "1.5"], "--above"),
         (["resume"], "run"),

@@ -116,7 +116,6 @@ def test_ties_and_identical_runs_are_reported(planted: dict[float, tuple[float, 
         ((*TUNE, "--seed", 0, "--seeds", 2), "--seeds"),
         ((*TUNE, "--grid", "penalty"), "'penalty'"),
         ((*TUNE, "--grid", "nothing=1"), "'nothing'"),
-        ((*TUNE, "--by", "luck"), "'luck'"),
         (("tune", "a", "b", "c"), "3"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from paper.__main__ import app as paper
 from typer.main import get_command
 
-from gsat.cli import app as application
+from gsat.cli.app import app, load_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,9 +31,8 @@ def unknown_words(command: Any, words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_documented_commands_exist(page: Path) -> None:
-    for name in application.COMMANDS:
-        importlib.import_module(f"gsat.cli.{name.replace('-', '_')}")
-    groups = {"gsat": get_command(application.app), "python -m paper": get_command(paper)}
+    load_commands()
+    groups = {"gsat": get_command(app), "python -m paper": get_command(paper)}
     pattern = r"(?:`|^|\$ )(gsat|python -m paper) ([a-z][^`\n#]*)"
     for program, line in re.findall(pattern, page.read_text("utf-8"), re.M):
         assert not unknown_words(groups[program], line.split()), line

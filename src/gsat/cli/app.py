@@ -5,20 +5,21 @@ from __future__ import annotations
 import importlib
 import os
 import traceback
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from gsat.core.errors import DataNotFoundError, GSATError, OtherProcessError, printable, shown
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 LONGEST_LINE = 300  # characters of an error message
-YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
-# In the order in which `gsat --help` lists them.
-COMMANDS = (
-    "train", "resume", "evaluate", "predict", "explain", "audit", "patterns", "explore", "serve",
-    "distill", "tune", "bench", "demo", "datasets", "methods", "settings", "runs", "warm-up",
-    "moved",
+HEADINGS = YOUR_DATA, PAPER, HOUSEKEEPING = "Your data", "The paper", "Housekeeping"
+# In the order in which `gsat --help` lists their commands.
+MODULES = (
+    "train", "resume", "evaluate", "predict", "explain", "audit", "patterns", "web", "distill",
+    "tune", "bench", "demo", "datasets", "methods", "settings", "runs", "warm_up", "moved",
 )  # fmt: skip
 
 
@@ -26,22 +27,17 @@ class GroupedCommands(TyperGroup):
     """Commands listed under headings in the help text."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write one section per heading, in the order of the commands."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name in sorted(self.list_commands(ctx), key=_place):
-            command = self.get_command(ctx, name)
-            if command is not None and not command.hidden:
-                heading = getattr(command, "rich_help_panel", None)
-                heading = heading if isinstance(heading, str) else "Commands"
-                help_text = command.get_short_help_str(limit=200)
-                sections.setdefault(heading, []).append((name, help_text))
+        """Write one section per heading."""
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+        for name, command in self.commands.items():
+            heading = getattr(command, "rich_help_panel", None)
+            rows = sections.setdefault(heading if heading in sections else "Commands", [])
+            if not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=200)))
         for heading, rows in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows)
-
-
-def _place(name: str) -> int:
-    return COMMANDS.index(name) if name in COMMANDS else len(COMMANDS)
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 def examples(*lines: str) -> str:
@@ -67,6 +63,11 @@ app = typer.Typer(
 )
 
 
+def command(heading: str, *lines: str) -> Callable[[Command], Command]:
+    """Register a function as a command, listed under a heading; the help ends with examples."""
+    return app.command(rich_help_panel=heading, epilog=examples(*lines))
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from gsat import __version__
@@ -86,10 +87,15 @@ def options(
     """Graph neural networks that explain their own predictions."""
 
 
+def load_commands() -> None:
+    """Import the modules, which add their commands to the application."""
+    for name in MODULES:
+        importlib.import_module(f"gsat.cli.{name}")
+
+
 def run(arguments: list[str]) -> int:
     """Run a command with the words after ``gsat``, and return its exit code."""
-    for name in COMMANDS:
-        importlib.import_module(f"gsat.cli.{name.replace('-', '_')}")  # adds the command to the app
+    load_commands()
     return run_app(app, arguments, "gsat")
 
 

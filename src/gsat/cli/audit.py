@@ -8,20 +8,18 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, Json, Quiet, RunFolder, Split, check_json_or_file
 from gsat.training.run_files import check_run
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat audit runs/x",
-        "gsat audit runs/x --out audit.html",
-        "gsat audit runs/x --with runs/y --with runs/z",
-        "gsat audit runs/x --sanity",
-        "gsat audit runs/x new-graphs.jsonl --top 0.2 --json",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat audit runs/x",
+    "gsat audit runs/x --out audit.html",
+    "gsat audit runs/x --with runs/y --with runs/z",
+    "gsat audit runs/x --sanity",
+    "gsat audit runs/x new-graphs.jsonl --top 0.2 --json",
 )
 def audit(
     run: RunFolder,

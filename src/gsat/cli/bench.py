@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -46,8 +46,8 @@ Only = Annotated[
     str, typer.Option(metavar="KEY=VALUE,…", help="Only some: dataset, method, backbone, variant.")
 ]
 Format = Annotated[
-    str,
-    typer.Option("--format", help="Format of tables: text, markdown, html, latex or csv."),
+    Literal["text", "markdown", "html", "latex", "csv"],
+    typer.Option("--format", help="Format of tables."),
 ]
 Statistics = Annotated[
     bool, typer.Option("--statistics", help="Compare methods over the seeds that both have.")
@@ -119,8 +119,8 @@ def run_studies(
         bool, typer.Option("--dry-run", help="Print what would run, and how long it should take.")
     ] = False,
     backend: Annotated[
-        str,
-        typer.Option("--backend", "--engine", help="Worker processes here (local), or ray."),
+        Literal["local", "ray"],
+        typer.Option("--backend", "--engine", help="Worker processes here, or on a Ray cluster."),
     ] = "local",
     address: Annotated[
         str | None,
@@ -147,9 +147,6 @@ def run_studies(
     if not names:
         raise GSATError("name the studies to run, or: all")
     begun = time.monotonic()
-    _check_format(format_)
-    if backend not in ("local", "ray"):
-        raise GSATError(f"--backend is local or ray, not '{backend}'")
     if address is not None and backend != "ray":
         raise GSATError("--address is that of a Ray cluster; give --backend ray as well")
     limit = None if budget is None else parse_time(budget)
@@ -176,7 +173,7 @@ def run_studies(
         jobs=jobs,
         # Data was loaded, and perhaps generated, within the same time.
         budget=None if limit is None else max(limit - (time.monotonic() - begun), 0.0),
-        backend="ray" if backend == "ray" else "local",
+        backend=backend,
         address=address,
         progress=not quiet,
     )
@@ -220,7 +217,6 @@ def show(
         check_suffix(plot, PICTURES)
         if len(names) > 1:
             raise GSATError("--plot draws one study; name only one")
-    _check_format(format_)
     studies, requests, folders = _choose(names, None, only, format_, out, records)
     _print_studies(studies, requests, folders, format_, statistics, plot)
     if not folders.record.exists():
@@ -290,11 +286,6 @@ def verify(
             differing = differing or bool(metrics)
     if differing:
         raise typer.Exit(1)
-
-
-def _check_format(name: str) -> None:
-    if name not in ("text", "markdown", "html", "latex", "csv"):
-        raise GSATError(f"--format is text, markdown, html, latex or csv, not '{name}'")
 
 
 def _record_file(records: Path) -> Path:

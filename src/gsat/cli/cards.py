@@ -20,56 +20,41 @@ MANY = 6  # classes or labels; with more, print a range instead of a list
 
 def show_cards(name: str, settings: list[str], write: Path | None, as_json: bool) -> None:
     """Check one data set, or ``all`` available ones; exit with 1 if a check finds an error."""
-    from gsat.datasets.cards import known_sets
+    from gsat.core.writing import write_output
+    from gsat.datasets.cards import card, file_name, known_sets
+    from gsat.training.recipe import load_data, make_recipe
 
-    if name != "all":
-        cards = [_card(name, settings)]
-        _write(cards[0], write)
-        _echo(cards[0], as_json)
-    else:
-        if settings:
-            raise GSATError("--set needs the name of one data set: --check NAME, not 'all'")
-        cards, failed = [], False
-        for data, options in known_sets():
-            try:
-                card = _card(data, [f"{key}={value}" for key, value in options.items()])
-            except GSATError as error:  # continue with the others
-                print_error(str(error))
-                failed = True
-                continue
-            cards.append(card)
-            _write(card, write)
-            if not as_json:
-                _echo(card, as_json)
-        if as_json:
-            typer.echo(json.dumps(cards, allow_nan=False))
-        if failed:
-            raise typer.Exit(2)
+    every = name == "all"
+    if every and settings:
+        raise GSATError("--set needs the name of one data set: --check NAME, not 'all'")
+    cards, failed = [], False
+    for data, options in known_sets() if every else [(name, {})]:
+        try:
+            # A recipe checks and resolves options as for training.
+            given = settings or [f"{key}={value}" for key, value in options.items()]
+            made = card(load_data(make_recipe(data, settings=given)))
+        except GSATError as error:
+            if not every:
+                raise
+            print_error(str(error))  # and continue with the others
+            failed = True
+            continue
+        cards.append(made)
+        if write is not None:
+            text = json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False)
+            write_output(write / file_name(made), f"{text}\n".encode())
+        if not as_json:
+            _echo(made)
+    if as_json:
+        typer.echo(json.dumps(cards if every else cards[0], allow_nan=False))
+    if failed:
+        raise typer.Exit(2)
     if any(finding["severity"] == "error" for card in cards for finding in card["findings"]):
         raise typer.Exit(1)
 
 
-def _card(name: str, settings: list[str]) -> Card:
-    from gsat.datasets.cards import card
-    from gsat.training.recipe import load_data, make_recipe
-
-    # A recipe checks and resolves options as for training.
-    return card(load_data(make_recipe(name, settings=settings)))
-
-
-def _write(card: Card, folder: Path | None) -> None:
-    if folder is not None:
-        from gsat.core.writing import write_output
-        from gsat.datasets.cards import file_name
-
-        text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)
-        write_output(folder / file_name(card), f"{text}\n".encode())
-
-
-def _echo(card: Card, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(card, allow_nan=False))
-        return
+def _echo(card: Card) -> None:
+    """Print a summary as text and a table."""
     from rich.console import Console
     from rich.table import Table
 

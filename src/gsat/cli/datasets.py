@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json, check_settings
 from gsat.core.errors import DataError, DataNotFoundError, GSATError
 
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from gsat.datasets.fetch.raw_files import RawFile
 
 
-@app.command(
-    rich_help_panel=HOUSEKEEPING,
-    epilog=examples(
-        "gsat datasets",
-        "gsat datasets mutag",
-        "gsat datasets --download mutag",
-        "gsat datasets --check ba2motifs --set graphs=60",
-    ),
+@command(
+    HOUSEKEEPING,
+    "gsat datasets",
+    "gsat datasets mutag",
+    "gsat datasets --download mutag",
+    "gsat datasets --check ba2motifs --set graphs=60",
 )
 def datasets(
     name: Annotated[

@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Quiet, set_threads
 from gsat.cli.output import print_result
 
 
-@app.command(
-    rich_help_panel=HOUSEKEEPING,
-    epilog=examples("gsat demo", "gsat demo --epochs 20 --out my-demo"),
-)
+@command(HOUSEKEEPING, "gsat demo", "gsat demo --epochs 20 --out my-demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the run and the picture.")] = Path("demo"),
     epochs: Annotated[int, typer.Option(min=1, help="Number of training epochs.")] = 100,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import (
     Device,
     Epochs,
@@ -18,12 +18,10 @@ from gsat.cli.options import (
 from gsat.cli.output import print_ending
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat distill runs/ensemble --out runs/one",
-        "gsat distill runs/ensemble --set distill_coef=5",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat distill runs/ensemble --out runs/one",
+    "gsat distill runs/ensemble --set distill_coef=5",
 )
 def distill(
     run: RunFolder,

@@ -6,19 +6,17 @@ import json
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, Json, Refine, RunFolder, Split
 from gsat.cli.output import print_metrics
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat evaluate runs/x",
-        "gsat evaluate runs/x --split valid --json",
-        "gsat evaluate runs/x new-graphs.jsonl",
-        "gsat evaluate runs/x --refine 1",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat evaluate runs/x",
+    "gsat evaluate runs/x --split valid --json",
+    "gsat evaluate runs/x new-graphs.jsonl",
+    "gsat evaluate runs/x --refine 1",
 )
 def evaluate(
     run: RunFolder,

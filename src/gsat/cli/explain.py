@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, Json, Refine, RunFolder, Split, check_json_or_file
 from gsat.core.errors import GSATError
 
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from gsat.explanation import Explanation
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        'gsat explain runs/mols --smiles "Nc1ccc(cc1)[N+](=O)[O-]" --out m.svg',
-        "gsat explain runs/mols new.csv --out report.html",
-        "gsat explain runs/mols new.csv --out scores.csv",
-        "gsat explain runs/x --graph 12",
-        "gsat explain runs/x --graph 12 --top 6 --crop --out g.svg",
-        "gsat explain runs/nodes --node 511 --out node.png",
-        "gsat explain runs/x --split test --out scores.npz",
-    ),
+@command(
+    YOUR_DATA,
+    'gsat explain runs/mols --smiles "Nc1ccc(cc1)[N+](=O)[O-]" --out m.svg',
+    "gsat explain runs/mols new.csv --out report.html",
+    "gsat explain runs/mols new.csv --out scores.csv",
+    "gsat explain runs/x --graph 12",
+    "gsat explain runs/x --graph 12 --top 6 --crop --out g.svg",
+    "gsat explain runs/nodes --node 511 --out node.png",
+    "gsat explain runs/x --split test --out scores.npz",
 )
 def explain(
     run: RunFolder,

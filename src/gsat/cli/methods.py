@@ -6,11 +6,11 @@ import json
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
 
 
-@app.command(rich_help_panel=HOUSEKEEPING, epilog=examples("gsat methods", "gsat methods --json"))
+@command(HOUSEKEEPING, "gsat methods", "gsat methods --json")
 def methods(json_: Json = False) -> None:
     """List the training methods and the papers they come from."""
     from gsat.methods import METHODS

@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, RunFolder, Split
 
 SHOWN = 5  # patterns printed per group
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat patterns runs/mols --out patterns.html",
-        "gsat patterns runs/mols new.csv --out patterns.csv",
-        "gsat patterns runs/mols --split all",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat patterns runs/mols --out patterns.html",
+    "gsat patterns runs/mols new.csv --out patterns.csv",
+    "gsat patterns runs/mols --split all",
 )
 def patterns(
     run: RunFolder,

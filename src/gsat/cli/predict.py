@@ -7,17 +7,15 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import Data, RunFolder, Split
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat predict runs/x new-graphs.jsonl --out predictions.csv",
-        "gsat predict runs/bbbp new-molecules.csv --out predictions.csv",
-        "gsat predict runs/x --split valid",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat predict runs/x new-graphs.jsonl --out predictions.csv",
+    "gsat predict runs/bbbp new-molecules.csv --out predictions.csv",
+    "gsat predict runs/x --split valid",
 )
 def predict(
     run: RunFolder,

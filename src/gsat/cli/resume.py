@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples, print_error
+from gsat.cli.app import YOUR_DATA, command, print_error
 from gsat.cli.options import (
     Audit,
     Device,
@@ -23,10 +23,7 @@ from gsat.core.errors import GSATError
 from gsat.core.registry import BACKBONES, METHODS
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples("gsat resume runs/x", "gsat resume runs/y --method my_method.py:MyMethod"),
-)
+@command(YOUR_DATA, "gsat resume runs/x", "gsat resume runs/y --method my_method.py:MyMethod")
 def resume(
     run: RunFolder,
     method: Annotated[

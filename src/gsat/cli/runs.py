@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
 from gsat.core.errors import printable
 
 
-@app.command(
-    rich_help_panel=HOUSEKEEPING,
-    epilog=examples("gsat runs", "gsat runs runs/bench --sort explanation_auc", "gsat runs --json"),
+@command(
+    HOUSEKEEPING, "gsat runs", "gsat runs runs/bench --sort explanation_auc", "gsat runs --json"
 )
 def runs(
     folder: Annotated[Path, typer.Argument(help="Folder to search.")] = Path("runs"),

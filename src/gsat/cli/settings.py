@@ -7,14 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Json
 
 
-@app.command(
-    rich_help_panel=HOUSEKEEPING,
-    epilog=examples("gsat settings", "gsat settings gsat", "gsat settings pna"),
-)
+@command(HOUSEKEEPING, "gsat settings", "gsat settings gsat", "gsat settings pna")
 def settings(
     name: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import (
     Audit,
     BackboneOption,
@@ -34,18 +34,16 @@ if TYPE_CHECKING:
     from gsat.training.recipe import Recipe
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat train ba2motifs",
-        "gsat train spmotif-0.5 --backbone pna --seed 3 --out runs/x",
-        "gsat train molecules.csv",
-        "gsat train molecules.csv --smiles structure --label logS --split random",
-        'gsat train graphs.jsonl --set classes=\'["inactive", "active"]\'',
-        "gsat train mutag --method gsat-star --seeds 5 --jobs 2",
-        "gsat train molecules.csv --members 5 --jobs 2",
-        "gsat train ba2motifs --set r_final=0.6 --epochs 50",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat train ba2motifs",
+    "gsat train spmotif-0.5 --backbone pna --seed 3 --out runs/x",
+    "gsat train molecules.csv",
+    "gsat train molecules.csv --smiles structure --label logS --split random",
+    'gsat train graphs.jsonl --set classes=\'["inactive", "active"]\'',
+    "gsat train mutag --method gsat-star --seeds 5 --jobs 2",
+    "gsat train molecules.csv --members 5 --jobs 2",
+    "gsat train ba2motifs --set r_final=0.6 --epochs 50",
 )
 @table_options
 def train(

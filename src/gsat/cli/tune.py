@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gsat.cli.app import YOUR_DATA, app, examples, print_error
+from gsat.cli.app import YOUR_DATA, command, print_error
 from gsat.cli.options import (
     BackboneOption,
     Epochs,
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
     from gsat.study.tune import Tuned
 
 
-@app.command(
-    rich_help_panel=YOUR_DATA,
-    epilog=examples(
-        "gsat tune gsat mutag --grid r_final=0.5,0.6,0.7 --seeds 3 --jobs 2",
-        "gsat tune gsat graphs.jsonl --grid lr=0.001,0.003 --write mine.toml",
-        "gsat tune graphs.jsonl --by audit --seeds 2 --write mine.toml",
-    ),
+@command(
+    YOUR_DATA,
+    "gsat tune gsat mutag --grid r_final=0.5,0.6,0.7 --seeds 3 --jobs 2",
+    "gsat tune gsat graphs.jsonl --grid lr=0.001,0.003 --write mine.toml",
+    "gsat tune graphs.jsonl --by audit --seeds 2 --write mine.toml",
 )
 def tune(
     what: Annotated[
@@ -60,7 +58,7 @@ def tune(
         typer.Option(help="Validation metric to choose by. [default: that of the task]"),
     ] = None,
     by: Annotated[
-        str,
+        Literal["metric", "audit"],
         typer.Option(
             help="Choose by 'metric', or by 'audit': among settings that predict as well as the "
             "best, take those whose explanations pass the audit."
@@ -100,8 +98,6 @@ def tune(
         raise GSATError("give --seed or --seeds, not both")
     if len(what) > 2:
         raise GSATError(f"expected [METHOD] DATA, not {len(what)} names")
-    if by not in ("metric", "audit"):
-        raise GSATError(f"--by is 'metric' or 'audit', not '{by}'")
     method = check_part(METHODS)(what[0]) if len(what) == 2 else "gsat"
     dataset = check_dataset(what[-1])
     from gsat.study.grids import parse_grid
@@ -116,7 +112,7 @@ def tune(
         seeds=range(seeds) if seeds is not None else (seed or 0,),
         grid=parse_grid(grid) if grid else None,
         metric=metric,
-        by="audit" if by == "audit" else "metric",
+        by=by,
         file=recipe,
         settings=all_settings(set_, epochs),
         out=out,

@@ -7,15 +7,11 @@ from typing import Annotated
 
 import typer
 
-from gsat.cli.app import HOUSEKEEPING, app, examples
+from gsat.cli.app import HOUSEKEEPING, command
 from gsat.cli.options import Quiet
 
 
-@app.command(
-    "warm-up",
-    rich_help_panel=HOUSEKEEPING,
-    epilog=examples("gsat warm-up", "gsat warm-up --jobs 1"),
-)
+@command(HOUSEKEEPING, "gsat warm-up", "gsat warm-up --jobs 1")
 def warm_up(
     jobs: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""Options and server start of ``gsat explore`` and ``gsat serve``."""
+"""``gsat explore`` and ``gsat serve``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import set_threads
 from gsat.core.errors import GSATError, MissingExtraError
 
+Runs = Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")]
 Token = Annotated[
     str | None,
@@ -29,36 +32,91 @@ Hosts = Annotated[
 ]
 
 
-def serve_runs(
+@command(
+    YOUR_DATA,
+    "gsat explore runs/x",
+    "gsat explore runs/x runs/y          compare two runs",
+    "gsat explore runs                   all runs in a folder, also while they train",
+    "gsat explore runs/x --port 9000 --no-browser",
+)
+def explore(
+    runs: Runs,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    browser: Annotated[bool, typer.Option(help="Open the app in your browser.")] = True,
+    token: Token = None,
+    allow_host: Hosts = None,
+) -> None:
+    """Browse runs in a local web app: explanations, comparisons, your own molecules and graphs.
+
+    Other machines can't reach it unless you give --host, which requires a token.
+    """
+    set_threads(1)
+    _serve(runs, host, port, token, allow_host, pages=True, browser=browser)
+
+
+@command(
+    YOUR_DATA,
+    "gsat serve runs/x",
+    "gsat serve runs/x --port 9000 --max-nodes 500",
+    "gsat serve runs/x --host 0.0.0.0 --allow-host models.example.org",
+)
+def serve(
+    runs: Runs,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
+    allow_host: Hosts = None,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in bytes.")] = 8
+    << 20,
+    max_graphs: Annotated[
+        int, typer.Option(min=1, help="Maximum number of graphs per request.")
+    ] = 1000,
+    max_nodes: Annotated[
+        int, typer.Option(min=1, help="Maximum number of nodes per graph.")
+    ] = 10_000,
+    max_edges: Annotated[
+        int, typer.Option(min=1, help="Maximum number of edges per graph.")
+    ] = 100_000,
+    max_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit per request.")] = 60.0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads for the model.")] = 1,
+) -> None:
+    """Serve predictions and explanations as a JSON API, described at /api/openapi.json.
+
+    Concurrent requests are batched. /healthz reports health, and /metrics has counters for
+    Prometheus. Pass the token as GSAT_TOKEN to keep it out of the process list. SIGTERM and Ctrl-C
+    stop the server after it has answered open requests.
+    """
+    set_threads(threads)
+    limits = {"body_bytes": max_bytes, "graphs": max_graphs, "nodes": max_nodes,
+              "edges": max_edges, "seconds": max_seconds}  # fmt: skip
+    _serve(runs, host, port, token, allow_host, limits=limits)
+
+
+def _serve(
     runs: list[Path],
     host: str,
     port: int,
     token: str | None,
-    allow_host: list[str] | None,
+    names: list[str] | None,
     *,
-    page: bool,
+    pages: bool = False,
     browser: bool = False,
-    threads: int = 1,
     limits: dict[str, Any] | None = None,
 ) -> None:
-    """Serve the API, and with ``page`` the web app, until the process is asked to stop."""
+    """Serve the API, and with ``pages`` the web app, until the process is asked to stop."""
     try:
-        import fastapi
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
+        from gsat.web.app import make_app
+        from gsat.web.fair_lock import COMPUTING
+        from gsat.web.guard import Policy, check_token
+        from gsat.web.library import RunLibrary
+        from gsat.web.requests import Limits
+        from gsat.web.server import STOP_SECONDS, bind, run_server
+        from gsat.web.views import thumbnail
+    except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "web", "the page") from None
-    del fastapi
-    from gsat.web.app import make_app
-    from gsat.web.fair_lock import COMPUTING
-    from gsat.web.guard import Policy, check_token
-    from gsat.web.library import RunLibrary
-    from gsat.web.requests import Limits
-    from gsat.web.server import STOP_SECONDS, bind, run_server
 
-    set_threads(threads)
-    policy = Policy(host, frozenset(name.lower() for name in allow_host or ()),
-                    check_token(host, token))  # fmt: skip
+    policy = Policy(host, frozenset(map(str.lower, names or ())), check_token(host, token))
     library = RunLibrary(runs, Limits(**(limits or {})))
     opened = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
@@ -66,8 +124,6 @@ def serve_runs(
 
     def prepare() -> None:
         """Score the first run and draw a graph while the user reads the overview."""
-        from gsat.web.views import thumbnail
-
         with contextlib.suppress(GSATError, OSError):
             loaded = library.open(library.entries()[0].name)
             loaded.split("test")
@@ -78,12 +134,12 @@ def serve_runs(
     def ready() -> None:
         count = len(library.entries())
         typer.echo(f"{address}  ({count} run{'' if count == 1 else 's'}; Ctrl-C stops)")
-        if page and not library.is_folder:
+        if pages and not library.is_folder:
             preparing.start()
         if browser:
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
-    app = make_app(library, policy, pages=page)
+    app = make_app(library, policy, pages=pages)
     run_server(app, opened, library.limits, ready=ready, stopping=library.stopping.set)
     # A daemon thread in compiled code aborts the process at exit, and Python waits for all other
     # threads: threads still running after the timeout are abandoned.
