@@ -205,6 +205,19 @@ def pattern_page(
     groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: ReportInfo
 ) -> str:
     """Make a page of patterns, each with its picture, statistics and three examples."""
+    return render_page(
+        "patterns.html",
+        title=info.title,
+        about=info.about,
+        foot="Made with gsat.",
+        **pattern_values(groups, molecules, info),
+    )
+
+
+def pattern_values(
+    groups: Sequence[PatternGroup], molecules: Sequence[ExplainedMolecule], info: ReportInfo
+) -> dict[str, Any]:
+    """Gather what a page of patterns shows, here and in the web app."""
     shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in groups]
     examples = {i for patterns in shown for pattern in patterns for i in pattern.examples}
     scale = ColourScale.of([molecules[i].explanation for i in sorted(examples)])
@@ -219,18 +232,14 @@ def pattern_page(
         }
         for group, patterns in zip(groups, shown, strict=True)
     ]
-    return render_page(
-        "patterns.html",
-        title=info.title,
-        about=info.about,
-        notes=info.notes,
-        groups=listed,
-        unit="prediction" if info.regression else "probability",
-        tests=sum(len(group.patterns) for group in groups),
-        limit=SIGNIFICANT,
-        foot="Made with gsat.",
+    return {
+        "notes": info.notes,
+        "groups": listed,
+        "unit": "prediction" if info.regression else "probability",
+        "tests": sum(len(group.patterns) for group in groups),
+        "limit": SIGNIFICANT,
         **scale_values(scale),
-    )
+    }
 
 
 def _row(
@@ -264,11 +273,12 @@ def _effect(pattern: Pattern) -> str:
     return f"{signed(pattern.effect)} ± {pattern.deviation:.2f}"
 
 
-def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, str]:
+def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, Any]:
     drawn = formula(molecule.explanation, molecule=molecule.molecule)
     named = molecule.name or ("" if molecule.line is None else f"line {molecule.line}")
     predicted = molecule.explanation.caption().removeprefix("predicted ")
     return {
+        "number": molecule.number,
         "svg": "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True),
         "caption": f"{named}: {predicted}" if named else predicted,
     }

@@ -150,7 +150,7 @@ def make_api(library: RunLibrary, batcher: Batcher, counters: Metrics) -> APIRou
         for name in ("x", "edge_attr", "edge_weight", "edge_truth"):
             if data.get(name) is not None:
                 graph[name] = data[name].tolist()
-        return GraphDetails.of(scored, place, loaded.outputs, input=graph)
+        return GraphDetails.of(scored, place, input=graph)
 
     @router.get("/api/runs/{run}/predictions", tags=["predictions"])
     def predictions(run: Name, query: Annotated[PartQuery, Query()]) -> GraphRows:
@@ -210,5 +210,5 @@ def _rows(loaded: LoadedRun, part: PartQuery, query: Filter) -> GraphRows:
     return GraphRows(
         total=len(rows),
         offset=part.offset,
-        graphs=[GraphRow.of(scored, row, loaded.outputs) for row in chosen],
+        graphs=[GraphRow.of(scored, row) for row in chosen],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
 from typing import Any, Final
@@ -17,12 +18,11 @@ from gsat.training.members import member_folders
 from gsat.training.run import Run
 from gsat.training.run_directory import RunDirectory
 
-WIDTH, HEIGHT = 340, 210
+WIDE, SQUARE = (340, 210), (300, 284)  # sizes; axes of the second are equally long
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 12, 30
 _MAX_POINTS: Final = 2000
 Log = Sequence[Mapping[str, Any]]
 Lines = dict[str, list[float | None]]
-Curves = list[tuple[str, Lines]]
 
 
 def curve_values(log: Log) -> dict[str, Any]:
@@ -39,23 +39,6 @@ def curve_values(log: Log) -> dict[str, Any]:
     }
 
 
-def shown_curves(log: Log) -> Curves:
-    """Choose the curves of a page: the loss, then each metric that has values."""
-    curves = curve_values(log)["curves"]
-    train, valid = curves["train"], curves["valid"]
-    loss = train.get("total", train.get("loss", []))
-    charts = [("loss", {"train": loss, "valid": valid.get("loss", [])})]
-    charts += [
-        (title, {"train": train.get(name, []), "valid": valid.get(name, [])})
-        for name, title in METRIC_TITLES.items()
-    ]
-    defined = [
-        (title, {part: line for part, line in lines.items() if any(v is not None for v in line)})
-        for title, lines in charts
-    ]
-    return [(title, lines) for title, lines in defined if lines]
-
-
 def member_logs(run: Run) -> list[Log]:
     """Read the logs of the members of an ensemble that have begun; empty for other runs."""
     if run.path is None or run.recipe.members is None:
@@ -69,23 +52,19 @@ def member_logs(run: Run) -> list[Log]:
     return logs
 
 
-def mean_curves(logs: Sequence[Log]) -> Curves:
-    """Average the curves of several runs, each epoch over the runs that have reached it."""
-    gathered: dict[str, dict[str, list[list[float | None]]]] = {}
-    for log in logs:
-        for title, lines in shown_curves(log):
-            for part, values in lines.items():
-                gathered.setdefault(title, {}).setdefault(part, []).append(values)
-    return [
-        (
-            title,
-            {
-                part: [_mean(epoch) for epoch in zip_longest(*lines)]
-                for part, lines in parts.items()
-            },
-        )
-        for title, parts in gathered.items()
-    ]
+def mean_curves(logs: Sequence[Log]) -> dict[str, Lines]:
+    """Average the loss and each metric over logs, each epoch over the runs that have reached it."""
+    curves = [curve_values(log)["curves"] for log in logs]
+    titles = {"loss": "loss", **METRIC_TITLES}
+    out: dict[str, Lines] = {}
+    for name, title in titles.items():
+        for part in ("train", "valid"):
+            total = "total" if name == "loss" and part == "train" else name
+            lines = [one[part].get(total, one[part].get(name, [])) for one in curves]
+            mean = [_mean(values) for values in zip_longest(*lines)]
+            if any(value is not None for value in mean):
+                out.setdefault(title, {})[part] = mean
+    return out
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -100,83 +79,94 @@ def line_chart(title: str, lines: Lines, *, selected: int | None = None) -> str:
         name: [(epoch, v) for epoch, v in enumerate(values) if v is not None and math.isfinite(v)]
         for name, values in lines.items()
     }
-    every = [value for points in defined.values() for _, value in points]
-    low, high = (min(every), max(every)) if every else (0.0, 1.0)
-    ticks = _ticks(low, high)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
-    last_epoch = max(count - 1, 1)
-
-    def x(epoch: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * epoch / last_epoch
-
-    def y(value: float) -> float:
-        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * (value - low) / ((high - low) or 1)
-
     last = ", ".join(f"{name} {points[-1][1]:.3f}" for name, points in defined.items() if points)
-    out = [_head(f"{title} over {count} epochs; at the end: {last}")]
-    for tick in ticks:
-        out.append(f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{WIDTH - _RIGHT}"/>')
-        out.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g}"))
-    for tick in _ticks(0, last_epoch):
-        if tick == int(tick) and tick <= last_epoch:
-            out.append(_text(x(tick), HEIGHT - 10, "middle", f"{int(tick)}"))
+    last_epoch = max(count - 1, 1)
+    epochs = [tick for tick in _ticks([0, last_epoch]) if tick == int(tick) <= last_epoch]
+    ticks = _ticks([value for points in defined.values() for _, value in points])
+    chart = _Chart(
+        f"{title} over {count} epochs; at the end: {last}",
+        WIDE,
+        (0, last_epoch),
+        (ticks[0], ticks[-1]),
+        epochs,
+        ticks,
+    )
     if selected is not None and selected < count:
-        out.append(
-            f'<path class="chosen-epoch" d="M{x(selected):.1f} {_TOP}V{HEIGHT - _BOTTOM}">'
+        chart.parts.append(
+            f'<path class="chosen-epoch" d="M{chart.x(selected):.1f} {_TOP}V{WIDE[1] - _BOTTOM}">'
             f"<title>selected epoch: {selected}</title></path>"
         )
     for name, points in defined.items():
         path, before = "", -2
         for epoch, value in points:  # a gap in the values is a gap in the line
-            path += f"{'L' if epoch == before + 1 else 'M'}{x(epoch):.1f} {y(value):.1f}"
+            step = "L" if epoch == before + 1 else "M"
+            path += f"{step}{chart.x(epoch):.1f} {chart.y(value):.1f}"
             before = epoch
-        out.append(f'<path class="line line-{escape(name)}" d="{path}"/>')
-    return "".join([*out, "</svg>"])
+        chart.parts.append(f'<path class="line line-{escape(name)}" d="{path}"/>')
+    return chart.svg()
 
 
 def scatter(true: NDArray[np.float64], predicted: NDArray[np.float64]) -> str:
     """Draw predicted against true numbers, with the diagonal."""
     known = np.isfinite(true) & np.isfinite(predicted)
-    true, predicted = true[known], predicted[known]
-    step = max(1, len(true) // _MAX_POINTS)
-    true, predicted = true[::step], predicted[::step]
-    both = np.concatenate([true, predicted]) if len(true) else np.array([0.0, 1.0])
-    ticks = _ticks(float(both.min()), float(both.max()))
-    low, high = min(both.min(), ticks[0]), max(both.max(), ticks[-1])
-    side = HEIGHT + 90
-    length = side - _LEFT - _BOTTOM
-
-    def x(value: float) -> float:
-        return float(_LEFT + length * (value - low) / ((high - low) or 1))
-
-    def y(value: float) -> float:
-        return side - _BOTTOM + _LEFT - x(value)
-
-    out = [_head(f"predicted against true numbers of {len(true)} graphs", side, side)]
-    for tick in ticks:
-        out.append(f'<path class="grid" d="M{_LEFT} {y(tick):.1f}H{side - 12}"/>')
-        out.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g}"))
-        out.append(_text(x(tick), side - 12, "middle", f"{tick:g}"))
-    out.append(f'<path class="diagonal" d="M{_LEFT} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>')
+    step = max(1, int(known.sum()) // _MAX_POINTS)
+    true, predicted = true[known][::step], predicted[known][::step]
+    ticks = _ticks([*true, *predicted])
+    low, high = ticks[0], ticks[-1]
+    label = f"predicted against true numbers of {len(true)} graphs"
+    chart = _Chart(label, SQUARE, (low, high), (low, high), ticks, ticks)
+    x, y = chart.x, chart.y
+    chart.parts.append(
+        f'<path class="diagonal" d="M{x(low):.1f} {y(low):.1f}L{x(high):.1f} {y(high):.1f}"/>'
+    )
     for a, b in zip(true.tolist(), predicted.tolist(), strict=True):
-        out.append(f'<circle class="point" cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.6"/>')
-    return "".join([*out, "</svg>"])
+        chart.parts.append(f'<circle class="point" cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.6"/>')
+    return chart.svg()
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Choose round numbers that cover a range."""
+@dataclass(frozen=True)
+class _Chart:
+    """Axes with labelled ticks, and the parts drawn between them."""
+
+    label: str
+    size: tuple[int, int]
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    x_ticks: Sequence[float]
+    y_ticks: Sequence[float]
+    parts: list[str] = field(default_factory=list)
+
+    def x(self, value: float) -> float:
+        low, high = self.x_range
+        return _LEFT + (self.size[0] - _LEFT - _RIGHT) * (value - low) / (high - low)
+
+    def y(self, value: float) -> float:
+        (low, high), height = self.y_range, self.size[1]
+        return height - _BOTTOM - (height - _TOP - _BOTTOM) * (value - low) / (high - low)
+
+    def svg(self) -> str:
+        width, height = self.size
+        label = escape(self.label)
+        axes = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" '
+            f'role="img" aria-label="{label}"><title>{label}</title>'
+        ]
+        for tick in self.y_ticks:
+            y = self.y(tick)
+            axes.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{width - _RIGHT}"/>')
+            axes.append(_text(_LEFT - 6, y + 4, "end", tick))
+        axes += [_text(self.x(tick), height - 10, "middle", tick) for tick in self.x_ticks]
+        return "".join([*axes, *self.parts, "</svg>"])
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Choose round numbers around the range of values, or around 0 to 1 if there are none."""
     from matplotlib.ticker import MaxNLocator
 
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
     high = high if high > low else low + (abs(low) or 1.0)
     return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
 
 
-def _text(x: float, y: float, anchor: str, text: str) -> str:
-    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
-
-
-def _head(label: str, width: int = WIDTH, height: int = HEIGHT) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-label="{escape(label)}"><title>{escape(label)}</title>'
-    )
+def _text(x: float, y: float, anchor: str, value: float) -> str:
+    return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{value:g}</text>'

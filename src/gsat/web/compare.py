@@ -15,10 +15,9 @@ from gsat.graphs.build import ranges
 from gsat.ranks import Floats, Ints
 from gsat.training.run_files import shown_metrics
 from gsat.web.library import LoadedRun
-from gsat.web.pictures import draw_picture
+from gsat.web.pictures import Picture, draw_picture
 from gsat.web.requests import BadInputError, NotFoundError
 from gsat.web.scored import ScoredSplit, agreement
-from gsat.web.views import card_values
 
 PAGE: Final = 24  # graphs in the list
 
@@ -78,10 +77,9 @@ def comparison_values(
     comparison: Comparison, split: str, row: int | None, page: int
 ) -> dict[str, Any]:
     """Gather what the page of a comparison shows."""
-    order = comparison.most_different()
+    order, first_rows = comparison.most_different(), comparison.rows[0]
     pages = max(1, -(-len(order) // PAGE))
     page = min(page, pages)
-    first_rows = comparison.rows[0]
     place = int(order[0])
     if row is not None:
         places = np.flatnonzero(first_rows == row)
@@ -95,46 +93,30 @@ def comparison_values(
         if run.run.finished
     ]
     return {
+        "comparison": comparison,
         "runs": scores,
         "titles": list(dict.fromkeys(title for run in scores for title in run["scores"])),
         "names": names,
         "split": split,
         "query": urlencode([*(("run", name) for name in names), ("split", split)]),
-        "count": len(order),
         "page": page,
         "pages": pages,
         "mean_correlation": _mean(comparison.correlation),
         "mean_overlap": _mean(comparison.overlap),
-        "same": float(comparison.same.mean()),
-        "place": _agreement_of(comparison, place),
-        "pictures": [_picture(comparison, number, place, split) for number in range(len(names))],
-        "listed": [
-            _agreement_of(comparison, int(i)) for i in order[(page - 1) * PAGE : page * PAGE]
-        ],
-        "previous": int(first_rows[place - 1]) if place > 0 else None,
-        "following": int(first_rows[place + 1]) if place + 1 < len(order) else None,
+        "place": place,
+        "pictures": _pictures(comparison, place, split),
+        "listed": order[(page - 1) * PAGE : page * PAGE].tolist(),
     }
 
 
-def _agreement_of(comparison: Comparison, place: int) -> dict[str, Any]:
-    row = int(comparison.rows[0][place])
-    return {
-        "row": row,
-        "title": comparison.splits[0].title(row),
-        "correlation": float(comparison.correlation[place]),
-        "overlap": float(comparison.overlap[place]),
-        "same": bool(comparison.same[place]),
-    }
-
-
-def _picture(comparison: Comparison, number: int, place: int, split: str) -> dict[str, Any]:
-    """Draw one run's explanation of a graph; all runs share the layout."""
-    run, row = comparison.runs[number], int(comparison.rows[number][place])
-    explanation = run.explanation(split, row)
+def _pictures(comparison: Comparison, place: int, split: str) -> list[Picture]:
+    """Draw each run's explanation of a graph, in one layout."""
     key = ("data", int(comparison.data_rows[place]))
-    picture = draw_picture(comparison.runs[0], key, explanation)
-    card = card_values(comparison.splits[number], row, run.outputs)
-    return {"run": run, "card": card, "picture": picture}
+    rows = comparison.rows[:, place].tolist()
+    return [
+        draw_picture(comparison.runs[0], key, run.explanation(split, row))
+        for run, row in zip(comparison.runs, rows, strict=True)
+    ]
 
 
 def _positions(index: Ints, rows: Ints) -> Ints:

@@ -274,7 +274,9 @@ class LoadedRun:
             scores[edge : edge + len(part_scores)] = part_scores
             row, edge = row + len(part_logits), edge + len(part_scores)
         numbers = None if rows is None else np.array(rows)
-        return ScoredSplit(store, self.task, logits, scores.numpy(), self.model.explains, numbers)
+        return ScoredSplit(
+            store, self.task, logits, scores.numpy(), self.outputs, self.model.explains, numbers
+        )
 
     # -- explanations ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -14,17 +14,19 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gsat.core.errors import GSATError
+from gsat.draw.pages import pattern_values
+from gsat.study.cost import format_duration
 from gsat.training.run_files import shown_metrics
 from gsat.web import views
 from gsat.web.api import Name, Number, Split
 from gsat.web.compare import compare, comparison_values
 from gsat.web.library import LoadedRun, RunLibrary
+from gsat.web.pictures import without_styles
 from gsat.web.requests import (
     PAGE,
     SPLITS,
@@ -35,6 +37,8 @@ from gsat.web.requests import (
     SplitQuery,
 )
 from gsat.web.user_input import (
+    InputCard,
+    InputTable,
     cached_table,
     example_graph,
     explain_json,
@@ -54,6 +58,14 @@ _PAUSE, _PATIENCE = 0.2, 10.0  # seconds without requests before drawing ahead; 
 Top = Annotated[int, Query(ge=0, lt=2**31)]
 Truth = Annotated[Literal["yes", "no"], Query()]
 OfSplit = Annotated[SplitQuery, Query()]
+
+
+async def _body(request: Request) -> bytes:
+    """Read the body of a request, whatever its content type is."""
+    return await request.body()
+
+
+Body = Annotated[bytes, Depends(_body)]
 
 
 def make_pages(library: RunLibrary) -> APIRouter:
@@ -139,9 +151,9 @@ def make_pages(library: RunLibrary) -> APIRouter:
             "_confusion.html",
             run=loaded,
             split=query.split,
-            matrix=views.confusion(scored, loaded.outputs),
+            scored=scored,
+            matrix=views.confusion(scored),
             scatter=views.predicted_against_true(scored),
-            count=len(scored),
         )
 
     @router.get("/runs/{run}/graphs")
@@ -181,10 +193,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
             scored=scored,
             size=size,
             has_truth=has_truth,
-            cards=[
-                views.card_values(scored, row, loaded.outputs)
-                for row in rows[(number - 1) * PAGE : number * PAGE]
-            ],
+            places=rows[(number - 1) * PAGE : number * PAGE],
             total=len(rows),
             page=number,
             pages=pages,
@@ -221,11 +230,7 @@ def make_pages(library: RunLibrary) -> APIRouter:
     def similar(run: Name, split: Split, number: Number) -> Response:
         loaded = library.open(run)
         nearest, scored = loaded.similar(split, number), loaded.split(split)
-        cards = [
-            views.card_values(scored, row, loaded.outputs, similarity)
-            for row, similarity in nearest
-        ]
-        return render("_similar.html", run=loaded, split=split, cards=cards, scored=scored)
+        return render("_similar.html", run=loaded, split=split, nearest=nearest, scored=scored)
 
     @router.get("/runs/{run}/graphs/{split}/{number}/download/{kind}")
     def download(
@@ -255,7 +260,8 @@ def make_pages(library: RunLibrary) -> APIRouter:
     @router.get("/runs/{run}/patterns")
     def patterns(run: Name, query: OfSplit) -> Response:
         loaded = library.open(run)
-        values = views.pattern_values(loaded, query.split)
+        report = loaded.patterns(query.split)
+        values = pattern_values(report.groups, report.molecules, report.info)
         return page("patterns.html", "patterns", loaded, split=query.split, splits=SPLITS, **values)
 
     @router.get("/runs/{run}/audit")
@@ -286,37 +292,35 @@ def make_pages(library: RunLibrary) -> APIRouter:
         )
 
     @router.post("/runs/{run}/try")
-    async def try_graph(run: Name, request: Request) -> Response:
-        body = await request.body()
-        return await _answers(
-            run, lambda loaded: {"cards": explain_json(loaded, body), "table": None}
-        )
+    def try_graph(run: Name, body: Body) -> Response:
+        loaded = library.open(run)
+        try:
+            cards = explain_json(loaded, body)
+        except GSATError as error:
+            return answers(loaded, problem=str(error))
+        return answers(loaded, cards)
 
     @router.post("/runs/{run}/try/table")
-    async def try_table(
-        run: Name, request: Request, name: Annotated[str, Query(max_length=200)] = "table.csv"
+    def try_table(
+        run: Name, body: Body, name: Annotated[str, Query(max_length=200)] = "table.csv"
     ) -> Response:
-        body = await request.body()
-
-        def explain(loaded: LoadedRun) -> dict[str, Any]:
+        loaded = library.open(run)
+        try:
             table = explain_table(loaded, name, body)
-            return {"cards": table.cards, "table": table}
+        except GSATError as error:
+            return answers(loaded, problem=str(error))
+        return answers(loaded, table.cards, table)
 
-        return await _answers(run, explain)
-
-    async def _answers(run: str, explain: Callable[[LoadedRun], dict[str, Any]]) -> Response:
+    def answers(
+        loaded: LoadedRun,
+        cards: Sequence[InputCard] = (),
+        table: InputTable | None = None,
+        problem: str = "",
+    ) -> Response:
         """Show answers to the user's input, or what is wrong with it."""
-
-        def work() -> Response:
-            loaded, status = library.open(run), 200
-            values: dict[str, Any] = {"problem": ""}
-            try:
-                values |= explain(loaded)
-            except GSATError as error:
-                status, values = 422, {"cards": [], "table": None, "problem": str(error)}
-            return render("_answers.html", status, run=loaded, **values)
-
-        return await run_in_threadpool(work)
+        status = 422 if problem else 200
+        values = {"cards": cards, "table": table, "problem": problem}
+        return render("_answers.html", status, run=loaded, **values)
 
     @router.get("/runs/{run}/try/table/{key}.csv")
     def table(run: Name, key: str) -> Response:
@@ -387,7 +391,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "duration": _duration, "set_name": _set_name}
+    environment.filters |= {
+        "number": _number,
+        "duration": format_duration,
+        "set_name": _set_name,
+        "without_styles": without_styles,
+    }
+    environment.tests["finite"] = math.isfinite
     navigation = {"here": "", "run": None, "several": True, "has_patterns": False}
     environment.globals |= {**navigation, "has_audit": False, "version": _version()}
     return environment
@@ -398,15 +408,6 @@ def _number(value: float | None, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
-
-
-def _duration(seconds: float) -> str:
-    """Write a time such as 3 min 05 s."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
 def _set_name(split: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+import numpy as np
 from markupsafe import Markup
 
 from gsat.draw.explanations import describe
@@ -125,13 +126,9 @@ def node_names(explanation: Explanation) -> list[str]:
 
 def edge_numbers(explanation: Explanation) -> list[int]:
     """Return the number of the first edge of each unit, in the original graph."""
-    unit, score = explanation.units()
+    first = np.unique(explanation.units()[0].numpy(), return_index=True)[1]
     edge_id = explanation.get("edge_id")
-    numbers = range(len(unit)) if edge_id is None else edge_id.tolist()
-    out = [0] * len(score)
-    for place, number in zip(reversed(unit.tolist()), reversed(numbers), strict=True):
-        out[place] = number
-    return out
+    return (first if edge_id is None else edge_id.numpy()[first]).tolist()
 
 
 def ranked_edges(explanation: Explanation) -> list[tuple[RankedEdge, int, str, str]]:
@@ -148,7 +145,6 @@ def unit_spreads(explanation: Explanation) -> list[float] | None:
     spread = explanation.get("edge_spread")
     if spread is None:
         return None
-    out = [0.0] * explanation.num_units
-    for unit, value in zip(explanation.units()[0].tolist(), spread.tolist(), strict=True):
-        out[unit] = max(out[unit], value)
-    return out
+    out = np.zeros(explanation.num_units)
+    np.maximum.at(out, explanation.units()[0].numpy(), spread.numpy())
+    return out.tolist()

@@ -126,7 +126,7 @@ class GraphRow(BaseModel):
     class_name: str | None = Field(default=None, alias="class", description="The predicted class.")
 
     @classmethod
-    def of(cls, scored: ScoredSplit, row: int, outputs: list[str], **details: Any) -> Self:
+    def of(cls, scored: ScoredSplit, row: int, **details: Any) -> Self:
         """Describe a row of a split."""
         graph = int(scored.graph[row])
         predicted = scored.predicted[row]
@@ -134,7 +134,7 @@ class GraphRow(BaseModel):
             details["smiles"] = scored.smiles[graph]
         if scored.task.kind in ("binary", "multiclass"):
             number = int(predicted)
-            details["class"] = outputs[number] if number < len(outputs) else str(number)
+            details["class"] = scored.words(number) or str(number)
         return cls(
             number=scored.number(row),
             title=scored.title(row),

@@ -29,10 +29,12 @@ class ScoredSplit:
         task: Task,
         logits: Any,  # [M, L]
         scores: NDArray[np.float32],  # of all edges in the caller's order, graph after graph, [E]
+        outputs: Sequence[str],  # names of the classes, labels or numbers, [L or C]
         explains: bool = True,  # whether the scores mean anything
         numbers: Ints | None = None,  # of each row in the whole split, [M]; None if all are here
     ) -> None:
         self.store, self.task, self.scores, self.numbers = store, task, scores, numbers
+        self.outputs = outputs
         self.edge_ptr: Ints = np.concatenate([[0], np.cumsum(store.edge_counts)])
         self.graph: Ints  # of each row, [M]
         self.node: Ints | None  # of each row, [M]; None at graph level
@@ -81,6 +83,21 @@ class ScoredSplit:
     def number(self, row: int) -> int:
         """The number of a row in the whole split."""
         return row if self.numbers is None else int(self.numbers[row])
+
+    def words(self, value: Any) -> str:
+        """Write a class, labels or numbers of a row in words; empty where they are unknown."""
+        values = np.asarray(value, dtype=np.float64).reshape(-1)
+        known = values[~np.isnan(values)]
+        if not len(known):
+            return ""
+        if self.task.kind == "regression":
+            return ", ".join(f"{number:.4g}" for number in known)
+        if self.predicted.ndim == 1:
+            number = int(values[0])
+            return self.outputs[number] if 0 <= number < len(self.outputs) else ""
+        names = [self.outputs[i] for i in np.flatnonzero(values == 1).tolist()]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return ", ".join(names[:3]) + more or "none"
 
     def edge_scores(self, graph: int) -> NDArray[np.float32]:
         """The scores of a graph's edges, in the caller's order, ``[E]``."""
@@ -151,21 +168,16 @@ class ScoredSplit:
         return matches
 
     def _sort_key(self, sort: Sort) -> Floats:
-        match sort:
-            case "confidence":
-                return self.confidence
-            case "auc":
-                return self.auc
-            case "error":
-                return self.error
-            case "value":
-                return self.predicted.reshape(len(self), -1)[:, 0].astype(np.float64)
-            case "nodes":
-                return self.store.node_counts[self.graph].astype(np.float64)
-            case "edges":
-                return self.store.edge_counts[self.graph].astype(np.float64)
-            case _:
-                return np.arange(len(self), dtype=np.float64)
+        keys: dict[str, NDArray[Any]] = {
+            "number": np.arange(len(self)),
+            "confidence": self.confidence,
+            "auc": self.auc,
+            "error": self.error,
+            "value": self.predicted if self.predicted.ndim == 1 else self.predicted[:, 0],
+            "nodes": self.store.node_counts[self.graph],
+            "edges": self.store.edge_counts[self.graph],
+        }
+        return keys[sort].astype(np.float64)
 
     def _labels(self) -> NDArray[Any] | None:
         name = "node_y" if self.task.level == "node" else "y"

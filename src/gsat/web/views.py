@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from gsat.core.errors import GSATError
-from gsat.draw.molecule import formula, formula_svg
-from gsat.draw.pages import SHOWN, SIGNIFICANT, largest_effect, odds_factor
-from gsat.draw.scales import DASHES, SPREADS, ColourScale, scale_colours
-from gsat.explain.molecules import ExplainedMolecule
+from gsat.draw.pages import largest_effect, odds_factor
+from gsat.draw.scales import DASHES, SPREADS, scale_colours
 from gsat.explanation import Explanation
-from gsat.metric_names import METRIC_TITLES
 from gsat.training.members import member_recipes
 from gsat.training.recipe import describe_origin
 from gsat.training.run_audit import weaknesses
 from gsat.training.run_files import shown_metrics
-from gsat.web.charts import line_chart, mean_curves, member_logs, scatter, shown_curves
+from gsat.web.charts import line_chart, mean_curves, member_logs, scatter
 from gsat.web.library import LoadedRun
 from gsat.web.pictures import (
     draw_picture,
     node_names,
     ranked_edges,
     unit_spreads,
-    without_styles,
 )
 from gsat.web.requests import SORTS, SPLITS
 from gsat.web.scored import ScoredSplit
 
-HEATS: Final = 8  # shades of a confusion matrix
 MAX_CLASSES: Final = 30  # of a confusion matrix
 MAX_FEATURES: Final = 40  # columns of a table of node features
 MAX_NODES: Final = 400  # rows of it
 MAX_EDGES: Final = 500  # rows of the table of edges
 FRAGMENTS: Final = 8
-EXAMPLE: Final = (180, 130)  # size of a molecule among patterns
 
 # -- overview -------------------------------------------------------------------------------------
 
@@ -83,13 +77,10 @@ def score_table(loaded: LoadedRun) -> list[dict[str, Any]]:
     valid, test = (shown_metrics(part, has_truth=False) for part in (run.valid, run.test))
     each = [shown_metrics(one["test"], has_truth=False) for one in run.result.get("members", ())]
     rows = []
-    for title in METRIC_TITLES.values():
-        if title in test:
-            values = [value for one in each if (value := one.get(title)) is not None]
-            members = (float(np.mean(values)), float(np.std(values))) if values else None
-            rows.append(
-                {"title": title, "valid": valid.get(title), "test": test[title], "members": members}
-            )
+    for title, value in test.items():
+        values = [score for member in each if (score := member.get(title)) is not None]
+        members = (float(np.mean(values)), float(np.std(values))) if values else None
+        rows.append({"title": title, "valid": valid.get(title), "test": value, "members": members})
     return rows
 
 
@@ -103,53 +94,33 @@ def warnings(loaded: LoadedRun) -> list[str]:
 
 def charts(loaded: LoadedRun) -> list[dict[str, Any]]:
     """Learning curves; of an ensemble, the mean over its members."""
-    logs, log = member_logs(loaded.run), loaded.run.log
+    members, log = member_logs(loaded.run), loaded.run.log
     selected = None
-    if loaded.run.finished and not logs:
+    if loaded.run.finished and not members:
         # Epochs of a phase are counted from 0.
         first = next((i for i, line in enumerate(log) if line["phase"] == "train"), 0)
         selected = first + loaded.run.result["best_epoch"]
     return [
         {
             "title": title,
-            "members": len(logs),
+            "members": len(members),
             "names": list(lines),
             "svg": Markup(line_chart(title, lines, selected=selected)),
         }
-        for title, lines in (mean_curves(logs) if logs else shown_curves(log))
+        for title, lines in mean_curves(members or [log]).items()
     ]
 
 
-def confusion(scored: ScoredSplit, outputs: Sequence[str]) -> dict[str, Any] | None:
-    """Count predicted and true classes; None without classes or labels."""
+def confusion(scored: ScoredSplit) -> NDArray[np.int64] | None:
+    """Count graphs by true and predicted class, ``[C, C]``; None without classes or labels."""
     single = scored.predicted.ndim == 1 and scored.task.kind in ("binary", "multiclass")
-    if not single or scored.labels is None or len(outputs) > MAX_CLASSES:
-        return None
     known = scored.right >= 0
-    if not known.any():
+    if not single or scored.labels is None or not known.any() or len(scored.outputs) > MAX_CLASSES:
         return None
-    counts = np.zeros((len(outputs), len(outputs)), dtype=np.int64)
-    true = scored.labels[known].astype(np.int64)
-    np.add.at(counts, (true, scored.predicted[known].astype(np.int64)), 1)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    heat = np.ceil(share * (HEATS - 1)).astype(int)
-    rows = [
-        {
-            "name": name,
-            "cells": [
-                {
-                    "count": int(counts[t, p]),
-                    "heat": int(heat[t, p]),
-                    "true": t,
-                    "predicted": p,
-                    "share": float(share[t, p]),
-                }
-                for p in range(len(outputs))
-            ],
-        }
-        for t, name in enumerate(outputs)
-    ]
-    return {"rows": rows, "names": list(outputs), "total": int(counts.sum())}
+    counts = np.zeros((len(scored.outputs),) * 2, dtype=np.int64)
+    classes = (scored.labels[known], scored.predicted[known])
+    np.add.at(counts, tuple(values.astype(np.int64) for values in classes), 1)
+    return counts
 
 
 def predicted_against_true(scored: ScoredSplit) -> Markup | None:
@@ -164,38 +135,6 @@ def predicted_against_true(scored: ScoredSplit) -> Markup | None:
 
 
 # -- gallery --------------------------------------------------------------------------------------
-
-
-def card_values(
-    scored: ScoredSplit, row: int, outputs: Sequence[str], similarity: float | None = None
-) -> dict[str, Any]:
-    """Describe a row of a split, for a gallery."""
-    return {
-        "row": scored.number(row),
-        "title": scored.title(row),
-        "predicted": _in_words(scored, scored.predicted[row], outputs),
-        "true": "" if scored.labels is None else _in_words(scored, scored.labels[row], outputs),
-        "right": None if scored.right[row] < 0 else bool(scored.right[row]),
-        "confidence": float(scored.confidence[row]),
-        "auc": float(scored.auc[row]),
-        "similarity": similarity,
-    }
-
-
-def _in_words(scored: ScoredSplit, value: Any, outputs: Sequence[str]) -> str:
-    """Write a class, labels or numbers in words; empty where they are unknown."""
-    values = np.asarray(value, dtype=np.float64).reshape(-1)
-    known = ~np.isnan(values)
-    if not known.any():
-        return ""
-    if scored.task.kind == "regression":
-        return ", ".join(f"{v:.4g}" for v in values[known])
-    if scored.predicted.ndim == 1:
-        number = int(values[0])
-        return outputs[number] if 0 <= number < len(outputs) else ""
-    names = [outputs[i] for i in np.flatnonzero(values == 1).tolist()]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more or "none"
 
 
 def sort_titles(scored: ScoredSplit, has_truth: bool) -> list[tuple[str, str]]:
@@ -226,18 +165,25 @@ def graph_values(loaded: LoadedRun, split: str, row: int, top: int, truth: bool)
     explanation = loaded.explanation(split, row)
     molecule = loaded.molecule(split, row)
     edges = ranked_edges(explanation)
+    fragments = []
+    if molecule is not None:
+        fragments = [
+            (fragment, molecule.effect(fragment), odds_factor(molecule.log_odds(fragment)))
+            for fragment in molecule.fragments[:FRAGMENTS]
+        ]
     return {
         **picture_values(loaded, split, row, top, truth),
         "splits": SPLITS,
         "scored": scored,
-        "card": card_values(scored, place, loaded.outputs),
+        "place": place,
         "edges": edges[:MAX_EDGES],
         "spreads": unit_spreads(explanation),
         "edge_count": len(edges),
-        "bars": _bars(scored, place, loaded.outputs),
+        "bars": _bars(scored, place),
         "features": features(explanation),
         "molecule": molecule,
-        "fragments": [] if molecule is None else _fragments(molecule),
+        "fragments": fragments,
+        "longest": largest_effect([effect for _, effect, _ in fragments]),
         "size": loaded.count(split),
     }
 
@@ -275,34 +221,10 @@ def _dashes() -> list[tuple[str, str]]:
     ]
 
 
-def _fragments(molecule: ExplainedMolecule) -> list[dict[str, Any]]:
-    fragments = molecule.fragments[:FRAGMENTS]
-    effects = [molecule.effect(fragment) for fragment in fragments]
-    longest = largest_effect(effects)
-    return [
-        {
-            "fragment": fragment,
-            "effect": effect,
-            "odds": odds_factor(molecule.log_odds(fragment)),
-            "bar": _bar(effect, longest),
-        }
-        for fragment, effect in zip(fragments, effects, strict=True)
-    ]
-
-
-def _bar(effect: float | None, longest: float) -> tuple[float, float] | None:
-    """Start and length of the bar of an effect, in per cent."""
-    if effect is None:
-        return None
-    length = 50 * min(abs(effect) / longest, 1) if longest else 0.0
-    return (50.0 if effect >= 0 else 50 - length), length
-
-
-def _bars(scored: ScoredSplit, row: int, outputs: Sequence[str]) -> list[tuple[str, float]]:
+def _bars(scored: ScoredSplit, row: int) -> list[tuple[str, float]]:
     """Probabilities of a row by name, the highest first."""
-    probabilities = scored.probabilities[row]
-    order = np.argsort(-probabilities, kind="stable")[:12]
-    return [(outputs[i], float(probabilities[i])) for i in order.tolist() if i < len(outputs)]
+    named = zip(scored.outputs, scored.probabilities[row].tolist(), strict=False)
+    return sorted(named, key=lambda pair: -pair[1])[:12]
 
 
 def features(explanation: Explanation) -> dict[str, Any] | None:
@@ -320,49 +242,3 @@ def features(explanation: Explanation) -> dict[str, Any] | None:
     ]
     cut = x.shape[0] > MAX_NODES or x.shape[1] > MAX_FEATURES
     return {"columns": columns, "rows": rows, "shape": list(x.shape), "cut": cut}
-
-
-# -- patterns -------------------------------------------------------------------------------------
-
-
-def pattern_values(loaded: LoadedRun, split: str) -> dict[str, Any]:
-    """Gather what the page of patterns shows."""
-    report = loaded.patterns(split)
-    shown = [[p for p in group.patterns if p.odds_ratio > 1][:SHOWN] for group in report.groups]
-    examples = sorted({i for patterns in shown for pattern in patterns for i in pattern.examples})
-    scale = ColourScale.of([report.molecules[i].explanation for i in examples])
-    groups = [
-        {
-            "name": group.name,
-            "size": group.size,
-            "total": group.total,
-            "effect_of": report.info.effect_of(group.target),
-            "patterns": [
-                {
-                    "pattern": pattern,
-                    "significant": pattern.q_value <= SIGNIFICANT,
-                    "examples": [_example(report.molecules[i], scale) for i in pattern.examples],
-                }
-                for pattern in patterns
-            ],
-        }
-        for group, patterns in zip(report.groups, shown, strict=True)
-    ]
-    return {
-        "groups": groups,
-        "notes": report.info.notes,
-        "tests": sum(len(group.patterns) for group in report.groups),
-        "limit": SIGNIFICANT,
-        "regression": report.info.regression,
-    }
-
-
-def _example(molecule: ExplainedMolecule, scale: ColourScale) -> dict[str, Any]:
-    drawn = formula(molecule.explanation, molecule=molecule.molecule)
-    svg = "" if drawn is None else formula_svg(drawn, scale, EXAMPLE, compact=True)
-    return {
-        "row": molecule.number,
-        "svg": Markup(without_styles(svg)),
-        "caption": molecule.explanation.caption().removeprefix("predicted "),
-        "name": molecule.name or f"graph {molecule.number}",
-    }
