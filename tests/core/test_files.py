@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gsat.core import files
 from gsat.core.errors import DataError, GSATError, RunError
 from gsat.core.files import (
     bare_name,
@@ -18,9 +19,11 @@ from gsat.core.files import (
     exists,
     file_sha256,
     full_path,
+    is_regular,
     open_file,
     read_file,
     read_json,
+    read_lines,
     read_toml,
     sha256,
 )
@@ -39,6 +42,8 @@ def special(path: Path, kind: str) -> Path:
     if kind == "link":
         (path.parent / "target").write_text("{}")
         path.symlink_to("target")
+    elif kind == "link to folder":
+        path.symlink_to(path.parent)
     elif kind == "device":
         path.symlink_to("/dev/zero")
     elif kind == "fifo":
@@ -54,15 +59,19 @@ def special(path: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["link", "device", "fifo", "folder", "socket"])
 def test_only_regular_files_are_read(kind: str, tmp_path: Path) -> None:
     path = special(tmp_path / "x", kind)
+    reasons = {"link": "symbolic link", "device": "symbolic link", "socket": ""}
+    reason = reasons.get(kind, "not a regular file")
     for read in (
+        lambda: open_file(path, error=DataError),
         lambda: read_file(path, error=DataError),
         lambda: read_json(path, FileModel, error=DataError),
         lambda: read_toml(path, error=DataError),
         lambda: map_tensors(path, error=DataError),
     ):
-        with pytest.raises(DataError, match=str(path)) as caught:
+        with pytest.raises(DataError, match=f"{path}.*{reason}") as caught:
             read()
         assert "\n" not in str(caught.value)
+    assert not is_regular(path)
     if kind in ("device", "fifo", "folder"):
         with pytest.raises(DataError):
             open_file(path, error=DataError, links=True)
@@ -82,23 +91,75 @@ def test_the_size_of_a_file_is_limited(tmp_path: Path) -> None:
         read_file(path, error=DataError, limit=4)
 
 
-@pytest.mark.parametrize("kind", ["link", "device", "fifo", "socket"])
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_an_error_of_the_disk_names_the_file() -> None:
+    with pytest.raises(DataError, match="/proc/self/mem"):
+        read_file(Path("/proc/self/mem"), error=DataError)  # its first page can't be read
+
+
+class Numbered(FileModel):
+    number: int
+
+
+def test_the_content_of_a_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_text('{"number": 3}')
+    assert is_regular(path)
+    assert read_json(path, Numbered, error=DataError) == {"number": 3}
+    path.write_text('{"number": "x"}')
+    with pytest.raises(DataError, match=f"{path}.*'number'"):
+        read_json(path, Numbered, error=DataError)
+    with pytest.raises(DataError, match=str(path)):
+        read_toml(path, error=DataError)
+    path.write_text(f'{{"number": 3, "more": [{"[]," * 99}[]]}}')
+    read_json(path, Numbered, error=DataError)
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "4K")  # the file itself has 325 bytes
+    with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"):
+        read_json(path, Numbered, error=DataError)
+
+
+def test_lines_are_read_in_order_and_wrong_ones_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    assert read_lines(path, Numbered) == []
+    path.write_text('{"number": 3}\n{"number": 1}\n')
+    assert read_lines(path, Numbered) == [{"number": 3}, {"number": 1}]
+    path.write_text('{"number": 3}\n{"number": null}\n')
+    with pytest.raises(GSATError, match=f"{path}.* line 2: 'number'"):
+        read_lines(path, Numbered)
+
+
+def test_folders_that_can_not_be_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_no_links(tmp_path / "none")
+    with pytest.raises(RunError, match=LONG):
+        check_no_links(tmp_path / LONG)
+    monkeypatch.setattr(files, "MOST_ENTRIES", 3)
+    for name in ("run", "run/a", "run/b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "b" / "x").write_text("")
+    check_no_links(tmp_path / "run")
+    (tmp_path / "run" / "b" / "y").write_text("")
+    with pytest.raises(RunError, match="3 files"):
+        check_no_links(tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", ["link", "link to folder", "device", "fifo", "socket"])
 def test_links_and_special_files_in_a_run_are_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / "run" / "deep").mkdir(parents=True)
     (tmp_path / "run" / "file").write_text("")
     (tmp_path / "link-to-run").symlink_to("run")
     check_no_links(tmp_path / "link-to-run")
     special(tmp_path / "run" / "deep" / "x", kind)
-    with pytest.raises(RunError, match=r"deep/x"):
+    with pytest.raises(RunError, match=r"deep/x is"):
         check_no_links(tmp_path / "link-to-run")
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../x", "/dev/zero", "a/b", "a\\b", ".hidden", "a\0", "x" * 300, "a b"]
+    "name", ["", ".", "..", "../x", "/dev/zero", "a/b", "a\\b", ".hidden", "a\0", "x" * 256, "a b"]
 )
 def test_bare_names_contain_no_path(name: str) -> None:
     assert not bare_name(name)
     assert bare_name("model-0123.safetensors")
+    assert bare_name("x" * 255)
 
 
 def test_the_memory_limit_can_be_raised(monkeypatch: pytest.MonkeyPatch) -> None:

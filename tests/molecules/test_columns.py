@@ -31,7 +31,9 @@ def detected(data: Table, **options: object) -> tuple[str, list[str], str | None
     return data.columns[columns.smiles], [data.columns[n] for n in columns.labels], named
 
 
-@pytest.mark.parametrize("name", ["smiles", "SMILES", "Canonical_SMILES", "mol", "Structure", "X"])
+@pytest.mark.parametrize(
+    "name", ["smiles", "SMILES", "Canonical_SMILES", "mol", "Structure", "X", "N"]
+)
 def test_smiles_by_name_or_content(name: str) -> None:
     data = table(**{"Compound_ID": [f"M{k}" for k in range(24)], name: MOLS, "logS": numbers()})
     shown = name.replace("_", " ")
@@ -41,6 +43,36 @@ def test_smiles_by_name_or_content(name: str) -> None:
 def test_content_decides_if_a_column_named_mol_has_no_smiles() -> None:
     data = table(mol=[f"Aspirin{k}" for k in range(24)], drawn=MOLS, y=numbers())
     assert detected(data)[0] == "drawn"
+
+
+def test_a_few_molecules_in_a_column_named_smiles_are_not_enough() -> None:
+    data = table(smiles_source=["C", *["vendor A"] * 23], mol=MOLS, y=numbers())
+    assert detected(data)[0] == "mol"
+
+
+def test_texts_of_a_thousand_characters_are_not_parsed() -> None:
+    assert detected(table(drawn=["C" * 999] * 4, y=numbers(4)))[0] == "drawn"
+    with pytest.raises(DataError, match="'drawn'"):
+        find_columns(table(drawn=["C" * 1000] * 4, y=numbers(4)))
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_label"),
+    [
+        ([f"{k * k}" for k in range(23)] + [">500"], True),  # numbers, all different
+        ([f"{k * k}" for k in range(12)] + [f"w{k}" for k in range(12)], False),
+        ([f"w{k % 12}" for k in range(24)], True),  # every word twice
+        ([f"w{k % 13}" for k in range(24)], False),
+        ([""] * 24, False),
+    ],
+)
+def test_labels_are_numbers_or_few_words(cells: list[str], is_label: bool) -> None:
+    data = table(smiles=MOLS, content=cells)
+    if is_label:
+        assert detected(data)[1] == ["content"]
+    else:
+        with pytest.raises(DataError, match="'content'"):
+            find_columns(data)
 
 
 def test_columns_that_are_not_labels() -> None:
@@ -72,6 +104,8 @@ def test_ambiguous_labels_are_listed() -> None:
     data = table(smiles=MOLS, logP=numbers(), logS=numbers()[::-1])
     with pytest.raises(DataError, match="'logP', 'logS'"):
         find_columns(data)
+    with pytest.raises(DataError, match=r"'c0'.*'c7' and 2 more"):
+        find_columns(table(smiles=MOLS, **{f"c{k}": numbers() for k in range(10)}))
     assert detected(data, label=["logS"])[1] == ["logS"]
     assert detected(data, label=["logS", "logP"])[1] == ["logS", "logP"]
 

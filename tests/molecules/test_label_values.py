@@ -30,6 +30,7 @@ def test_texts_that_are_not_numbers(text: str) -> None:
 def test_decimal_commas() -> None:
     values = one(["1,5", "2,25", "0,1"], decimal_comma=True).values[:, 0]
     assert values.tolist() == [1.5, 2.25, 0.1]
+    assert one(["1,5", "2,25", "1,5"]).classes == ("1,5", "2,25")  # texts without the option
 
 
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "NaN", "null", "None", "-", "?"])
@@ -56,9 +57,14 @@ def test_the_negative_class_comes_first(order: list[str]) -> None:
     assert in_order(order) == in_order(order[::-1]) == order
 
 
+def test_numbers_come_before_words_in_numerical_order() -> None:
+    assert in_order(["b", "10", "a", "-1", "9"]) == ["-1", "9", "10", "a", "b"]
+
+
 def test_whole_numbers() -> None:
     assert one(["0", "1.0", "1", "0.0"]).classes == ("0", "1")
     assert one(["1", "2", "3"] * 10).kind == "multiclass"
+    assert one(["1", "2", "3"] * 3).kind == "regression"  # too few rows for three classes
     counts = one([str(k % 37) for k in range(200)])
     assert counts.kind == "regression"
     assert one(["1", "2", "3"] * 10, task="regression").kind == "regression"
@@ -92,6 +98,7 @@ def test_several_labels() -> None:
         ([["a", "b"]], "regression", "'a'"),
         ([["0", "1"], ["0.5", "2"]], "auto", "'b'"),
         ([["0", "1"], ["1", "2"]], "multiclass", "2"),
+        ([["0", "1", "0"] * 2, ["x", "y", "z"] * 2], "multilabel", "'b'"),
     ],
 )
 def test_labels_that_fit_no_task_are_errors(

@@ -27,7 +27,7 @@ def identifier(value: Any, name: str) -> str | None:
     if value is None or (isinstance(value, str) and escape_controls(value) == value):
         return value
     if isinstance(value, (int, float)):
-        return shown(str(value)) if abs(value) < 2**64 or value != value else shown(value)
+        return shown(value)
     raise DataError(f"'{name}' must be a text without control characters, not {shown(value, 40)}")
 
 
