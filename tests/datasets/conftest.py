@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loopback import Loopback, serving
+
+from gsat.datasets.fetch import transfer
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache for one test."""
+    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def raw(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of raw files in an empty cache; downloads are allowed and don't wait."""
+    monkeypatch.delenv("GSAT_DATA", raising=False)
+    monkeypatch.delenv("GSAT_OFFLINE")
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0, 0.0))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return cache / "raw"
+
+
+@pytest.fixture
+def server(raw: Path) -> Iterator[Loopback]:
+    """A server for one test."""
+    with serving() as loopback:
+        yield loopback
 
 
 @pytest.fixture(scope="session")

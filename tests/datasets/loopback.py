@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 @dataclass
@@ -116,3 +117,8 @@ def serving() -> Iterator[Loopback]:
         loopback.server.shutdown()
         loopback.server.server_close()
         thread.join()
+
+
+def left(folder: Path) -> set[str]:
+    """The files below a folder."""
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}

@@ -104,16 +104,6 @@ def test_trees_grow_like_networkx() -> None:
     assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) <= 5 * error).all()
 
 
-def test_published_counts(published: Dataset) -> None:
-    store = published.store
-    assert len(store) == 1000
-    assert (store.node_counts == 25).all()
-    assert store.num_edges == 50_960
-    assert np.unique(store.arrays["x"]) == np.float32(0.1)
-    assert store.per_graph("y")[:, 0].tolist() == [0.0] * 500 + [1.0] * 500
-    assert published.matches_paper == "yes"
-
-
 def test_published_truth_and_its_forty_self_loops(published: Dataset) -> None:
     counts = positives(published)
     assert set(counts[:500]) == {10, 11}

@@ -214,12 +214,6 @@ def test_known_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- at the door ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def test_a_bad_data_set_does_not_come_in(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Houses.build
 

