@@ -140,22 +140,6 @@ def test_published_edges_are_the_files_own(
 
 
 @pytest.mark.parametrize("name", ["ba2motifs", "houses"])
-@pytest.mark.parametrize("seed", [0, 7])
-def test_split_is_numpys_seeded_shuffle(name: str, seed: int) -> None:
-    data = load_dataset(name, seed=seed)
-    rng_state = np.random.get_state()
-    try:
-        np.random.seed(seed)
-        order = np.arange(1000)
-        np.random.shuffle(order)
-    finally:
-        np.random.set_state(rng_state)
-    for part, expected in zip(("train", "valid", "test"), np.split(order, [800, 900]), strict=True):
-        assert (data.splits[part] == expected).all()
-        assert data.splits[part].dtype == np.int64
-
-
-@pytest.mark.parametrize("name", ["ba2motifs", "houses"])
 def test_other_counts(name: str) -> None:
     data = load_dataset(name, graphs=57)
     assert [len(data.splits[s]) for s in ("train", "valid", "test")] == [45, 5, 7]

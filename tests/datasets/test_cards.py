@@ -180,14 +180,6 @@ def test_truth_labels_and_splits_may_be_missing() -> None:
     json.dumps(made, allow_nan=False)
 
 
-def test_splits_of_nodes_count_nodes() -> None:
-    made = card(load_dataset("ba-shapes"))
-    assert made["graphs"] == 1
-    assert [made["splits"][s]["size"] for s in ("train", "valid", "test")] == [560, 70, 70]
-    assert made["splits"]["test"]["nodes"] == 700
-    assert made["findings"] == []
-
-
 def test_names_of_files() -> None:
     plain = card(load_dataset("houses"))
     assert file_name(plain) == "houses.json"

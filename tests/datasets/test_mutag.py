@@ -24,13 +24,7 @@ def mutag(raw_file: Callable[[str], Path]) -> Dataset:
 
 def test_paper_split(mutag: Dataset) -> None:
     assert [len(mutag.splits[s]) for s in ("train", "valid", "test")] == [2360, 591, 1015]
-    np_state = np.random.get_state()
-    try:
-        np.random.seed(0)
-        order = np.arange(2951)
-        np.random.shuffle(order)
-    finally:
-        np.random.set_state(np_state)
+    order = np.random.RandomState(0).permutation(2951)
     assert (mutag.splits["train"] == order[:2360]).all()
     assert (mutag.splits["valid"] == order[2360:]).all()
     assert (mutag.test.per_graph("y") == 0).all()

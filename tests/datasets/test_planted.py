@@ -71,49 +71,39 @@ def check_atoms(data: Dataset, smarts: dict[str, float], *, positive_only: bool)
         assert graph.edge_truth.bool().tolist() == true
 
 
-@pytest.mark.parametrize("rule", ["any", "all"])
-def test_classes(rule: str, table: Path) -> None:
+@pytest.mark.parametrize(
+    ("rule", "label"),
+    [
+        ("any", lambda nitriles, amides: nitriles > 0 or amides > 0),
+        ("all", lambda nitriles, amides: nitriles > 0 and amides > 0),
+        ("count", lambda nitriles, amides: nitriles + amides),
+        ("sum", lambda nitriles, amides: 2.5 * nitriles - amides),
+    ],
+)
+def test_the_rule_decides_labels_and_truth(
+    rule: str, label: Callable[[int, int], float], table: Path
+) -> None:
+    weights = {NITRILE: 2.5, AMIDE: -1.0} if rule == "sum" else {NITRILE: 1.0, AMIDE: 1.0}
     data = load_dataset(
-        "planted", table=str(table), smarts=[NITRILE, AMIDE], rule=rule, molecules=0, balance=False
+        "planted", table=str(table), smarts=list(weights), rule=rule, molecules=0, balance=False,
+        weights=list(weights.values()) if rule == "sum" else [],
+    )  # fmt: skip
+    classes = rule in ("any", "all")
+    assert (data.task.kind, data.task.metric) == (
+        ("binary", "roc_auc") if classes else ("regression", "r2")
     )
     assert sorted(data.store.texts("smiles")) == sorted(MOLECULES)
-    assert (data.task.kind, data.task.metric) == ("binary", "roc_auc")
-    combine = any if rule == "any" else all
     for smiles, y in zip(data.store.texts("smiles"), data.store.labels("graph"), strict=True):
-        assert y[0] == combine(counts(smiles, NITRILE, AMIDE))
-    check_atoms(data, {NITRILE: 1, AMIDE: 1}, positive_only=True)
-
-
-def test_counts_are_of_all_matches(table: Path) -> None:
-    data = load_dataset(
-        "planted", table=str(table), smarts=[NITRILE, AMIDE], rule="count", molecules=0
-    )
-    labels = data.store.labels("graph")[:, 0]
-    for smiles, y in zip(data.store.texts("smiles"), labels, strict=True):
-        assert y == sum(counts(smiles, NITRILE, AMIDE))
-    assert set(labels) == {0, 1, 2}
-    check_atoms(data, {NITRILE: 1, AMIDE: 1}, positive_only=False)
-
-
-def test_a_sum_has_both_signs_and_is_standardised_by_its_training_labels(table: Path) -> None:
-    weights = {NITRILE: 2.5, AMIDE: -1.0}
-    data = load_dataset(
-        "planted", table=str(table), smarts=list(weights), rule="sum",
-        weights=list(weights.values()), molecules=0,
-    )  # fmt: skip
-    labels = data.store.labels("graph")[:, 0]
-    for smiles, y in zip(data.store.texts("smiles"), labels, strict=True):
-        nitriles, amides = counts(smiles, *weights)
-        assert y == 2.5 * nitriles - amides
-    assert set(np.unique(data.store.arrays["node_sign"])) == {-1, 0, 1}
-    check_atoms(data, weights, positive_only=False)
-    train = labels[data.splits["train"]]
-    assert (data.task.kind, data.task.metric) == ("regression", "r2")
-    assert data.task.centre == pytest.approx(train.mean())
-    assert data.task.scale == pytest.approx(train.std())
-    other = load_dataset("planted", seed=1, **data.options)
-    assert other.hash == data.hash
-    assert other.task.centre != data.task.centre
+        assert y[0] == label(*counts(smiles, NITRILE, AMIDE))
+    check_atoms(data, weights, positive_only=classes)
+    if not classes:  # standardised by the training labels
+        other = load_dataset("planted", seed=1, **data.options)
+        assert other.hash == data.hash
+        assert other.task.centre != data.task.centre
+        for found in (data, other):
+            train = found.train.labels("graph")
+            assert found.task.centre == pytest.approx(train.mean())
+            assert found.task.scale == pytest.approx(train.std())
 
 
 def test_shares_that_cancel_have_no_sign(table: Path) -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,64 +176,6 @@ def test_what_is_there_is_not_computed_again(
     assert same(list(compute(chunks)), expected)
     assert made == [20, 40]
     assert not list(damaged.parent.glob("*.partial"))
-
-
-SCRIPT = """
-import sys
-from gsat.datasets.sources.superpixels import Chunk, compute
-# No `if __name__ == "__main__"`: users forget it.
-chunks = [Chunk(sys.argv[1], i, i + 5, f"{sys.argv[2]}/{i:03}") for i in range(0, 300, 5)]
-for made in compute(chunks):
-    pass
-"""
-
-
-@pytest.fixture
-def long_work(tmp_path: Path, digits: NDArray[np.uint8]) -> list[str]:
-    """A command that computes 60 small chunks into the folder ``out``."""
-    (tmp_path / "images.gz").write_bytes(idx(np.tile(digits, (5, 1, 1))))
-    (tmp_path / "script.py").write_text(SCRIPT)
-    return [sys.executable, "script.py", "images.gz", "out"]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **more}
-
-
-def wait_for_chunks(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 120
-    while len(list(folder.glob("[0-9][0-9][0-9]"))) < 3:
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-@pytest.mark.medium
-@pytest.mark.parametrize(
-    "victim", ["the caller", pytest.param("the caller and its workers", marks=pytest.mark.slow)]
-)
-def test_killed_work_goes_on(long_work: list[str], tmp_path: Path, victim: str) -> None:
-    env = environment(GSAT_JOBS="2")
-    process = subprocess.Popen(
-        long_work, cwd=tmp_path, env=env, stderr=subprocess.PIPE, start_new_session=True
-    )
-    wait_for_chunks(tmp_path / "out", process)
-    process.send_signal(signal.SIGSTOP)
-    if victim == "the caller and its workers":
-        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
-        workers = [int(pid) for task in tasks for pid in task.read_text().split()]
-        assert len(workers) == 2
-        for pid in workers:
-            os.kill(pid, signal.SIGKILL)
-    process.kill()
-    # Workers hold standard error, too: this waits until they are gone.
-    process.communicate(timeout=60)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("[0-9][0-9][0-9]")}
-    assert 3 <= len(kept) < 60
-    done = subprocess.run(long_work, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert len(list((tmp_path / "out").glob("[0-9][0-9][0-9]"))) == 60
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "two", "1.5"])
