@@ -24,6 +24,7 @@ from gsat.study.study import PREDICTION, find_study, shipped_studies
 from gsat.study.table import Cell, Section, measure, row_name
 from gsat.training.settings_reference import describe_settings
 from paper.other_runs import other_runs_table
+from paper.reproduction import count_verdicts, strict_count
 
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 NOTHING_RECORDED = "Nothing has been recorded yet.\n"
@@ -59,7 +60,7 @@ def results_page(records: Records) -> str:
 
 
 def headline_numbers(records: Records) -> str:
-    """Write eight numbers from the tables beside the paper's, with a link to all results."""
+    """Write the strict count of cells, and eight numbers beside the paper's."""
     lines = ["| data | model | metric | ours (seeds) | paper |", "| --- | --- | --- | --- | --- |"]
     marks = set()
     for name, metric, method, backbone, dataset in HEADLINES:
@@ -75,7 +76,8 @@ def headline_numbers(records: Records) -> str:
         )
     notes = [NUMBERS_NOTE, *(note for mark, note in DATA_MARK_NOTES.items() if mark in marks)]
     link = "All tables: [docs/results.md](docs/results.md)."
-    return "\n".join([*lines, "", " ".join([*notes, link]), ""])
+    count = f"{strict_count(count_verdicts(records))} [How cells are judged](docs/reproduction.md)."
+    return "\n".join([count, "", *lines, "", " ".join([*notes, link]), ""])
 
 
 def settings_page() -> str:

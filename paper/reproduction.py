@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from scipy import stats
 
 from gsat.study.records import Record, Records
 from gsat.study.render import format_seeds
@@ -59,30 +64,69 @@ REASONS: Mapping[tuple[str, ...], str] = {
     ("dir", "ba2motifs"): "α was chosen by hand, and batch norm uses the statistics of causal "
     "subgraphs only",
 }
-SIGNIFICANCE = 0.05  # level of the test; so many cells with equal means are called different
-_HEAD = (
-    "| data | method | metric | ours (seeds) | paper | difference | verdict | why |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+MIN_SEEDS: Final = 3  # of a cell that is compared
+SIGNIFICANCE: Final = 0.05  # level of both tests
+MARGIN: Final = 2.0  # points; a larger deviation of the paper is the margin in its place
+COMPARED: Final = ("agrees", "higher", "lower", "open")
+VERDICTS: Final = (*COMPARED, "few seeds", "not compared", "no run yet")
+_HEAD: Final = (
+    "| data | method | metric | ours (seeds) | paper | difference | Welch | equivalence | verdict "
+    "| why |",
+    "| --- | --- | --- | --- | --- | ---: | ---: | ---: | --- | --- |",
 )
 
 
-AGREEING = ("reproduced", "in range")
-VERDICTS = (*AGREEING, "better", "above", "worse", "below", "unclear", "not compared", "no run yet")
+@dataclass(frozen=True)
+class Comparison:
+    """P values of two tests of a cell against the paper's mean."""
+
+    welch: float  # Welch's two-sided test of equal means
+    equivalence: float  # two one-sided tests (TOST) of a difference within the margin
+
+
+def compare_with_paper(cell: Cell) -> Comparison | None:
+    """Test a cell against the paper; None with fewer than three seeds or no deviation.
+
+    Where the number of seeds behind a published number is unknown, its mean counts as exact.
+    """
+    ours, published, seeds = cell.ours, cell.published, len(cell.values)
+    if ours is None or published is None or published[1] is None or seeds < MIN_SEEDS:
+        return None
+    known = cell.published_seeds is not None and cell.published_seeds > 1
+    theirs, published_seeds = (published[1], cell.published_seeds or 0) if known else (0.0, 2)
+    if ours[1] == theirs == 0:
+        return None
+    gap, margin = ours[0] - published[0], max(MARGIN, published[1])
+
+    def p_value(shift: float, alternative: str) -> float:
+        # The recorded deviations are those of the population, scipy's those of the sample.
+        return float(
+            stats.ttest_ind_from_stats(
+                gap + shift, ours[1] * sqrt(seeds / (seeds - 1)), seeds,
+                0.0, theirs * sqrt(published_seeds / (published_seeds - 1)), published_seeds,
+                equal_var=False, alternative=alternative,
+            ).pvalue
+        )  # fmt: skip
+
+    return Comparison(
+        p_value(0.0, "two-sided"), max(p_value(margin, "greater"), p_value(-margin, "less"))
+    )
 
 
 def verdict(cell: Cell) -> str:
-    """Judge a cell against the paper's number."""
+    """Judge a cell against the paper's number, by cells with three seeds or more."""
     if cell.ours is None:
         return "no run yet"
     if cell.published is None or cell.published[1] is None:
         return "not compared"
-    gap = cell.ours[0] - cell.published[0]
-    near = abs(gap) <= 2 * cell.published[1]
-    if cell.p is None:
-        return "in range" if near else "above" if gap > 0 else "below"
-    if cell.p > SIGNIFICANCE:
-        return "reproduced" if near else "unclear"
-    return "better" if gap > 0 else "worse"
+    found = compare_with_paper(cell)
+    if found is None:
+        return "few seeds" if len(cell.values) < MIN_SEEDS else "open"
+    if found.equivalence <= SIGNIFICANCE:
+        return "agrees"
+    if found.welch > SIGNIFICANCE:
+        return "open"
+    return "higher" if cell.ours[0] > cell.published[0] else "lower"
 
 
 def find_reason(row: Row, dataset: str, metric: str) -> str:
@@ -97,22 +141,19 @@ def find_reason(row: Row, dataset: str, metric: str) -> str:
 def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str:
     """Write all cells by table, then the similarity of explanations between seeds."""
     lines: list[str] = []
-    counts: dict[str, Counter[str]] = {}  # of the verdicts, by table
+    counts = count_verdicts(records)
     for study in shipped_studies():
         if not study.in_paper:
             continue
         rows, missing = [], defaultdict[str, dict[str, None]](dict)
-        counts[study.name] = Counter()
         for section in measure(study, records):
             for cell in section.cells.values():
                 if cell.published is None:
                     continue
-                judged = verdict(cell)
-                counts[study.name][judged] += 1
                 if cell.ours is None:
                     missing[cell.dataset][row_name(study, cell.row)] = None
                 else:
-                    rows.append(_line(study, cell, judged))
+                    rows.append(_line(study, cell))
         lines += [f"### {study.name}: {study.title}", ""]
         if rows:
             lines += [*_HEAD, *rows, ""]
@@ -123,11 +164,34 @@ def reproduction_page(records: Records, stability: Iterable[Record] = ()) -> str
     return "\n".join([*_summary(counts), *lines])
 
 
+def count_verdicts(records: Records) -> dict[str, Counter[str]]:
+    """Count the verdicts of the paper's cells by table."""
+    return {
+        study.name: Counter(
+            verdict(cell)
+            for section in measure(study, records)
+            for cell in section.cells.values()
+            if cell.published is not None
+        )
+        for study in shipped_studies()
+        if study.in_paper
+    }
+
+
+def strict_count(counts: Mapping[str, Counter[str]]) -> str:
+    """Say how many of the paper's cells agree, counting cells with three seeds or more only."""
+    total = sum(counts.values(), Counter[str]())
+    compared = sum(total[judged] for judged in COMPARED)
+    return (
+        f"{compared} of the paper's {total.total()} cells have at least {MIN_SEEDS} seeds: "
+        f"{total['agrees']} agree with the paper, {total['higher']} are higher, "
+        f"{total['lower']} lower, and {total['open']} open."
+    )
+
+
 def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
     """Count the verdicts of cells by table."""
     total = sum(counts.values(), Counter[str]())
-    cells, done = total.total(), total.total() - total["no run yet"]
-    agreeing = sum(total[judged] for judged in AGREEING)
     rows = [
         f"| {name} | {found.total()} | "
         + " | ".join(str(found[judged] or "") for judged in VERDICTS)
@@ -135,26 +199,32 @@ def _summary(counts: Mapping[str, Counter[str]]) -> list[str]:
         for name, found in {**counts, "all": total}.items()
     ]
     return [
-        f"{done} of {cells} cells have runs; {agreeing} of them are {' or '.join(AGREEING)}.", "",
+        f"{strict_count(counts)} {total['few seeds']} cells have one or two seeds, and "
+        f"{total['no run yet']} none.", "",
         f"| table | cells | {' | '.join(VERDICTS)} |",
         "| --- |" + " ---: |" * (1 + len(VERDICTS)),
         *rows, "",
     ]  # fmt: skip
 
 
-def _line(study: Study, cell: Cell, judged: str) -> str:
+def _line(study: Study, cell: Cell) -> str:
     """Return a row of the Markdown table."""
     row, dataset, metric = cell.row, cell.dataset, cell.table.metric
     assert cell.ours is not None
     assert cell.published is not None
-    differs = judged not in (*AGREEING, "not compared")
-    reason = find_reason(row, dataset, metric) if differs else ""
+    judged, tested = verdict(cell), compare_with_paper(cell)
+    reason = "" if judged in ("agrees", "not compared") else find_reason(row, dataset, metric)
+    p_values = (_p_value(tested.welch), _p_value(tested.equivalence)) if tested else ("", "")
     return (
         f"| {dataset} | {row_name(study, row)} | {metric.replace('_', ' ')} | "
         f"[{cell.ours[0]:.1f} ({format_seeds(cell.runs)})](runs.md#{cell.experiment.hash}) "
-        f"| {cell.published[0]:.1f} | "
-        f"{cell.ours[0] - cell.published[0]:+.1f} | {judged} | {reason} |"
+        f"| {cell.published[0]:.1f} | {cell.ours[0] - cell.published[0]:+.1f} | "
+        f"{' | '.join(p_values)} | {judged} | {reason} |"
     )
+
+
+def _p_value(p: float) -> str:
+    return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _stability_section(found: Iterable[Record]) -> list[str]:

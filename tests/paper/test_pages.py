@@ -77,6 +77,7 @@ def test_headlines_are_eight_numbers_beside_the_papers() -> None:
 def test_headlines_are_numbers_of_the_tables() -> None:
     records = Records.read(ROOT / "results" / "runs.jsonl")
     page = results_page(records)
-    for row in headline_numbers(records).splitlines()[2:10]:
+    rows = [row for row in headline_numbers(records).splitlines() if row.startswith("| ")][2:]
+    for row in rows:
         mean = row.split(" | ")[3].split(" ")[0].rstrip("°†")
         assert re.search(rf"\b{mean}\b", page)
