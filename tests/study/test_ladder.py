@@ -186,16 +186,16 @@ def test_a_ladder_is_climbed_and_resumed(tmp_path: Path, monkeypatch: pytest.Mon
         audits.append(run.path)
         return audit(run, *given, **how)
 
+    monkeypatch.setattr(grids, "LADDER", OWN[:2])
     monkeypatch.setattr(module, "train_each", train_here(trained.append))
     monkeypatch.setattr(run_module, "audit_run", counted)
     options = {"settings": {**SMALL, "graphs": 60}, "out": tmp_path, "by": "audit",
                "record": tmp_path / "t.jsonl"}  # fmt: skip
     first = tune("ba2motifs", **options)
     assert first.chosen.passed == 0  # nothing is learnt in three epochs
-    assert len(trained) == len(set(trained)) == len(OWN)
-    assert audits
+    assert len(trained) == len(set(trained)) == 2
     once = list(audits)
     assert tune("ba2motifs", **options).points == first.points
-    assert len(trained) == len(OWN)
-    assert audits == once
+    assert len(trained) == 2
+    assert audits == once != []
     assert len((tmp_path / "t.jsonl").read_text().splitlines()) == 1

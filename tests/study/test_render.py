@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from gsat.study.render import (
     render_markdown,
 )
 from gsat.study.study import Experiment, find_study
+from html_page import Page
 from study_harness import failure, line, lines, table_rows
 
 ROOT = Path(__file__).parents[2]
@@ -50,10 +50,7 @@ TABLE = TextTable(
     "paper",
 )  # fmt: skip
 ROWS = [
-    ["", "a_b", "c<d"],
-    ["Upper part"],
     ["GIN + GSAT*", "98.43‡ ± 1.19° (3)paper 98.74 ± 0.55, −0.7 se", "no runpaper 67.35 ± 3.29"],
-    ["Lower part"],
     ["β=0", "92.00 ± 0.10†paper 93.00", "x|y"],
 ]
 
@@ -63,60 +60,27 @@ def cell(records: list[dict[str, Any]], row: str = "GIN + GSAT") -> str:
     return table_rows(render([TABLE1], Records(records), "markdown"))[row][1]
 
 
-class Cells(HTMLParser):
-    """The text of every cell, and whether all that was opened was closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.rows: list[list[str]] = []
-        self.tags: set[str] = set()
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if {"td", "th"} & set(self.open):
-            self.rows[-1][-1] += data
-
-
-def parse(page: str) -> Cells:
-    cells = Cells()
-    cells.feed(page)
-    cells.close()
-    assert cells.open == []
-    return cells
-
-
 def test_markdown_is_parsed_as_intended() -> None:
     text = render_markdown([TABLE])
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "<strong>98.43</strong>" in html
     assert "<ins>92.00</ins>" in html
-    assert [[c for c in row if c] if len(row) < 3 or not row[1] else row
-            for row in parse(html).rows] == ROWS  # fmt: skip
+    page = Page(html)
+    assert [row for row in page.rows if "".join(row[1:])] == ROWS
+    assert all(text in page.text for text in ("a_b", "c<d", "Upper part", "Lower part"))
 
 
 def test_an_html_page_is_complete_and_loads_no_other_files() -> None:
     page = RENDERERS["html"]([TABLE, TABLE])
-    cells = parse(page)
+    parsed = Page(page)
     assert page.startswith("<!DOCTYPE html>")
-    assert cells.links == []
-    assert not cells.tags & {"link", "script", "img"}
+    assert parsed.links == []
+    assert not {"link", "script", "img"} & {*parsed.tags}
     assert "url(" not in page
     assert "@import" not in page
-    assert cells.rows == ROWS * 2
+    assert [row for row in parsed.rows if row] == [row[1:] for row in ROWS] * 2
+    names = ("a_b", "c<d", "Upper part", "Lower part", *(row[0] for row in ROWS))
+    assert all(name in parsed.text for name in names)
     assert "<strong>98.43</strong>" in page
     assert "<u>92.00</u>" in page
 
