@@ -6,13 +6,13 @@ Files may be malicious, and kernels do not check indices: every array of a file 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gsat.core.parsing import FileModel, ParseError, check_model
+from gsat.graphs.build import portions
 from gsat.graphs.sharded_array import Array
 
 _VALUES: Final = ("float32", "int64", "bool")
@@ -126,21 +126,11 @@ def _check_indices(arrays: Mapping[str, Array]) -> None:
     nodes, edges = np.diff(arrays["node_ptr"]), np.diff(edge_ptr)
     if nodes.size and max(int(nodes.max()), int(edges.max())) >= 2**31:
         raise ParseError("a graph has more nodes or edges than 32-bit numbers can count")
-    for first, last in _chunks(edge_ptr):
-        part, count = slice(edge_ptr[first], edge_ptr[last]), edges[first:last]
+    for graphs in portions(edges, _CHUNK):
+        part, count = slice(edge_ptr[graphs.start], edge_ptr[graphs.stop]), edges[graphs]
         for sizes, names in ((nodes, ("src", "dst")), (edges, ("by_src", "order"))):
-            limit = np.repeat(sizes[first:last].astype(np.uint32), count)
+            limit = np.repeat(sizes[graphs].astype(np.uint32), count)
             for name in names:
                 # As unsigned numbers, negative ones are too large as well.
                 if (arrays[name][part].view(np.uint32) >= limit).any():
                     raise ParseError(f"{name} leads out of its graph")
-
-
-def _chunks(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of graphs with about ``_CHUNK`` edges."""
-    first = 0
-    while first < len(ptr) - 1:
-        last = int(np.searchsorted(ptr, ptr[first] + _CHUNK, side="right")) - 1
-        last = min(max(last, first + 1), len(ptr) - 1)
-        yield first, last
-        first = last

@@ -7,7 +7,7 @@ the edges. Duplicates match by rank, and a self-loop matches itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,21 @@ def offsets(counts: Array) -> NDArray[np.int64]:
     out = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=out[1:])
     return out
+
+
+def portions(sizes: Array, limit: float, most: int | None = None) -> Iterator[slice]:
+    """Cut consecutive items into slices of at most ``most`` items and a total size of ``limit``.
+
+    An item that is larger than the limit gets a slice of its own.
+    """
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
+        stop = stop if most is None else min(stop, start + most)
+        yield slice(start, stop)
+        start = stop
 
 
 def _pointer(values: ArrayLike, name: str) -> NDArray[np.int64]:

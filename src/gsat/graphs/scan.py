@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsat.graphs.build import offsets, ranges
+from gsat.graphs.build import offsets, portions, ranges
 from gsat.graphs.sharded_array import Column
 from gsat.graphs.store import GraphStore
 
@@ -79,8 +78,7 @@ def _parts(store: GraphStore) -> Iterator[slice]:
     """Slices of the view with about ``CHUNK`` numbers each, without splitting graphs."""
     numbers = store.node_counts * max(1, store.num_features)
     numbers += store.edge_counts * (2 + store.num_edge_features)
-    cuts = np.flatnonzero(np.diff(np.cumsum(numbers) // CHUNK)) + 1
-    yield from (slice(start, stop) for start, stop in pairwise([0, *cuts.tolist(), len(store)]))
+    return portions(numbers, CHUNK)
 
 
 def _unsorted(

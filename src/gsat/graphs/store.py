@@ -7,6 +7,7 @@ list: results are returned in the user's order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,7 +20,7 @@ from gsat.core.errors import DataError
 from gsat.graphs import storage
 from gsat.graphs.array_table import EDGE_ARRAYS, NODE_ARRAYS
 from gsat.graphs.batch import GraphBatch, gather
-from gsat.graphs.build import build_arrays, graph_rows, node_mask, offsets, ranges
+from gsat.graphs.build import build_arrays, graph_rows, node_mask, offsets, portions, ranges
 from gsat.graphs.sharded_array import Array, Column, row_reader
 from gsat.graphs.texts import decode_texts
 
@@ -242,16 +243,9 @@ class GraphStore(Sequence["Data"]):
             max_edges: Maximum number of edges per batch, which bounds memory. A larger graph gets
                 a batch of its own. (default: no limit)
         """
-        ends = np.cumsum(self.edge_counts)
-        start = 0
-        while start < len(self):
-            stop = min(start + size, len(self))
-            if max_edges is not None:
-                before = ends[start - 1] if start else 0
-                fits = int(np.searchsorted(ends, before + max_edges, side="right"))
-                stop = max(start + 1, min(stop, fits))
-            yield self.batch(np.arange(start, stop))
-            start = stop
+        limit = math.inf if max_edges is None else max_edges
+        for part in portions(self.edge_counts, limit, most=size):
+            yield gather(self.arrays, self.index[part])
 
     def per_graph(self, name: str) -> Array:
         """The rows of a per-graph array for this view, ``[len(self), …]``.

@@ -10,7 +10,7 @@ from typing import Final
 
 from gsat.core.errors import DataError, shown
 from gsat.molecules.label_values import is_missing, to_number
-from gsat.molecules.smiles import import_rdkit
+from gsat.molecules.smiles import read_smiles
 from gsat.molecules.table import Table
 
 _SAMPLE: Final = 200  # rows that are inspected
@@ -117,11 +117,7 @@ def _is_molecule(name: str) -> bool:
 
 
 def _is_smiles(text: str) -> bool:
-    chem = import_rdkit("reading molecules")
-    from rdkit import rdBase
-
-    with rdBase.BlockLogs():
-        return len(text) < 1000 and chem.MolFromSmiles(text) is not None
+    return len(text) < 1000 and read_smiles(text) is not None
 
 
 def _find_id(table: Table, smiles: int) -> int | None:
@@ -153,7 +149,8 @@ def _find_labels(table: Table, smiles: int, id: int | None) -> tuple[int, ...]:
     named = [n for n in candidates if _plain(table.columns[n]) in _LABEL_NAMES]
     if len(named) == 1:
         return tuple(named)
-    if all(_is_yes_or_no(table, n) for n in candidates):  # several tasks, as in Tox21
+    # Several columns of zeros and ones are several tasks, as in Tox21.
+    if {to_number(cell) for n in candidates for cell in _values(table, n)} <= {0.0, 1.0}:
         return tuple(candidates)
     names = ", ".join(f"'{shown(table.columns[n], 30)}'" for n in candidates[:8])
     more = f" and {len(candidates) - 8} more" if len(candidates) > 8 else ""
@@ -172,10 +169,6 @@ def _could_be_label(table: Table, number: int) -> bool:
     if len(numbers) >= 0.8 * len(cells):
         return len(numbers) <= 2 or any(b - a != 1 for a, b in pairwise(numbers))
     return len(set(cells)) <= max(2, min(50, len(cells) // 2))
-
-
-def _is_yes_or_no(table: Table, number: int) -> bool:
-    return {to_number(cell) for cell in _values(table, number)} <= {0.0, 1.0}
 
 
 def _values(table: Table, number: int) -> set[str]:

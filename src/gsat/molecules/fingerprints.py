@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from gsat.molecules.smiles import import_rdkit
+from gsat.molecules.smiles import import_rdkit, read_smiles
 
 RADIUS: Final = 2
 BITS: Final = 2048
@@ -29,12 +29,12 @@ class NearestMolecules:
         from rdkit.Chem import rdFingerprintGenerator
 
         self._generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-        read = [(place, self._read(text)) for place, text in enumerate(smiles)]
         self._smiles = smiles
         self._canonical: dict[int, str] = {}
-        self._places = [place for place, molecule in read if molecule is not None]
-        molecules = [molecule for _, molecule in read if molecule is not None]
-        self._fingerprints = list(self._generator.GetFingerprints(molecules, numThreads=0))
+        read = {place: read_smiles(text) for place, text in enumerate(smiles)}
+        read = {place: molecule for place, molecule in read.items() if molecule is not None}
+        self._places = list(read)
+        self._fingerprints = list(self._generator.GetFingerprints([*read.values()], numThreads=0))
 
     def __len__(self) -> int:
         return len(self._fingerprints)
@@ -43,7 +43,7 @@ class NearestMolecules:
         """Find the most similar molecules."""
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
-        molecule = self._read(smiles)
+        molecule = read_smiles(smiles)
         if molecule is None or not self._fingerprints:
             return []
         fingerprint = self._generator.GetFingerprint(molecule)
@@ -52,12 +52,6 @@ class NearestMolecules:
         for row in np.argsort(-similarity, kind="stable")[:count].tolist():
             place = self._places[row]
             if place not in self._canonical:
-                self._canonical[place] = self._chem.MolToSmiles(self._read(self._smiles[place]))
+                self._canonical[place] = self._chem.MolToSmiles(read_smiles(self._smiles[place]))
             neighbours.append(Neighbour(place, self._canonical[place], float(similarity[row])))
         return neighbours
-
-    def _read(self, smiles: str) -> Any:
-        from rdkit import rdBase
-
-        with rdBase.BlockLogs():
-            return self._chem.MolFromSmiles(smiles) if smiles else None

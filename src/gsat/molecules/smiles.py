@@ -36,6 +36,15 @@ def import_rdkit(what: str) -> Any:
     return Chem
 
 
+def read_smiles(smiles: str) -> Any:
+    """Parse a SMILES without RDKit's messages; None if it is empty or can't be read."""
+    chem = import_rdkit("a molecule")
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        return chem.MolFromSmiles(smiles) if smiles else None
+
+
 def molecule_of(smiles: str, atoms: int) -> Any:
     """Parse the molecule of a graph: node i of the graph is atom i of the molecule.
 
