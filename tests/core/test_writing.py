@@ -23,15 +23,11 @@ def failing_sync(handle: int) -> None:
     raise OSError(errno.EIO, "broken")
 
 
-def write_in_blocks(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     writing.write_blocks(path, [content[:2], memoryview(content)[2:]])
 
 
-WRITERS = [writing.write_bytes, write_in_blocks]
-
-
-@pytest.mark.parametrize("write", WRITERS)
-def test_a_file_is_created_and_replaced(write: Any, tmp_path: Path) -> None:
+def test_a_file_is_created_and_replaced(tmp_path: Path) -> None:
     file = tmp_path / "file"
     for content in (b"old", b"new and longer", b""):
         write(file, content)
@@ -39,9 +35,8 @@ def test_a_file_is_created_and_replaced(write: Any, tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("write", WRITERS)
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
     write(file, b"old")
@@ -67,10 +62,9 @@ def test_an_error_between_blocks_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names of open files: Linux")
 def test_the_content_is_synced_before_the_rename_and_the_folder_after(
-    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
     replace = Path.replace

@@ -99,33 +99,6 @@ def test_pair_is_its_own_inverse(seed, random_graph):
     assert torch.equal(batch.dst[batch.pair], batch.src)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_averaging_is_symmetric_and_follows_a_permutation_of_the_edges(seed, random_graph):
-    rng = np.random.default_rng(seed)
-    graphs = [random_graph(rng, str(k)) for k in rng.choice(("undirected", "loops"), size=8)]
-
-    def averaged(given: list[Data]) -> torch.Tensor:
-        """[E] in the caller's order; attention is the first column of the edge attributes."""
-        store = from_pyg(given)
-        batch = store.batch()
-        alpha = batch.edge_attr[:, 0]
-        return torch.from_numpy(store.caller_order(((alpha + alpha[batch.pair]) / 2).numpy()))
-
-    plain = averaged(graphs)
-    edges = Batch.from_data_list(graphs).edge_index.T.tolist()
-    of = {tuple(edge): value for edge, value in zip(edges, plain.tolist(), strict=True)}
-    assert all(of[(u, v)] == of[(v, u)] for u, v in of)
-
-    orders = [torch.from_numpy(rng.permutation(g.num_edges)) for g in graphs]
-    shuffled = [
-        Data(x=g.x, edge_index=g.edge_index[:, o], edge_attr=g.edge_attr[o])
-        for g, o in zip(graphs, orders, strict=True)
-    ]
-    starts = np.cumsum([0] + [g.num_edges for g in graphs])
-    order = torch.cat([o + int(s) for o, s in zip(orders, starts, strict=False)])
-    assert torch.equal(averaged(shuffled), plain[order])
-
-
 def test_a_directed_graph_keeps_its_attention_beside_undirected_ones(random_graph):
     rng = np.random.default_rng(0)
     path = Data(x=torch.zeros(3, 3), edge_index=torch.tensor([[0, 1, 1], [1, 2, 0]]))

@@ -125,14 +125,6 @@ def test_shards_behave_like_the_whole_store(tmp_path, full_store, seed, level):
         assert_same_store(ours.compact(), theirs.compact())
 
 
-def test_graphs_from_shards_equal_the_pyg_graphs(tmp_path, random_graphs, same_graph):
-    graphs = random_graphs(3, 20)
-    shards = in_shards(from_pyg(graphs), tmp_path, 2000)
-    for ours, graph in zip(shards, graphs, strict=True):
-        same_graph(ours, graph)
-    same_graph(shards[-3], graphs[-3])
-
-
 def test_a_view_of_shards_can_be_saved(tmp_path, full_store):
     whole = full_store(1)
     ids = [20, 3, 3, 11, 0, 24, 7]
@@ -430,7 +422,7 @@ def test_replacing_removes_only_files_of_the_store(tmp_path, full_store):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("shard_bytes", [16 << 20, 1 << 40])
 def test_batches_of_a_large_store_need_little_memory(tmp_path, shard_bytes):
-    graphs, nodes = 1000, 1000
+    graphs, nodes = 500, 1000
     chunk = GraphStore.from_arrays(
         node_ptr=np.arange(101) * nodes,
         edge_ptr=np.zeros(101),
@@ -458,5 +450,5 @@ def test_batches_of_a_large_store_need_little_memory(tmp_path, shard_bytes):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     memory, total = map(float, done.stdout.split())
-    assert total == graphs * nodes * 16  # all 61 MB were read
+    assert total == graphs * nodes * 16  # all 30 MB were read
     assert memory < 20
