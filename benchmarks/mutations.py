@@ -142,7 +142,7 @@ def run_tests(folder: Path, tests: Sequence[str]) -> None:
     sys.path.insert(0, str(folder))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-    chosen = ["-m", "not slow and not medium", *(str(ROOT / "tests" / test) for test in tests)]
+    chosen = ["-m", "not slow and not medium", "-c", str(ROOT / "pyproject.toml"), *tests]
     pytest = importlib.import_module("pytest")
     os._exit(pytest.main([*options, f"--basetemp={folder.parent / 'tmp'}", *chosen]))
 
@@ -162,8 +162,10 @@ def passes(folder: Path, tests: Sequence[str], seconds: float | None = None) -> 
 
 def check_module(module: str, count: int, seed: int, lines: Sequence[int]) -> None:
     """Test mutants of a module and print the survivors."""
-    file, tests = MODULES[module][0], MODULES[module][1].split()
     folder = Path(tempfile.gettempdir()) / f"gsat-mutations-{os.getuid()}" / "src"
+    file = MODULES[module][0]
+    target = folder / "gsat" / file
+    tests = [str(ROOT / "tests" / test) for test in MODULES[module][1].split()] + [str(target)]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(folder, quiet=1)
@@ -175,7 +177,7 @@ def check_module(module: str, count: int, seed: int, lines: Sequence[int]) -> No
         raise SystemExit(f"{module}: the tests fail on the unchanged source")
     limit = 30 + 5 * (time.monotonic() - start)
     for line, before, after, source in chosen:
-        (folder / "gsat" / file).write_text(source)
+        target.write_text(source)
         if passes(folder, tests, limit):
             print(f"  {file}:{line}: {before}  ->  {after}", flush=True)
         else:

@@ -15,7 +15,7 @@ import torch
 import torchmetrics.functional as tm
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score, roc_auc_score
 from torch_geometric.explain.metric import groundtruth_metrics
 
 from gsat import metrics
@@ -262,6 +262,8 @@ def test_regression_equals_sklearn() -> None:
     assert r2(pred, target) == pytest.approx(r2_score(target[known], pred[known]))
     assert r2(pred[:, None], target[:, None]) == r2(pred, target)
     assert mae(pred, target) == pytest.approx(mean_absolute_error(target[known], pred[known]))
+    squared = mean_squared_error(target[known], pred[known])
+    assert metrics.rmse(pred, target) == pytest.approx(squared**0.5)
     known_pred, known_target = torch.tensor(pred[known]), torch.tensor(target[known])
     assert r2(pred, target) == pytest.approx(float(tm.r2_score(known_pred, known_target)))
     table = np.stack([target, target[::-1]], axis=1)
@@ -272,6 +274,7 @@ def test_regression_undefined() -> None:
     assert r2([0.1, 0.2, 0.3, 0.4], [0.1, 0.1, 0.1, NAN]) is None  # the mean of three 0.1 is not
     assert r2([1.0, 2.0], [NAN, 3.0]) is None
     assert r2([1.0], [NAN]) is None
+    assert metrics.rmse([1.0], [NAN]) is None
     assert r2([], []) is None
     assert mae([1.0], [NAN]) is None
     assert mae([], []) is None
@@ -426,6 +429,9 @@ def test_rank_correlation_by_scipy() -> None:
     assert actual == pytest.approx(np.mean(known), abs=1e-12)
     assert metrics.mean_graph_correlation(first, np.ones(24), ptr) is None
     assert metrics.mean_graph_correlation([], [], [0]) is None
+    for one, two in (([0.1, 0.2], [NAN, 1]), (np.ones((2, 2)), np.ones((2, 2)))):
+        with pytest.raises(ValueError, match="scores"):
+            metrics.mean_graph_correlation(one, two, [0, 2])
 
 
 def test_spearman_is_scipys_with_ties_and_without_and_undefined_for_constants() -> None:

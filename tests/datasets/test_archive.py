@@ -16,7 +16,7 @@ from loopback import Loopback, left
 from gsat.core.errors import DataError, DataNotFoundError
 from gsat.datasets import RawFile
 from gsat.datasets.fetch import archive
-from gsat.datasets.fetch.archive import unpack
+from gsat.datasets.fetch.archive import open_zip, read_member, unpack
 from gsat.datasets.fetch.raw_files import require_all
 
 EDGES = random.Random(0).randbytes(40_000)
@@ -142,6 +142,39 @@ def test_bombs_that_lie_about_their_size(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"bomb.zip is a damaged zip"):
         unpack(tmp_path / "bomb.zip", {"x": tmp_path / "x"})
     assert (tmp_path / "x").stat().st_size <= 10
+
+
+def test_more_than_four_gigabytes_are_refused(tmp_path: Path) -> None:
+    lying = zipped({"x": bytes(3_000_000), "y": bytes(3_000_000)})
+    lying = lying.replace(struct.pack("<I", 3_000_000), struct.pack("<I", 9 << 28))
+    (tmp_path / "bomb.zip").write_bytes(lying)
+    with pytest.raises(DataError, match=str(9 << 29)):
+        unpack(tmp_path / "bomb.zip", {name: tmp_path / name for name in "xy"})
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("comment", [b"", b"c" * 65535])
+def test_the_memory_for_the_list_of_members_is_limited(
+    comment: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("large", EDGES * 2)
+        for number in range(50):
+            made.writestr(f"{number}", b"")
+        made.comment = comment
+    with zipfile.ZipFile(path) as held:
+        listed = path.stat().st_size - held.start_dir - 22 - len(comment)
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", str(16 * listed))
+    with open_zip(path) as held:
+        assert read_member(held, "0", "it") == b""
+        with pytest.raises(DataError, match=r"'large'.*GSAT_MEMORY_LIMIT"):
+            read_member(held, "large", "it")
+    unpack(path, {"large": tmp_path / "large"})
+    assert (tmp_path / "large").read_bytes() == EDGES * 2
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", str(16 * listed - 1))
+    with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"), open_zip(path):
+        pass
 
 
 def test_encrypted_members_are_refused(tmp_path: Path) -> None:

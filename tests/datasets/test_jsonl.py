@@ -77,6 +77,23 @@ def test_texts_are_classes_in_alphabetical_order(tmp_path: Path) -> None:
     assert nodes.arrays["node_y"].tolist() == [1, 0]
 
 
+def test_labels_are_integers_only_if_all_are_whole_and_exact(tmp_path: Path) -> None:
+    for labels, kind in (([1, 2.0], "i"), ([0.5, 2], "f"), ([1, 2.0**60], "f")):
+        values = read(tmp_path, *({**PAIR, "y": y} for y in labels)).per_graph("y")
+        assert values.tolist() == labels
+        assert values.dtype.kind == kind
+
+
+def test_names_of_classes_may_have_a_thousand_characters(tmp_path: Path) -> None:
+    assert read(tmp_path, {**PAIR, "y": "a" * 1000}).meta["classes"] == ["a" * 1000]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "graphs.jsonl"
+    path.write_text(json.dumps(PAIR), encoding="utf-8-sig")
+    assert len(jsonl.read(path)) == 1
+
+
 def test_graphs_without_truth_are_not_annotated(tmp_path: Path) -> None:
     store = read(tmp_path, PAIR, {**PAIR, "edge_truth": [1, 0]}, {**PAIR, "edge_truth": None})
     assert store.per_graph("annotated").tolist() == [False, True, False]
@@ -126,12 +143,21 @@ def test_split_id_and_smiles(tmp_path: Path) -> None:
         ({**PAIR, "num_nodes": 1}, "an edge 0 → 1, but its 1 nodes"),
         ({**PAIR, "num_nodes": 2.5}, "'num_nodes' must be an integer, not 2.5"),
         ({"edges": [], "num_nodes": 10**30}, r"0 nodes; at most \d+"),
+        ({"edges": [], "num_nodes": 2**28 + 1}, "268435457 nodes; at most 268435456"),
         ({"edges": [[0, 10**15]], "y": 0}, r"1000000000000001 nodes; at most \d+"),
         ({**PAIR, "y": 10**400}, "'y' contains a number that is too large: 100000000000…"),
         (f'{{"edges": [], "y": 1{"0" * 5000}}}', "not JSON"),
         ({**PAIR, "x": [[1], [2]]}, r"'x' has rows of shape \[1\], before \[2\]"),
         ({**PAIR, "x": [[1, 2]], "num_nodes": 2}, r"'x' has shape \[1, 2\], but there are 2 n"),
         ({**PAIR, "x": [[1, None], [1, 2]]}, "'x' must contain numbers only"),
+        ({**PAIR, "x": [[1, 2], [3, 10**400]]}, "'x'"),
+        ({**PAIR, "x": [[2**63, 2**63]] * 2}, r"'x' .* too large: 9223372036854775808"),
+        ({**PAIR, "edges": [[0, 2**64]]}, "'edges'"),
+        ({**PAIR, "x": [[1, 2], [3, 1e300]]}, r"'x' .* too large: 1e\+300"),
+        ({**PAIR, "x": [[1, 2], ["a", 4]]}, "'x' must contain numbers only"),
+        ({**PAIR, "x": [[[[1]]], [[[1]]]]}, "'x'"),
+        ({**PAIR, "y": "a" * 1001}, "'y' .*: a{40}…"),
+        ({**PAIR, "y": "a\x07"}, r"'y' .*: a\\x07"),
         ({**PAIR, "x": [[[1]], [[1]]]}, r"'x' has shape \[2, 1, 1\]"),
         ({"edges": [[0, 1]], "y": 0}, "it has no 'x' although others have"),
         ({**PAIR, "x": [[1, 2]] * 2, "edge_truth": [1]}, r"'edge_truth' has shape \[1\]"),
@@ -169,6 +195,17 @@ def test_files_that_can_not_be_read(tmp_path: Path) -> None:
         jsonl.read(path)
     with pytest.raises(DataError, match="'id' must be a text without control characters"):
         read(tmp_path, {**PAIR, "id": "half a pair \ud800"})
+
+
+def test_identifiers_of_any_size_are_short_texts() -> None:
+    graphs = [{**PAIR, "id": value} for value in (True, -3, 1.5, 10**5000)]
+    assert jsonl.from_objects(graphs).texts("id")[:3] == ["True", "-3", "1.5"]
+    assert len(jsonl.from_objects(graphs).texts("id")[3]) < 100
+
+
+def test_a_column_may_be_a_list_of_numbers(tmp_path: Path) -> None:
+    store = read(tmp_path, {**PAIR, "x": [1, 2.5]}, {**PAIR, "x": [[True], [0]]})
+    assert store.arrays["x"].tolist() == [[1], [2.5], [1], [0]]
 
 
 def test_objects_are_read_as_lines_are(tmp_path: Path) -> None:

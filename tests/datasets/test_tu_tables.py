@@ -92,6 +92,7 @@ GOOD = {
         ({"A": "1, 2\n2\n"}, "TOY_A.txt, line 2: 1 columns, not 2"),
         ({"A": "1, 2\n2, 1.5\n"}, "A, line 2: it must be an integer"),
         ({"A": "1\n2\n"}, "A has 1 columns, not 2"),
+        ({"A": "\n1, 2\n2, b\n"}, "TOY_A.txt, line 3: 'b' is not a number"),
         ({"A": None}, r"no NAME_A\.txt"),
         ({"graph_indicator": None}, r"there is no TOY_graph_indicator\.txt"),
         ({"graph_indicator": "1\n1\n2\n1\n"}, "line 4: the nodes of a graph must be consecutive"),
@@ -100,6 +101,7 @@ GOOD = {
         ({"node_labels": "1\n2\n"}, "node_labels has 2 rows, but there are 4 nodes"),
         ({"node_labels": "1\n0.5\n1\n1\n"}, "node_labels, line 2: it must be an integer"),
         ({"node_labels": "1\ninf\n1\n1\n"}, "node_labels, line 2: it must be an integer"),
+        ({"node_labels": "1\n1e16\n1\n1\n"}, "node_labels, line 2: it must be an integer"),
         ({"node_labels": f"1\n{10**12}\n1\n1\n"}, r"node_labels span 1000000000000 numbers"),
         ({"edge_gt": "1\n"}, "edge_gt has 1 rows, but there are 3 edges"),
         ({"edge_gt": "1, 1\n" * 3}, "edge_gt has 2 columns, not 1"),
@@ -140,3 +142,32 @@ def test_a_zip_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.Monk
         tu.read(folder)
     monkeypatch.setenv("GSAT_MEMORY_LIMIT", "1M")
     assert len(tu.read(zipped)) == len(tu.read(folder)) == 2
+
+
+def test_the_memory_of_numbers_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {**GOOD, "A": "1, 2\n2, 1\n" * 500}
+    path = write_tu(tmp_path / "toy", tables)
+    assert tu.read(path).num_edges == 1000
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "20K")  # for 2000 numbers
+    with pytest.raises(DataError, match="GSAT_MEMORY_LIMIT"):
+        tu.read(path)
+
+
+def test_the_features_made_of_labels_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tu(tmp_path / "toy", {**GOOD, "node_labels": "1\n10000\n1\n1\n"})
+    assert tu.read(path).num_features == 10_000
+    monkeypatch.setenv("GSAT_MEMORY_LIMIT", "100K")  # 4 nodes have 40,000 features
+    with pytest.raises(DataError, match=r"node_labels.*GSAT_MEMORY_LIMIT"):
+        tu.read(path)
+    path = write_tu(tmp_path / "wide", {**GOOD, "node_labels": "1\n10001\n1\n1\n"})
+    with pytest.raises(DataError, match="10001"):
+        tu.read(path)
+
+
+def test_graphs_without_edges(tmp_path: Path) -> None:
+    tables = {"A": "", "graph_indicator": "1\n2\n2\n", "edge_labels": ""}
+    store = tu.read(write_tu(tmp_path / "toy", tables))
+    assert store.node_counts.tolist() == [1, 2]
+    assert store.num_edges == 0

@@ -62,6 +62,7 @@ ragged[:] = [[1, np.arange(3)], {"a": np.float32(2)}]
 GOOD = {
     "plain": [None, True, -3, 2**70, 1.5, float("nan"), 1 + 2j, "é", b"\xff\x00", (), {"k": [1]}],
     "sets": [{1, 2}, frozenset({(1, "a")}), set()],
+    "dict": {"a": 1, (2, 3): "b", None: 2**60 - 1},
     "matrix": np.arange(6.0).reshape(2, 3),
     "fortran": np.asfortranarray(np.arange(24).reshape(2, 3, 4)),
     "turned": np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2),
@@ -256,6 +257,32 @@ def test_allowed_names_can_neither_be_changed_nor_subclassed_nor_kept(
     ):
         refused(tmp_path, found + rest)
     assert {key: dir(value) for key, value in unpickle.ALLOWED.items()} == before
+
+
+def test_dicts_of_an_old_opcode(tmp_path: Path) -> None:
+    content = b"(K\x01K\x02K\x03K\x04d."
+    assert read(tmp_path, content) == pickle.loads(content) == {1: 2, 3: 4}
+
+
+@pytest.mark.parametrize(
+    ("key", "fine"),
+    [
+        (2**60 - 1, True),
+        (2**60, False),
+        (float("nan"), False),
+        ((0, 2**60), False),
+        (((),) * 31, True),  # 63 values: the tuple, its items, and each again when it is looked at
+        ((0,) * 32, False),
+    ],
+)
+def test_keys_are_small(tmp_path: Path, key: Any, fine: bool) -> None:
+    for values in ({key: 0}, {0: 1, key: 0}, {key}, frozenset([key])):
+        for protocol in (2, 4):
+            content = pickle.dumps(values, protocol)
+            if fine:
+                assert read(tmp_path, content) == values
+            else:
+                refused(tmp_path, content)
 
 
 def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
