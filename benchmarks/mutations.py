@@ -41,9 +41,15 @@ MODULES = {
     "bottleneck": ("bottleneck.py", "test_bottleneck.py"),
     "gsat": ("gsat.py", "test_gsat.py test_refinement.py test_attention.py"),
     "metrics": ("metrics.py", "test_metrics.py"),
-    "loop": ("training/loop.py", "training/test_loop.py training/test_training_resume.py"),
+    "loop": (
+        "training/loop.py",
+        "training/test_loop.py training/test_early_end.py training/test_training_resume.py",
+    ),
     "checkpoint": ("training/checkpoint.py", "training/test_training_resume.py"),
-    "selection": ("training/selection.py", "training/test_snapshots.py training/test_loop.py"),
+    "selection": (
+        "training/selection.py",
+        "training/test_snapshots.py training/test_loop.py training/test_early_end.py",
+    ),
     "parsing": ("core/parsing.py", "core/test_parsing.py"),
     "files": ("core/files.py", "core/test_files.py"),
     "json_values": (

@@ -51,6 +51,8 @@ def test_both_directions_get_their_mean() -> None:
     assert actual.tolist() == pytest.approx(expected)
     assert (actual != alpha).any()
     assert torch.equal(edge_weights(alpha, batch, "edge"), actual)
+    exact = alpha.double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda alpha: average_directions(alpha, batch), exact)
 
 
 def test_self_loops_and_doubled_edges_are_averaged_too() -> None:
@@ -143,6 +145,7 @@ def test_temperature_divides_logit_and_noise() -> None:
     for temperature in (0.2, 1.0, 3.0):
         expected = torch.sigmoid(noisy / temperature).float()
         torch.testing.assert_close(sample(given, rows, DRAWS, temperature), expected)
+    assert torch.equal(sample(given, rows, DRAWS), sample(given, rows, DRAWS, 1.0))
 
 
 def test_straight_through_is_binary_with_the_soft_gradient() -> None:
@@ -273,8 +276,9 @@ def test_context_changes_explanations_and_no_prediction() -> None:
     torch.testing.assert_close(other.probability, in_context(own.probability, batch, 0.5, "node"))
     torch.testing.assert_close(other.edge_weight, edge_weights(other.probability, batch, "node"))
     assert gsat.GSAT.from_config(wide.config).options.context == 0.5
-    with pytest.raises(GSATError, match="context"):
-        gsat.GSAT(gsat.GIN.for_data(data, hidden=8), context=-0.5)
+    for outside in (-0.5, 1.5):
+        with pytest.raises(GSATError, match="context"):
+            gsat.GSAT(gsat.GIN.for_data(data, hidden=8), context=outside)
 
 
 def test_context_of_an_edge_is_the_mean_at_its_ends() -> None:
