@@ -325,6 +325,16 @@ def test_what_is_no_data_set() -> None:
 
     with pytest.raises(DataError, match="the data set 'half' lacks build"):
         gsat.load_dataset("half")
+
+    @gsat.register_dataset("taskless")
+    class Taskless(Half):
+        def build(self, name: str, options: Any, data_seed: int) -> GraphStore:
+            return from_pyg(make_graphs())
+
+        task = DatasetSource.task
+
+    with pytest.raises(DataError, match="the data set 'taskless' lacks task_settings"):
+        gsat.load_dataset("taskless")
     gsat.register_dataset("thing")(type("Thing", (), {}))  # type: ignore[type-var]
     with pytest.raises(DataError, match="'thing' must be a subclass of DatasetSource"):
         gsat.load_dataset("thing")

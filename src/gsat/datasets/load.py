@@ -16,7 +16,7 @@ from gsat.core.folders import cache_folder
 from gsat.core.settings import argument_lines, signature
 from gsat.datasets.cache import cached, load_cached
 from gsat.datasets.dataset import Dataset, check_dataset
-from gsat.datasets.fetch.raw_files import RawFile, missing, require_all
+from gsat.datasets.fetch.raw_files import missing, require_all
 from gsat.datasets.labels import read_labels, standardised
 from gsat.datasets.own_data import load_own_data
 from gsat.datasets.own_options import MoleculeOptions, OwnDataOptions
@@ -228,12 +228,14 @@ def _made_by(
 ) -> tuple[dict[str, Any], Path]:
     """What determines the graphs of a data set, and their cache folder."""
     files = source.raw_files(name, options)
+    require_all(file for file in files if not file.sha256)
     made_by: dict[str, Any] = {
         "name": name,
         "version": source.version,
         "options": options.model_dump(exclude=set(source.split_options)),
         "data_seed": None if files and not source.drawn else data_seed,
-        "files": _checksums(files),
+        # The published checksum, or else the checksum of the file here.
+        "files": [file.sha256 or file_sha256(file.require()) for file in files],
     }
     if (identity := source.identity(options)) is not None:
         made_by["identity"] = identity
@@ -241,13 +243,6 @@ def _made_by(
     if not home.startswith("gsat."):  # two packages may use the same name
         made_by["class"] = f"{home}:{type(source).__qualname__}"
     return made_by, cache_folder() / "datasets" / f"{name}-{checksum(made_by)[:16]}"
-
-
-def _checksums(files: tuple[RawFile, ...]) -> list[Any]:
-    """The published checksum of each file, or else the checksum of the file here."""
-    unknown = [file for file in files if not file.sha256]
-    found = dict(zip(unknown, require_all(unknown), strict=True))
-    return [file.sha256 or file_sha256(found[file]) for file in files]
 
 
 def _check_seed(name: str, value: Any) -> int:

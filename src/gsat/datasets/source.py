@@ -9,8 +9,7 @@ A data set is one file with one class::
         class Options(DatasetOptions):
             graphs: int = Field(100, ge=10, description="number of graphs to generate")
 
-        def task(self, name: str, options: Options) -> Task:
-            return Task("binary")
+        task_settings = {"kind": "binary"}
 
         def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
             ...
@@ -30,6 +29,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from gsat.core.errors import DataError
 from gsat.core.settings import Settings
 from gsat.datasets.fetch.raw_files import RawFile
 
@@ -55,11 +55,14 @@ class DatasetOptions(Settings):
 class DatasetSource(ABC):
     """Base of all data sets; lists show the first line of a subclass's docstring.
 
-    Subclasses define :meth:`task` and :meth:`build`, and override what else differs. A class may be
-    registered under several names, or match a ``pattern`` of names; methods get the name in use.
+    Subclasses define ``task_settings`` and :meth:`build`, and override what else differs. A class
+    may be registered under several names, or match a ``pattern`` of names; methods get the name in
+    use.
 
     Attributes:
         Options: Type of its options. (default: no options)
+        task_settings: Arguments of :class:`gsat.Task`, unless the task depends on the options and
+            :meth:`task` is overridden. (default: none)
         version: Raise it by one when :meth:`build` changes the graphs; older graphs in the cache
             are then ignored. (default: ``1``)
         files: Raw files by the value of the option ``source``, or under ``""`` without that option.
@@ -79,6 +82,7 @@ class DatasetSource(ABC):
     """
 
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions
+    task_settings: ClassVar[Mapping[str, Any]] = {}
     version: ClassVar[int] = 1
     files: ClassVar[Mapping[str, tuple[RawFile, ...]]] = {}
     split_options: ClassVar[frozenset[str]] = frozenset()
@@ -91,9 +95,13 @@ class DatasetSource(ABC):
 
     # `options: Any` below, so that subclasses can name the type of their own options.
 
-    @abstractmethod
     def task(self, name: str, options: Any) -> Task:
-        """Return the task; its ``level`` says whether graphs or nodes are labelled."""
+        """Return the task, by default as in ``task_settings``."""
+        from gsat.tasks import Task
+
+        if not self.task_settings:
+            raise DataError(f"the data set '{name}' lacks task_settings (or a method task)")
+        return Task(**self.task_settings)
 
     @abstractmethod
     def build(self, name: str, options: Any, data_seed: int) -> GraphStore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,10 +112,15 @@ def require_all(files: Iterable[RawFile]) -> list[Path]:
     return [file.find() or file.home for file in files]
 
 
-def parse_checksums(table: str) -> dict[str, tuple[str, int]]:
-    """SHA-256 and bytes of files by name, from lines with SHA-256, bytes and name."""
+def listed_files(
+    folder: str, source: str, url: Callable[[str], str], table: str
+) -> dict[str, RawFile]:
+    """Files of one publisher by name, from lines with SHA-256, bytes and name."""
     rows = (line.split() for line in table.strip().splitlines())
-    return {name: (sha256, int(size)) for sha256, size, name in rows}
+    return {
+        name: RawFile(f"{folder}/{name}", sha256, source, url=url(name), size=int(size))
+        for sha256, size, name in rows
+    }
 
 
 def damaged(path: Path, source: str, why: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Molecules whose true atoms are known: what the data sets made of them share."""
+"""Molecules whose true atoms are known: parts of several data sets."""
 
 from __future__ import annotations
 

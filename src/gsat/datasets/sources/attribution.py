@@ -10,7 +10,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +19,21 @@ from gsat.core.registry import register_dataset
 from gsat.datasets.fetch.raw_files import (
     RawFile,
     damaged,
-    parse_checksums,
+    listed_files,
     require_all,
 )
 from gsat.datasets.source import DatasetOptions, DatasetSource
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 PUBLISHER: Final = "the graph-attribution project of Google Research"
-_BASE: Final = (
-    "https://raw.githubusercontent.com/google-research/graph-attribution/"
-    "75a76e6b8b2e357989b277670f02dd14804b83f4/data"
-)
+
+
+def _url(name: str) -> str:
+    project = "https://raw.githubusercontent.com/google-research/graph-attribution"
+    commit, folder = "75a76e6b8b2e357989b277670f02dd14804b83f4", name.split("_")[0]
+    return f"{project}/{commit}/data/{folder}/{name}"
 
 
 class _Set(NamedTuple):
@@ -62,14 +63,19 @@ SETS: Final = {
         ("not both", "alkane and carbonyl"),
     ),
 }
-FILES: Final = parse_checksums("""
+FILES: Final = listed_files(
+    "attribution",
+    PUBLISHER,
+    _url,
+    """
 aa52389639d0989dc5bb726c364fbc38ed520468d6606d67679d24b7e6720a28 1292715 benzene_smiles.csv
 fef8c8842e8faf33a427a54b3bf801834060d57a1991f2d96dcab641bbad41dd 96488 benzene_traintest_indices.npz
 7915107a397240cec3daf027d713db2bed107d19d9d941b6d36a4a334a5dfae8 242784 logic7_smiles.csv
 707780a49c4d2e9f971b1ef52f6db300c4e8b1080de33265cddc404627e86481 6997 logic7_traintest_indices.npz
 7c4d1863a2f6a026ef3dafc4c7f54519cdd75aa15ea1f298b08e64fa3b75d11d 509759 logic8_smiles.csv
 138a7fbf52c6940a01d3838a2c431da0530d1eb58df64e02c8d3719ff99073a0 13573 logic8_traintest_indices.npz
-""")
+""",
+)
 
 
 @register_dataset("benzene")
@@ -79,6 +85,7 @@ class Attribution(DatasetSource):
     """Molecules of ZINC whose classes follow from fragments."""
 
     recipe, backbone = "molecules", "dmpnn"
+    task_settings: ClassVar = {"kind": "binary", "metric": "roc_auc"}
 
     def summary(self, name: str) -> str:
         """Describe the molecules of this name."""
@@ -86,20 +93,8 @@ class Attribution(DatasetSource):
 
     def raw_files(self, name: str, options: DatasetOptions) -> tuple[RawFile, ...]:
         """Return the table of molecules and the indices of train and test."""
-        folder = SETS[name].published_name
-        return tuple(
-            RawFile(
-                f"attribution/{file}", sha, PUBLISHER, url=f"{_BASE}/{folder}/{file}", size=size
-            )
-            for file, (sha, size) in FILES.items()
-            if file.startswith(folder)
-        )
-
-    def task(self, name: str, options: DatasetOptions) -> Task:
-        """Two classes, measured by ROC AUC."""
-        from gsat.tasks import Task
-
-        return Task("binary", metric="roc_auc")
+        published = SETS[name].published_name
+        return FILES[f"{published}_smiles.csv"], FILES[f"{published}_traintest_indices.npz"]
 
     def build(self, name: str, options: DatasetOptions, data_seed: int) -> GraphStore:
         """Read the molecules; node i is atom i of their SMILES.

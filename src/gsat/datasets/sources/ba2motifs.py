@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 TREE_NODES: Final = 20  # every later node belongs to a motif
 FEATURES: Final = 10
@@ -74,12 +73,7 @@ class BA2Motifs(DatasetSource):
         )
     }
     in_paper = True
-
-    def task(self, name: str, options: Options) -> Task:
-        """Five-cycle or house."""
-        from gsat.tasks import Task
-
-        return Task("binary")
+    task_settings: ClassVar = {"kind": "binary"}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Make the graphs: the first half with a five-cycle (class 0), the rest with a house."""
@@ -109,12 +103,7 @@ class Houses(DatasetSource):
 
     Options = GeneratedOptions
     in_paper = True
-
-    def task(self, name: str, options: GeneratedOptions) -> Task:
-        """Two houses or three."""
-        from gsat.tasks import Task
-
-        return Task("binary")
+    task_settings: ClassVar = {"kind": "binary"}
 
     def build(self, name: str, options: GeneratedOptions, data_seed: int) -> GraphStore:
         """Generate the graphs: the first half with two houses (class 0), the rest with three."""
@@ -205,17 +194,15 @@ def _store(
 def _read_published(file: RawFile) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The published adjacencies and labels, checked by their hash."""
     path = file.require()
-    adjacency, label = _read_pickle(path) if path.suffix == ".pkl" else _read_npz(path)
+    if path.suffix == ".pkl":
+        adjacency, label = _read_pickle(path)
+    else:
+        with np.load(path, allow_pickle=False) as arrays:
+            adjacency, label = arrays["adj"], arrays["label"]
     graphs = adjacency.tobytes() + label.astype("<i8").tobytes()
     if hashlib.sha256(graphs).hexdigest() != PUBLISHED:
         raise DataError(f"{path} does not hold the published graphs; {file.instruction()}")
     return adjacency, label
-
-
-def _read_npz(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    # Plain arrays only: a file that asks to run code is refused.
-    with np.load(path, allow_pickle=False) as arrays:
-        return arrays["adj"], arrays["label"]
 
 
 def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

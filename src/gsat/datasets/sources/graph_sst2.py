@@ -27,7 +27,6 @@ from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 # Stored (directed) edges per node: the thresholds of DIR, which the paper took over.
 TRAIN_DEGREE: Final = 1.76785714
@@ -76,12 +75,7 @@ class GraphSST2(DatasetSource):
         ),
     }
     in_paper = True
-
-    def task(self, name: str, options: Options) -> Task:
-        """Negative or positive."""
-        from gsat.tasks import Task
-
-        return Task("binary")
+    task_settings: ClassVar = {"kind": "binary"}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Read the sentences: reversed edges, then the edges; a constant edge feature; words."""

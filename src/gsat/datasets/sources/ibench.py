@@ -1,8 +1,8 @@
 """iBenchmark: molecules of ChEMBL with labels that follow from known atoms, and their signs.
 
 Matveieva and Polishchuk, Benchmarks for interpretation of QSAR models, J. Cheminformatics 2021.
-What is to be learnt is known: the number of nitrogens, of amides, a pharmacophore. So is the
-contribution of every atom: 1, −1 or 0. Train and test are those of the authors.
+The labels follow from known rules: the number of nitrogens or of amides, a pharmacophore. Every
+atom contributes 1, −1 or 0. Train and test are those of the authors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gsat.datasets.fetch.archive import open_zip, read_member
 from gsat.datasets.fetch.raw_files import (
     RawFile,
     damaged,
-    parse_checksums,
+    listed_files,
     require_all,
 )
 from gsat.datasets.source import DatasetOptions, DatasetSource
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from gsat.tasks import Task
 
 PUBLISHER: Final = "the iBenchmark project"
-_BASE: Final = (
-    "https://raw.githubusercontent.com/ci-lab-cz/ibenchmark/"
-    "4854b80aedbefdb07c292d2805e59a3de8f87c88/Datasets"
-)
+
+
+def _url(name: str) -> str:
+    project = "https://raw.githubusercontent.com/ci-lab-cz/ibenchmark"
+    return f"{project}/4854b80aedbefdb07c292d2805e59a3de8f87c88/Datasets/{name}"
 
 
 class _Set(NamedTuple):
@@ -79,7 +80,11 @@ SETS: Final = {
         ("inactive", "active"),
     ),
 }
-FILES: Final = parse_checksums("""
+FILES: Final = listed_files(
+    "ibenchmark",
+    PUBLISHER,
+    _url,
+    """
 22935d92fb05966147540c3b5b54fd2553d81c07bd73f3105809f3f9a7be39cf 1370805 N_train_lbl.zip
 df8328169da457e3b81c543ea98e0dc177ebc842773af3c90518305e2a7f5a64 587193 N_test_lbl.zip
 73441500888d6049beed9de034c3065bf7c50c2fc50ce1964c6e63feaf4cfcba 1614382 N_minus_O_train_lbl.zip
@@ -92,7 +97,8 @@ df8328169da457e3b81c543ea98e0dc177ebc842773af3c90518305e2a7f5a64 587193 N_test_l
 3bf125dffe18d3f8a01f0ba748afd406f185610c925cadf48638a6849dc48df5 586708 amide_class_test_lbl.zip
 c5ce60310aac13a7b2d0b8654b3dd4ffec04544c7634bdef09cce3a16faefe71 2601968 pharmacophore_train.zip
 d21989db49d82d6270961b3fd61db5bd92d281aceb8908804b115fb84434c8b6 1128003 pharmacophore_test.zip
-""")
+""",
+)
 
 
 @register_dataset("ibench-n")
@@ -113,11 +119,7 @@ class IBench(DatasetSource):
     def raw_files(self, name: str, options: DatasetOptions) -> tuple[RawFile, ...]:
         """Return the zips of the training and of the test molecules."""
         train = SETS[name].train
-        return tuple(
-            RawFile(f"ibenchmark/{file}", sha, PUBLISHER, url=f"{_BASE}/{file}", size=size)
-            for file, (sha, size) in FILES.items()
-            if file in (train, train.replace("train", "test"))
-        )
+        return FILES[train], FILES[train.replace("train", "test")]
 
     def task(self, name: str, options: DatasetOptions) -> Task:
         """Two classes measured by ROC AUC, or a number."""

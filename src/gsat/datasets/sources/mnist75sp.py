@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from gsat.datasets.sources.superpixels import Superpixels
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
     Piece = tuple[Superpixels, NDArray[np.int64]]  # superpixels of some images, and their digits
 
@@ -114,12 +113,7 @@ class MNIST75sp(DatasetSource):
         ),
     }
     in_paper = True
-
-    def task(self, name: str, options: Options) -> Task:
-        """Which of the ten digits."""
-        from gsat.tasks import Task
-
-        return Task("multiclass", classes=10)
+    task_settings: ClassVar = {"kind": "multiclass", "classes": 10}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Make the training graphs, then the test graphs, in the order of their files."""
@@ -130,7 +124,10 @@ class MNIST75sp(DatasetSource):
         if options.source == "published":
             train, test = _published(files[0], wanted), _published(files[1], wanted // 6)
         else:
-            _check_installed()
+            try:
+                import skimage  # noqa: F401
+            except ImportError:
+                raise MissingExtraError("scikit-image", "images", "computing superpixels") from None
             train = _computed(files[0], files[1], wanted)
             test = _computed(files[2], files[3], wanted // 6)
         arrays: dict[str, NDArray[Any]] = {}
@@ -269,13 +266,6 @@ def _enough(there: int, wanted: int, path: Path) -> int:
     if wanted > there:
         raise DataError(f"{path} holds {there} images, fewer than the {wanted} wanted")
     return wanted or there
-
-
-def _check_installed() -> None:
-    try:
-        import skimage  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("scikit-image", "images", "computing superpixels") from None
 
 
 def _append(arrays: dict[str, NDArray[Any]], piece: GraphStore) -> None:

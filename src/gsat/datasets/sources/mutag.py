@@ -27,7 +27,6 @@ from gsat.molecules.smiles import SMILES, write_smiles
 if TYPE_CHECKING:
     from gsat.datasets.formats.tu import Tables
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 ATOMS: Final = ("C", "O", "Cl", "H", "N", "F", "Br", "S", "P", "I", "Na", "K", "Li", "Ca")
 MUTAGEN: Final = 0
@@ -60,12 +59,7 @@ class Mutag(DatasetSource):
     files: ClassVar = {"published": (ARCHIVE,)}
     split_options = frozenset({"test"})
     in_paper = True
-
-    def task(self, name: str, options: Options) -> Task:
-        """Mutagen (0) or not (1)."""
-        from gsat.tasks import Task
-
-        return Task("binary")
+    task_settings: ClassVar = {"kind": "binary"}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Read the molecules, edges in the file's order.

@@ -7,7 +7,7 @@ random edges as there are nodes. Tree-Cycles: 80 six-cycles on a binary tree of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,6 @@ from gsat.datasets.sources._motifs import HOUSE, Edge, barabasi_albert, integers
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 BA_NODES: Final = 300
 PER_NODE: Final = 5  # edges of each new base node
@@ -35,11 +34,7 @@ class BAShapes(DatasetSource):
     class Options(DatasetOptions):
         motifs: int = Field(80, ge=1, le=BA_NODES, description="number of houses")
 
-    def task(self, name: str, options: Options) -> Task:
-        """The place of each node: base, middle, bottom or roof."""
-        from gsat.tasks import Task
-
-        return Task("multiclass", 4, level="node")
+    task_settings: ClassVar = {"kind": "multiclass", "classes": 4, "level": "node"}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Generate the graph: base nodes first, then house after house."""
@@ -56,11 +51,7 @@ class TreeCycles(DatasetSource):
     class Options(DatasetOptions):
         motifs: int = Field(80, ge=1, le=TREE_NODES, description="number of cycles")
 
-    def task(self, name: str, options: Options) -> Task:
-        """Whether each node is in the tree or in a cycle."""
-        from gsat.tasks import Task
-
-        return Task("multiclass", 2, level="node")
+    task_settings: ClassVar = {"kind": "multiclass", "classes": 2, "level": "node"}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Generate the graph: tree nodes by level, then cycle after cycle."""

@@ -8,7 +8,7 @@ so that a few layers of message passing reach every node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 SMALLEST: Final = 12  # red and blue nodes of a graph
 LARGEST: Final = 20
@@ -34,12 +33,7 @@ class RedBlueGreenViolet(DatasetSource):
     """1000 graphs of red and blue nodes: which are more? Green and violet say nothing."""
 
     Options = GeneratedOptions
-
-    def task(self, name: str, options: GeneratedOptions) -> Task:
-        """More blue nodes, or more red ones."""
-        from gsat.tasks import Task
-
-        return Task("binary")
+    task_settings: ClassVar = {"kind": "binary"}
 
     def build(self, name: str, options: GeneratedOptions, data_seed: int) -> GraphStore:
         """Generate the graphs, with more blue nodes (class 0) and more red ones in turn."""

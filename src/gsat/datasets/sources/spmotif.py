@@ -8,7 +8,7 @@ those of the generator published with GSAT, slips included: see docs/data.md.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from gsat.datasets.source import DatasetOptions, DatasetSource, Match
 
 if TYPE_CHECKING:
     from gsat.graphs import GraphStore
-    from gsat.tasks import Task
 
 TRAIN, VALID, TEST = range(3)
 TREE, LADDER, WHEEL = range(3)
@@ -63,12 +62,7 @@ class SpuriousMotif(DatasetSource):
     pattern = r"spmotif-(0(\.\d+)?|1(\.0+)?|\.\d+)"
     recipe = "spmotif"
     in_paper = True
-
-    def task(self, name: str, options: Options) -> Task:
-        """Which of the three motifs."""
-        from gsat.tasks import Task
-
-        return Task("multiclass", classes=3)
+    task_settings: ClassVar = {"kind": "multiclass", "classes": 3}
 
     def build(self, name: str, options: Options, data_seed: int) -> GraphStore:
         """Generate train, then validation, then test graphs, class by class within each.
