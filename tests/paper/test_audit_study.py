@@ -1,8 +1,7 @@
-"""The audit, audited: the models of the study, its statistics, and what is recorded of it."""
+"""The study of the audit: its models, statistics and records."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +48,18 @@ def fake(
 # -- the models ------------------------------------------------------------------------------------
 
 
-def test_there_are_models_of_every_kind() -> None:
-    models = audited_models()
-    assert len({model.name for model in models}) == len(models) >= 60
-    counted = Counter(model.setting for model in models)
-    assert counted.keys() == SETTINGS.keys()
-    kinds = {setting for setting in counted if SETTINGS[setting].degenerate}
-    assert kinds == {"untrained", "shuffled labels", "random scores", "planted"}
+def test_models_have_different_names() -> None:
+    names = [model.name for model in audited_models()]
+    assert len(set(names)) == len(names) > 0
 
 
-def test_planted_models_are_taught_to_highlight_green_or_violet() -> None:
+SMALL = {"graphs": 40, "epochs": 2, "hidden": 16, "layers": 2}
+
+
+def test_planted_models_are_taught_to_highlight_green_or_violet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit_models, "DATA", {"rbgv": SMALL})
     recipe = AuditedModel("rbgv", "planted", "gin", 0).recipe
     data = load_data(recipe)
     method = make_method(recipe, data, Planted)
@@ -78,8 +79,7 @@ def test_planted_models_are_taught_to_highlight_green_or_violet() -> None:
 def test_a_model_is_trained_audited_and_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {"graphs": 40, "epochs": 2, "hidden": 16, "layers": 2}
-    monkeypatch.setattr(audit_models, "DATA", {"ba2motifs": small, "rbgv": small})
+    monkeypatch.setattr(audit_models, "DATA", {"ba2motifs": SMALL, "rbgv": SMALL})
     for model in (
         AuditedModel("ba2motifs", "shuffled labels", "gin", 0),
         AuditedModel("ba2motifs", "untrained", "gin", 1),
@@ -138,7 +138,9 @@ def recorded() -> list[dict[str, Any]]:
     return read_audits(RECORDED)
 
 
-def test_the_verdict_tells_good_explanations_from_none(recorded: list[dict[str, Any]]) -> None:
+def test_the_verdict_separates_good_explanations_from_bad_ones(
+    recorded: list[dict[str, Any]],
+) -> None:
     assert len(recorded) >= 60
     for some in (recorded, [r for r in recorded if r["seed"] >= audit_models.CHECKED_FROM]):
         found = rates(some)

@@ -24,7 +24,7 @@ def test_every_dot_is_where_its_numbers_are() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours", "theirs"]
 
 
-def test_axes_span_what_is_asked_for_at_least() -> None:
+def test_axes_have_at_least_the_requested_span() -> None:
     (axes,) = draw_dots([("", DOTS)], "x", "y", least_span=20.0).axes
     assert axes.get_xlim() == axes.get_ylim() == pytest.approx((2.0 - 10.0, 2.0 + 10.0))
     wide, narrow = (draw_dots([("", DOTS)], "x", "y", least_span=s).axes[0] for s in (0.0, 1.0))

@@ -44,14 +44,14 @@ def test_a_row_holds_mean_and_population_deviation_beside_the_paper() -> None:
     assert row[6] == "78.45 ± 3.12"
 
 
-def test_what_a_study_shows_is_not_shown_again() -> None:
+def test_runs_of_studies_are_not_listed_again() -> None:
     assert other_runs_table(Records([line(Experiment("spmotif-0.5", "gsat"), 0)])) is None
     # Also not what only a figure shows.
     swept = Experiment("spmotif-0.5", "gsat", settings=(("r_final", 0.3),))
     assert other_runs_table(Records([line(swept, 0)])) is None
 
 
-def test_fine_tuning_is_shown_beside_what_it_started_from() -> None:
+def test_fine_tuning_is_shown_beside_the_pretrained_network() -> None:
     star = Experiment("spmotif-0.5", "gsat-star", settings=(("hidden", 32),))
     runs = [line(star, i, test={"accuracy": a}, pretrained={"test": {"accuracy": b}})
             for i, (a, b) in enumerate([(0.5, 0.6), (0.7, 0.6)])]  # fmt: skip
@@ -93,7 +93,7 @@ def test_an_explainer_has_no_value_before_fine_tuning() -> None:
     assert row[3] == "50.00"
 
 
-def test_gaps_and_failures_are_shown_and_undefined_is_no_number() -> None:
+def test_gaps_failures_and_undefined_values_are_shown() -> None:
     assert rows([run(0, 0.7, results_version=GIN.results_version - 1)]) == []
     (row,) = rows([run(0, 0.7), run(2, None)])
     assert row[2] == "only seeds 0, 2"

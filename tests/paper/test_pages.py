@@ -1,4 +1,4 @@
-"""Generated documents: they hold what was recorded, no more and no less."""
+"""Generated documents contain exactly the recorded results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a cell beside the paper's."""
+"""The reproduction page: verdicts and reasons for each cell."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_quoted_mean_counts_as_exact() -> None:
     assert found.welch == pytest.approx(exact, rel=1e-9)
 
 
-def test_of_several_comparisons_of_seeds_the_largest_is_shown() -> None:
+def test_the_comparison_with_the_most_seeds_is_shown() -> None:
     def compared(seeds: int, mean: float | None, **other: Any) -> dict[str, Any]:
         return {
             "dataset": "mutag", "backbone": "gin", "method": "gsat", "recipe_hash": GSAT.hash,

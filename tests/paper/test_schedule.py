@@ -101,7 +101,7 @@ def test_the_projects_own_schedule_covers_every_table() -> None:
     assert {name for name in study_names() if name.startswith("table")} <= named | {"table6"}
 
 
-def test_the_dry_run_says_when_what_is_done(
+def test_the_dry_run_prints_when_tables_are_complete(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, '[[step]]\nstudies = ["table1"]\nonly = "dataset=ba2motifs"')

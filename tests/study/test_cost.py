@@ -51,7 +51,7 @@ def test_times_on_the_same_kind_of_cpu_come_first_and_others_are_scaled() -> Non
     assert estimates == [40.0 * 100 / 25, 40.0 * 25 / 100, 40.0, 40.0]
 
 
-def test_runs_on_a_part_of_the_graphs_say_nothing_of_all_of_them() -> None:
+def test_times_on_some_of_the_graphs_are_not_used_for_all() -> None:
     part = Experiment("mnist75sp", "gsat", settings=(("images", 6000),))
     whole = Experiment("mnist75sp", "gsat").recipe(0)
     by_rule = CostEstimates([]).seconds(whole)

@@ -1,4 +1,4 @@
-"""What a model trained on Mutag goes by: the groups that are the truth come first."""
+"""Patterns of models trained on real molecules: the true groups come first."""
 
 from __future__ import annotations
 

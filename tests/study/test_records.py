@@ -1,4 +1,4 @@
-"""Recorded runs are found by their recipe, and failures are not lost."""
+"""Recorded runs are indexed by recipe, and failures are kept."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_failures_are_kept_until_the_same_seed_succeeds() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "gap"), [((0, 2), True), ((1,), True), ((1, 0), False)])
-def test_gaps_are_seen(seeds: tuple[int, ...], gap: bool) -> None:
+def test_gaps_between_seeds_are_detected(seeds: tuple[int, ...], gap: bool) -> None:
     assert Records([line(MUTAG, seed) for seed in seeds]).of(MUTAG).has_gap is gap
 
 
@@ -102,7 +102,7 @@ def test_prediction_is_the_metric_of_the_task() -> None:
     assert runs.values("mae") == {0: None, 1: None, 2: 7.0, 3: None}
 
 
-def test_a_file_is_read_and_an_absent_one_is_empty(tmp_path: Path) -> None:
+def test_a_file_is_read_and_a_missing_one_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     assert Records.read(file).of(MUTAG).seeds == []
     file.write_text(json.dumps(line(MUTAG, 0)) + "\n", encoding="utf-8")
@@ -169,7 +169,7 @@ def finished(path: Path, lines: list[dict[str, Any]], method: str = "gsat", seed
     return path
 
 
-def test_a_run_in_one_line(tmp_path: Path) -> None:
+def test_curves_of_a_run_are_one_record(tmp_path: Path) -> None:
     lines = [
         epoch("pretrain", 0.123456789, None),
         epoch("pretrain", 12345.6789, None),
@@ -202,7 +202,7 @@ def test_a_run_is_written_once(tmp_path: Path) -> None:
     assert [line["seed"] for line in read_records(file)] == [0, 1]
 
 
-def test_runs_that_have_no_curves(tmp_path: Path) -> None:
+def test_runs_without_curves_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a run"):
         read_curves(tmp_path)
     run = finished(tmp_path / "run", [epoch("train", 1, 0.5)])

@@ -1,4 +1,4 @@
-"""The runner trains what a plan holds, and records what came of it."""
+"""The runs of a plan are trained and recorded."""
 
 from __future__ import annotations
 

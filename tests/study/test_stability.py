@@ -1,4 +1,4 @@
-"""How alike runs of other seeds explain, recomputed with the public names, scipy and networkx."""
+"""Stability over seeds, recomputed with the public API, scipy and networkx."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_directed_graphs_count_every_edge() -> None:
     assert second.tolist() == [0, 1]
 
 
-def test_what_can_not_be_compared_is_refused(runs: list[Path], tmp_path: Path) -> None:
+def test_runs_that_are_not_comparable_are_refused(runs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(GSATError, match="a comparison needs at least two runs, not 1"):
         stability(runs[:1])
     with pytest.raises(

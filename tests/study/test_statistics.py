@@ -57,7 +57,7 @@ def test_undefined_values_are_none() -> None:
     assert varied.ratio == 0.0
 
 
-def test_holm_rejects_what_the_step_down_procedure_rejects() -> None:
+def test_holm_rejects_the_same_hypotheses_as_the_step_down_procedure() -> None:
     draw = np.random.default_rng(0)
     for _ in range(50):
         p = draw.uniform(0, 0.2, 6).tolist()
@@ -72,7 +72,7 @@ def test_holm_rejects_what_the_step_down_procedure_rejects() -> None:
             assert {i for i, value in enumerate(corrected) if value <= level} == rejected
 
 
-def test_holm_counts_only_what_is_defined() -> None:
+def test_holm_counts_only_defined_values() -> None:
     assert holm([None, 0.4, None]) == [None, 0.4, None]
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []

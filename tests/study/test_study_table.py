@@ -221,7 +221,7 @@ def test_methods_are_compared_over_shared_seeds() -> None:
     }
 
 
-def test_seeds_on_other_graphs_are_no_pairs() -> None:
+def test_seeds_on_other_graphs_are_not_paired() -> None:
     others = [record | {"data_hash": "other"} for record in lines(DIR, {0: 0.5, 1: 0.6})]
     ours = lines(GSAT, {0: 0.9, 1: 0.8})
     one, two = section(ours).cells[5, "mutag"], section(others).cells[4, "mutag"]

@@ -88,7 +88,7 @@ def test_a_file_written_in_another_way_keeps_its_settings(tmp_path: Path, text: 
     assert "# the end\n" in file.read_text()
 
 
-def test_what_is_no_recipe_is_left_alone(file: Path, tmp_path: Path) -> None:
+def test_invalid_recipes_stay_unchanged(file: Path, tmp_path: Path) -> None:
     file.write_text("[training\n")
     with pytest.raises(RecipeError, match="is not a TOML file"):
         change_settings(file, {"training.lr": 0.1})

@@ -28,31 +28,19 @@ Outcome = dict[str, Any] | str
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Recipe], Outcome]], None]:
-    """Runs that end as planned, by recipe: with these metrics, or failed for this reason."""
+    """Runs that end as planned, by recipe: with metrics, failed for a reason, or "unfinished"."""
 
     def plant(plan: Callable[[Recipe], Outcome]) -> None:
-        def fake(runs: Runs, folder: Any, **how: Any) -> Any:
+        def fake(runs: Runs, folder: Path, *, pretrained_cache: Path, **how: Any) -> PoolResult:
+            assert pretrained_cache == folder / "pretrained"  # shared by all points
             ends = {name: plan(recipe) for name, recipe in runs.items()}
             good = {n: {"seconds": 1.0, **e} for n, e in ends.items() if isinstance(e, dict)}
-            return PoolResult(good, {n: e for n, e in ends.items() if isinstance(e, str)})
+            failed = {n: e for n, e in ends.items() if isinstance(e, str) and e != "unfinished"}
+            return PoolResult(good, failed, [n for n, e in ends.items() if e == "unfinished"])
 
         monkeypatch.setattr(module, "train_each", fake)
 
     return plant
-
-
-def test_points_share_the_cache_of_pretrained_networks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caches = []
-
-    def fake(runs: Runs, folder: Path, **how: Any) -> Any:
-        caches.append(how["pretrained_cache"].relative_to(folder))
-        return PoolResult({n: {"seconds": 1.0, **ended(0.5)} for n in runs})
-
-    monkeypatch.setattr(module, "train_each", fake)
-    irm(tmp_path)
-    assert caches == [Path("pretrained")]
 
 
 def ended(accuracy: float | None, loss: float = 1.0, test: float = 0.5, **more: Any) -> Outcome:
@@ -67,7 +55,7 @@ def penalty(tuned: Tuned) -> float:
 # -- the choice -----------------------------------------------------------------------------------
 
 
-def test_the_choice_is_best_on_validation_data_whatever_the_test_says(
+def test_the_choice_is_best_on_validation_data_and_ignores_test_data(
     planted: Any, tmp_path: Path
 ) -> None:
     valid = {0.01: 0.6, 0.1: 0.7, 1.0: 0.9, 10.0: 0.8, 100.0: 0.5}
@@ -127,13 +115,13 @@ def test_ties_and_points_without_a_difference_are_reported(planted: Any, tmp_pat
     assert irm(tmp_path, grid={"penalty": [1, 2, 3]}).identical == []  # failures are no results
 
 
-def test_a_point_of_which_one_seed_failed_is_not_chosen(planted: Any, tmp_path: Path) -> None:
+def test_a_point_with_a_failed_seed_is_not_chosen(planted: Any, tmp_path: Path) -> None:
     planted(lambda r: "broke down" if (r.seed, r.settings.penalty) == (1, 2.0) else ended(
         r.settings.penalty / 10))  # fmt: skip
     assert penalty(irm(tmp_path, grid={"penalty": [1, 2]}, seeds=(0, 1))) == 1.0
 
 
-def test_a_grid_in_which_nothing_can_be_chosen_is_an_error(planted: Any, tmp_path: Path) -> None:
+def test_a_grid_without_a_valid_point_is_an_error(planted: Any, tmp_path: Path) -> None:
     record, recipe = tmp_path / "tuning.jsonl", tmp_path / "recipe.toml"
     planted(lambda _: "the disk is full")
     with pytest.raises(RunError, match="the disk is full"):
@@ -259,13 +247,9 @@ def test_explainers_are_chosen_by_their_explanations(planted: Any, tmp_path: Pat
 
 
 def test_nothing_is_chosen_while_another_process_trains_some_of_the_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planted: Any, tmp_path: Path
 ) -> None:
-    def some(runs: Runs, folder: Path, **how: Any) -> Any:
-        *mine, theirs = runs
-        return PoolResult({n: {"seconds": 1.0, **ended(0.5)} for n in mine}, unfinished=[theirs])
-
-    monkeypatch.setattr(module, "train_each", some)
+    planted(lambda r: "unfinished" if r.settings.penalty == 10.0 else ended(0.5))
     record = tmp_path / "tuning.jsonl"
     with pytest.raises(Interrupted, match="1 of 5"):
         irm(tmp_path, record=record)

@@ -1,4 +1,4 @@
-"""Recorded runs trained again: equal to the last bit, or the differences are named."""
+"""Recorded runs are trained again: bit-identical, or the differences are named."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_run_is_verified_with_its_recorded_number_of_threads(
     assert counts[-1] == 1
 
 
-def test_runs_are_drawn_of_as_many_kinds_as_there_are() -> None:
+def test_sampled_runs_are_of_different_kinds() -> None:
     records = [
         {"method": method, "backbone": backbone, "seed": seed}
         for method, backbone in (("gsat", "gin"), ("gsat", "pna"), ("dir", "gin"))
