@@ -25,7 +25,8 @@ from gsat.training.run import open_run
 from gsat.training.train import train
 from gsat.web.app import make_app
 from gsat.web.library import RunLibrary
-from gsat.web.server import bind, run_server
+from gsat.web.requests import Limits
+from gsat.web.server import Server, bind
 
 CLIENTS, REQUESTS = 32, 1000
 GRAPHS = 10_000  # of the gallery
@@ -48,10 +49,11 @@ def serve(run: str, how: str) -> None:
         how: ``"together"``, ``"single"`` or, with the page, ``"page"``.
     """
     torch.set_num_threads(1)
-    library, opened = RunLibrary([run]), bind("127.0.0.1", 0)
-    app = make_app(library, pages=how == "page", batching=how != "single")
+    limits = Limits(batch_graphs=1) if how == "single" else Limits()
+    library, opened = RunLibrary([run], limits), bind("127.0.0.1", 0)
+    app = make_app(library, pages=how == "page")
     port = opened.getsockname()[1]
-    run_server(app, opened, library.limits, ready=lambda: print(port, flush=True))
+    Server(app, ready=lambda: print(port, flush=True)).run(sockets=[opened])
 
 
 def measure(run: Path) -> dict[str, Any]:

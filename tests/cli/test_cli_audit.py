@@ -68,7 +68,7 @@ def test_explanations_of_a_run_that_passed(copied: Path) -> None:
     assert gsat.open_run(copied).last_audit is None
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"believe": 1}', "[]"])
+@pytest.mark.parametrize("content", ["{", '{"believe": 1}'])
 def test_a_damaged_audit_is_reported_and_replaced(copied: Path, content: str) -> None:
     (copied / "audit.json").write_text(content, "utf-8")
     with pytest.raises(RunError, match=r"audit\.json"):

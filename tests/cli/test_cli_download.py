@@ -21,20 +21,13 @@ CONTENT = b"raw" * 1000
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
     """The address of a folder with two files, served by Python's own server."""
-    folder = tmp_path / "served"
-    folder.mkdir()
     for name in ("a.bin", "b.bin"):
-        (folder / name).write_bytes(CONTENT)
-    handler = partial(QuietHandler, directory=str(folder))
+        (tmp_path / name).write_bytes(CONTENT)
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -42,11 +35,13 @@ def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GSAT_DATA", raising=False)
     monkeypatch.delenv("GSAT_OFFLINE")
     monkeypatch.setenv("GSAT_CACHE", str(tmp_path / "cache"))
+    # The server's log would be on standard error.
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     return tmp_path / "cache" / "raw"
 
 
 @pytest.fixture
-def needs(monkeypatch: pytest.MonkeyPatch, served: str) -> dict[str, tuple[RawFile, ...]]:
+def needs(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[RawFile, ...]]:
     """The files of mutag by source; filled by the test."""
     files: dict[str, tuple[RawFile, ...]] = {}
     monkeypatch.setattr(Mutag, "sources", lambda *args: files)
@@ -86,16 +81,11 @@ def test_a_source_that_has_no_address_does_not_stop_the_others(
     assert "by-hand.bin" in refuse("datasets", "--download", "mutag")
 
 
-def test_missing_or_damaged_files_are_errors(
+def test_missing_files_are_errors(
     needs: dict[str, tuple[RawFile, ...]], served: str, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs["published"] = (at(served, "nowhere.bin"),)
     assert "404" in refuse("datasets", "--download", "mutag")
-    assert "'mutagg'" in refuse("datasets", "--download", "mutagg")
-    (raw / "m").mkdir(parents=True, exist_ok=True)
-    (raw / "m" / "nowhere.bin").write_bytes(b"damaged")
-    assert "7 bytes" in refuse("datasets", "--download", "mutag")
-    (raw / "m" / "nowhere.bin").unlink()
     monkeypatch.setenv("GSAT_OFFLINE", "1")
     assert "GSAT_OFFLINE" in refuse("datasets", "--download", "mutag")
 

@@ -147,16 +147,6 @@ def test_numbers_are_named_by_their_column(tmp_path: Path) -> None:
     assert patterns.lines[0].startswith("logS above ")
 
 
-def test_a_weak_model_has_a_warning(run: Path, tmp_path: Path) -> None:
-    weak = Path(shutil.copytree(run, tmp_path / "weak"))
-    result = json.loads((weak / "result.json").read_text())
-    result["valid"]["roc_auc"] = 0.55
-    (weak / "result.json").write_text(json.dumps(result))
-    done = gsat("explain", weak, "--out", tmp_path / "report.html")
-    (warning,) = [line for line in done.err.splitlines() if "0.55" in line]
-    assert warning.removeprefix("warning: ") in (tmp_path / "report.html").read_text()
-
-
 def test_a_page_too_large_for_a_browser_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +15,6 @@ import torch
 from cli_harness import Trained, refuse, succeed
 
 import gsat as package
-from gsat.graphs.texts import encode_words
 from gsat.models.saved import model_folder, read_model
 from gsat.training.recipe import load_data
 from gsat.training.run_directory import RunDirectory
@@ -183,38 +181,6 @@ def test_explain_draws_less_on_request(trained: Trained, tmp_path: Path) -> None
     assert "ground truth" in whole
     assert "ground truth" not in bare
     assert 0 < cropped.count("data-node=") < whole.count("data-node=")
-
-
-def test_explain_as_a_page_or_a_table_of_edges(trained: Trained, tmp_path: Path) -> None:
-    page, table = tmp_path / "g.html", tmp_path / "g.csv"
-    command = ("explain", trained.path, "--graph", 1, "--top", 3, "--out")
-    answer = succeed(*command, page).lines[0]
-    text = page.read_text(encoding="utf-8")
-    assert "<svg" in text
-    assert answer in text
-    assert text.count('class="chosen"') == 3
-    succeed(*command, table)
-    rows = list(csv.DictReader(table.open()))
-    assert sum(row["chosen"] == "True" for row in rows) == 6  # both directions of each
-
-
-def test_words_of_a_sentence_are_shown(
-    trained: Trained, data: package.Dataset, tmp_path: Path
-) -> None:
-    view = data.train.select([3]).compact()
-    bare = view.save(tmp_path / "bare")
-    words = [f"w{i}" for i in range(int(view.node_counts[0]))]
-    view.arrays["graph.words"] = encode_words([words])
-    saved = view.save(tmp_path / "words")
-    plain, named = (succeed("explain", trained.path, path, "--graph", 0).lines
-                    for path in (bare, saved))  # fmt: skip
-    assert [re.sub(r" w\d+", "", line) for line in named] == plain
-    _, u, v = edges(listed_edges(plain))[0]
-    assert f"{u} w{u} – {v} w{v}" in listed_edges(named)[0]
-    drawn = tmp_path / "s.svg"
-    succeed("explain", trained.path, saved, "--graph", 0, "--top", 2, "--out", drawn)
-    elements = list(ElementTree.parse(drawn).getroot().iter())
-    assert set(words) <= {element.text for element in elements}
 
 
 # -- explain: a split -----------------------------------------------------------------------------

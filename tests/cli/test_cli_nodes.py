@@ -7,7 +7,6 @@ import io
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from cli_harness import refuse, succeed
@@ -47,19 +46,6 @@ def test_predict_nodes(nodes: Path) -> None:
         assert int(line[2]) == int(float(line[4]) > float(line[3]))
 
 
-def test_evaluate_nodes(nodes: Path) -> None:
-    measured = json.loads(succeed("evaluate", nodes, "--json").out)
-    assert measured == pytest.approx(
-        {
-            name: value
-            for name, value in json.loads((nodes / "result.json").read_text())["test"].items()
-            if name in measured
-        }
-    )
-    everywhere = json.loads(succeed("evaluate", nodes, "--split", "all", "--json").out)
-    assert everywhere["explanation_auc"] != measured["explanation_auc"]
-
-
 def test_explain_a_node(nodes: Path, tmp_path: Path) -> None:
     output = succeed("explain", nodes, "--node", 511, "--out", tmp_path / "node.svg").lines
     assert output[0].startswith("node 511: predicted ")
@@ -74,15 +60,6 @@ def test_explain_a_node(nodes: Path, tmp_path: Path) -> None:
     assert len(few["edges"]) == 4  # both directions
     whole = json.loads(succeed("explain", nodes, "--graph", 0, "--json").out)
     assert len(whole["node_prediction"]) == 511 + 72
-
-
-def test_scores_of_all_edges_and_answers_of_a_split(nodes: Path, tmp_path: Path) -> None:
-    succeed("explain", nodes, "--split", "valid", "--out", tmp_path / "scores.npz")
-    data = library.load_dataset("tree-cycles", motifs=12)
-    with np.load(tmp_path / "scores.npz") as arrays:
-        assert arrays["node"][1].tolist() == sorted(data.splits["valid"].tolist())
-        assert arrays["logits"].shape == (len(data.splits["valid"]), 2)
-        assert len(arrays["scores"]) == data.store.num_edges
 
 
 def test_numbers(numbers: Path, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +12,6 @@ from cli_harness import gsat, refuse, succeed
 from torch_geometric.data import Data
 
 import gsat as package
-from gsat.graphs import from_pyg
 from gsat.training.recipe import make_recipe
 from own_data import as_json, make_graphs, tu_tables, write_lines, write_tu
 
@@ -59,12 +56,10 @@ def test_edges_in_one_direction_are_noted(tmp_path: Path) -> None:
     assert train_on(both, "both") == ""
 
 
-@pytest.mark.parametrize("form", ["toy.jsonl.gz", "toy.zip", "toy", "saved"])
+@pytest.mark.parametrize("form", ["toy.jsonl.gz", "toy.zip"])
 def test_train_on_every_kind_of_path(form: str, tmp_path: Path) -> None:
     path = tmp_path / form
-    if form == "saved":
-        from_pyg(graphs()).save(path)
-    elif "jsonl" in form:
+    if "jsonl" in form:
         write_lines(path, [as_json(g) for g in graphs()])
     else:
         write_tu(path, tu_tables(graphs()))
@@ -98,48 +93,6 @@ def test_a_path_is_found_from_any_folder(
     assert succeed("evaluate", made).lines[0].startswith("test accuracy")
 
 
-def test_predict_and_explain_name_the_classes(run: Path, tmp_path: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(succeed("predict", run).out)))
-    assert len(rows) == 4
-    assert set(rows[0]) == {"graph", "prediction", "p(no)", "p(yes)"}
-    assert "yes" in succeed("explain", run, "--graph", 0).out
-    drawn = tmp_path / "graph.svg"
-    succeed("explain", run, "--graph", 1, "--out", drawn)
-    assert drawn.is_file()
-
-
-def test_labels_of_new_data_are_those_of_the_run(run: Path, tmp_path: Path) -> None:
-    lines(tmp_path / "other.jsonl", y="maybe")
-    assert "'maybe'" in refuse("evaluate", run, tmp_path / "other.jsonl")
-    unlabelled = lines(tmp_path / "bare.jsonl", y=None)
-    assert len(succeed("predict", run, unlabelled).lines) == 41
-    refuse("evaluate", run, unlabelled)
-
-
-def test_invalid_graphs_are_errors(run: Path, tmp_path: Path) -> None:
-    new = graphs()[:4]
-    new[2].x[0, 1] = float("nan")
-    from_pyg(new).save(tmp_path / "nan")
-    store = from_pyg(graphs()[:4])
-    store.arrays["by_src"][0] = 10**6
-    store.save(tmp_path / "order")
-    for data, problem in (("nan", "graph 2"), ("order", "by_src")):
-        for command in ("predict", "evaluate"):
-            assert problem in refuse(command, run, tmp_path / data)
-
-
-def test_explanation_metrics_are_shown_only_with_truth(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "bare.jsonl", [as_json(g) for g in make_graphs(40)])
-    out = tmp_path / "run"
-    trained = succeed("train", path, *FAST, "--epochs", 1, "--out", out).lines
-    evaluated = succeed("evaluate", out).lines
-    erm = succeed("train", path, *FAST, "--epochs", 1, "--method", "erm", "--out", tmp_path / "e")
-    for lines in (trained, evaluated, erm.lines, succeed("explain", out, "--graph", 0).lines):
-        assert not any(word in line for line in lines for word in ("undefined", "paper", "AUC"))
-    assert trained[0] == evaluated[0]
-    assert json.loads(succeed("evaluate", out, "--json").out)["explanation_auc"] is None
-
-
 def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "toy.jsonl", tmp_path / "run"
     shutil.copy(folder / "toy.jsonl", path)
@@ -153,16 +106,6 @@ def test_data_that_changed_is_refused(folder: Path, run: Path, tmp_path: Path) -
     assert str(path) in refuse("evaluate", out)
 
 
-@pytest.mark.medium
-def test_several_seeds_take_up_runs_that_are_there(tmp_path: Path) -> None:
-    path = lines(tmp_path / "toy.jsonl")
-    settings = {"hidden": 8, "layers": 1, "epochs": 1}
-    done = package.train(make_recipe(str(path), settings=settings), tmp_path / "runs" / "seed-0")
-    command = ("train", path, *FAST, "--epochs", 1, "--seeds", 1, "--out", tmp_path / "runs")
-    assert json.loads(succeed(*command, "--json").out) == [done.result]
-    assert "seed-0" in refuse(*command, "--set", "split=random")
-
-
 def test_graphs_given_in_python_are_not_stored(tmp_path: Path) -> None:
     data = package.load_dataset(graphs(), seed=1)
     model = package.GSAT(package.GIN.for_data(data, hidden=8, layers=1, seed=0), seed=0)
@@ -174,12 +117,3 @@ def test_graphs_given_in_python_are_not_stored(tmp_path: Path) -> None:
     saved = data.test.save(tmp_path / "saved")
     measured = json.loads(succeed("evaluate", out, saved, "--json").out)
     assert measured["accuracy"] == result["test"]["accuracy"]
-
-
-def test_wrong_files_and_options_are_errors(tmp_path: Path) -> None:
-    path = lines(tmp_path / "toy.jsonl")
-    assert "'all'" in refuse("train", path, "--set", "split=all")
-    assert "0.5" in refuse("train", path, "--set", "train=0.5")
-    assert "'shares'" in refuse("train", path, "--set", "shares=3")
-    path.write_text(path.read_text() + '{"edges": [[0, 7]], "x": [[1, 2]], "y": "no"}\n')
-    assert "toy.jsonl, line 41 (graph 40)" in refuse("train", path)

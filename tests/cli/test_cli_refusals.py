@@ -16,22 +16,13 @@ import gsat as package
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["ba2motif"], "'ba2motifs'"),
         ([""], "''"),
         (["spmotif-7"], "'spmotif-7'"),
-        (["ba2motifs", "--method", "nosuch"], "'nosuch'"),
-        (["ba2motifs", "--backbone", "nosuch"], "'nosuch'"),
         (["ba2motifs", "--set", "epohcs=3"], "'epochs'"),
-        (["ba2motifs", "--set", "epochs=2.5"], "2.5"),
-        (["ba2motifs", "--set", "epochs=many"], "'many'"),
         (["ba2motifs", "--set", "lr=-1"], "training.lr"),
-        (["ba2motifs", "--set", "lr"], "'lr'"),
-        (["ba2motifs", "--set", "=3"], "'=3'"),
         (["ba2motifs", "--set", "graphs=few"], "'few'"),
-        (["ba2motifs", "--set", "graphs=0"], "graphs"),
         (["ba2motifs", "--set", "source=elsewhere"], "'elsewhere'"),
         (["ba2motifs", "--seed", "99999999999"], "99999999999"),
-        (["ba2motifs", "--recipe", "nowhere.toml"], "nowhere.toml"),
         (["ba2motifs", "--device", "nonsense"], "'nonsense'"),
     ],
 )
@@ -55,14 +46,8 @@ def test_an_unknown_engine(
     ("content", "problem"),
     [
         ("[training]\nepochss = 3\n", "training.epochss"),
-        ("[trainin]\nepochs = 3\n", "'trainin'"),
-        ("[method.gsat]\nr_last = 0.5\n", "r_last"),
         ("[data]\ngrahps = 5\n", "'grahps'"),
-        ('[training]\nepochs = "3"\n', "training.epochs"),
-        ("[backbone]\ndropout = 1.5\n", "backbone.dropout"),
-        ("training = 3\n", "'training'"),
         ("[data]\nname = 'houses'\n", "'houses'"),
-        ("[training\nepochs = 3\n", "mine.toml"),
         (b"\xff\xfe\x00", "mine.toml"),
     ],
 )
@@ -125,9 +110,7 @@ def test_a_folder_that_is_not_a_run(command: str, tmp_path: Path) -> None:
     ("file", "content"),
     [
         ("recipe.toml", b"not [ toml"),
-        ("best/model.json", b"{"),
         ("best/model.json", b"[]"),
-        ("best/model.json", None),
         ("best/*.safetensors", None),
     ],
 )
@@ -137,19 +120,6 @@ def test_a_run_with_a_damaged_file(file: str, content: bytes | None, copied: Pat
     if content is not None:
         path.write_bytes(content)
     refuse("evaluate", copied)
-
-
-def test_damaged_weights(copied: Path) -> None:
-    weights = next((copied / "best").glob("*.safetensors"))
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(bytes(content))
-    assert weights.name in refuse("predict", copied)
-
-
-def test_a_run_without_its_environment(copied: Path) -> None:
-    (copied / "environment.json").unlink()
-    assert "environment.json" in refuse("resume", copied)
 
 
 # -- evaluate, predict, explain -------------------------------------------------------------------
@@ -174,13 +144,10 @@ def test_wrong_data(command: list[str], trained: Trained, tmp_path: Path) -> Non
         (["--graph", "6"], "6"),
         (["--graph", "-1"], "-1"),
         (["--graph", "0", "--top", "x"], "'x'"),
-        (["--graph", "0", "--top", "0"], "'0'"),
-        (["--graph", "0", "--top", "-3"], "'-3'"),
         (["--graph", "0", "--top", "120%"], "'120%'"),
         (["--graph", "0", "--top", "6", "--above", "0.5"], "--above"),
         (["--graph", "0", "--json", "--out", "g.svg"], "--json"),
         (["--graph", "0", "--out", "g.txt"], ".svg"),
-        (["--graph", "0", "--out", "g"], ".svg"),
         (["--graph", "0", "--out", "g.npz"], ".svg"),
         ([], "--graph"),
         (["--out", "g.svg"], "--graph"),

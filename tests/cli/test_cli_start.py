@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 from cli_harness import GSAT, Outcome, environment, finish, gsat, refused, start, succeed
+from typer.main import get_command
 
 import gsat as package
+from gsat.cli.app import app, load_commands
 
-GROUPS = {
-    "Your data:": ["train", "resume", "evaluate", "predict", "explain", "audit", "patterns",
-                   "explore", "serve", "distill", "tune"],
-    "The paper:": ["bench"],
-    "Housekeeping:": ["demo", "datasets", "methods", "settings", "runs"],
-}  # fmt: skip
-COMMANDS = [(name,) for names in GROUPS.values() for name in names]
-COMMANDS += [("bench", name) for name in ("list", "run", "show", "verify")]
+
+def commands() -> list[tuple[str, ...]]:
+    """Every command that help texts show."""
+    load_commands()
+    shown = {name: c for name, c in get_command(app).commands.items() if not c.hidden}
+    bench = shown["bench"].commands
+    names = [(name,) for name in shown]
+    return names + [("bench", name) for name, c in bench.items() if not c.hidden]
 
 
 def test_quick_commands_import_nothing_heavy() -> None:
@@ -74,10 +76,9 @@ for arguments in (
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["train"]])
-def test_module_is_the_command(arguments: list[str]) -> None:
+def test_module_is_the_command() -> None:
     ended = [
-        subprocess.run([*command, *arguments], capture_output=True, text=True, env=environment())
+        subprocess.run([*command, "train"], capture_output=True, text=True, env=environment())
         for command in ([GSAT], [sys.executable, "-m", "gsat"])
     ]
     assert len({(done.stdout, done.stderr, done.returncode) for done in ended}) == 1
@@ -88,19 +89,13 @@ def test_version() -> None:
 
 
 def test_help_lists_every_command_in_full() -> None:
-    sections: dict[str, list[str]] = {}
-    for line in succeed("--help").lines:
-        if line and not line.startswith(" "):
-            rows = sections.setdefault(line, [])
-        elif line.strip() and sections:
-            rows.append(line)
-    for heading, names in GROUPS.items():
-        listed = [row.split()[0] for row in sections[heading] if not row.startswith("    ")]
-        assert listed[: len(names)] == names
-        assert not any("..." in row for row in sections[heading])
+    lines = succeed("--help").lines
+    listed = [line.split()[0] for line in lines if line.startswith("  ") and line.strip()]
+    assert {name for name, *rest in commands() if not rest} <= set(listed)
+    assert not any("..." in line for line in lines)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_every_command_has_help_that_ends_with_examples(command: tuple[str, ...]) -> None:
     lines = succeed(*command, "--help").lines
     name = f"gsat {' '.join(command)}"
@@ -119,11 +114,7 @@ def test_every_command_has_help_that_ends_with_examples(command: tuple[str, ...]
         (["train"], "dataset"),
         (["train", "ba2motifs", "--bogus"], "--bogus"),
         (["train", "ba2motifs", "--epochs", "0"], "--epochs"),
-        (["train", "ba2motifs", "--epochs", "many"], "--epochs"),
-        (["train", "ba2motifs", "--seed", "-1"], "--seed"),
-        (["train", "ba2motifs", "--threads", "0"], "--threads"),
         (["tune", "ba2motifs", "--by", "luck"], "--by"),
-        (["explain", "run", "--graph", "x"], "--graph"),
         (["explain", "run", "--graph", "0", "--above", "1.5"], "--above"),
         (["resume"], "run"),
     ],

@@ -123,12 +123,6 @@ def test_wrong_options_are_errors(options: tuple[object, ...], problem: str) -> 
     assert problem in refuse(*options)
 
 
-def test_a_broken_record_is_an_error_before_training(tmp_path: Path) -> None:
-    record = tmp_path / "tuning.jsonl"
-    record.write_text("{half\n")
-    assert f"{record}, line 1" in refuse(*TUNE, "--record", record)
-
-
 def plant_audits(monkeypatch: pytest.MonkeyPatch, outcome_of: Any, accuracy_of: Any) -> None:
     """Replace training and audits by functions of a point's settings."""
 
@@ -162,23 +156,3 @@ def test_the_audit_of_each_point_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     assert rows["0.5"] == ["1.0000", "passed,", "gap", "0.25", "chosen"]
     assert rows["0.9"] == ["0.5000", "less", "accurate"]
     assert output.lines[-1].endswith("r_final=0.5")
-
-
-def test_a_ladder_ends_at_the_first_setting_that_passes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    passing = "row"
-    plant_audits(
-        monkeypatch,
-        lambda s: "passed" if s.get("method.gsat.extractor_norm") == passing else "failed",
-        lambda settings: 1.0,
-    )
-    recipe = tmp_path / "mine.toml"
-    output = succeed(*AUDITED, "--write", recipe)
-    assert output.out.count("gap 0.25") == 3  # the recipe, the read-out, row normalisation
-    written = tomllib.loads(recipe.read_text())["method"]["gsat"]
-    assert written == {"readout": "attended", "extractor_norm": "row"}
-    record = json.loads(succeed(*AUDITED, "--json").out)
-    assert record["chosen"] == {f"method.gsat.{key}": value for key, value in written.items()}
-    passing = "nothing"
-    assert succeed(*AUDITED).out.count("gap 0.25") == len(record["ladder"])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_harness import TINY, gsat, succeed
+from cli_harness import gsat, succeed
 
 from gsat.cli.output import short_audit
 from gsat.core.errors import GSATError
@@ -118,23 +118,6 @@ def test_ensembles_and_seeds_have_verdicts(data: Path, tmp_path: Path) -> None:
         assert result["audit"]["verdict"] == audit["verdict"]
     last = succeed("train", data, *FAST, "--seeds", 2, "--out", seeds).lines[-1]
     assert any(result["audit"]["verdict"] in last for result in results)
-
-
-@pytest.mark.usefixtures("_time")
-def test_named_data_small_data_and_plain_models_have_none(data: Path, tmp_path: Path) -> None:
-    assert len(succeed("train", *TINY, "--out", tmp_path / "named").lines) == 4
-    succeed("train", data, *FAST, "--method", "erm", "--out", tmp_path / "plain")
-    few = write_lines(tmp_path / "few.jsonl", [as_json(graph) for graph in make_graphs(40)])
-    succeed("train", few, *FAST, "--out", tmp_path / "few")
-    assert not list(tmp_path.rglob("audit.json"))
-
-
-def test_a_training_that_was_too_short_is_not_audited(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "affordable", lambda model, graphs, seconds: module.LEAST - 1)
-    succeed("train", data, *FAST, "--out", tmp_path / "run", "--json")
-    assert not (tmp_path / "run" / "audit.json").exists()
 
 
 def test_a_failed_audit_is_reported_and_the_run_is_kept(

@@ -25,12 +25,12 @@ def _batches_and_graphs(metrics: Metrics) -> tuple[float, float]:
     return float(values["gsat_batch_graphs_count"]), float(values["gsat_batch_graphs_sum"])
 
 
-@pytest.mark.parametrize(("batching", "batches"), [(True, 2), (False, 6)])
-def test_waiting_questions_are_computed_together(runs: Path, batching: bool, batches: int) -> None:
+@pytest.mark.parametrize(("graphs", "batches"), [(4, 2), (1, 6)])
+def test_waiting_questions_are_computed_together(runs: Path, graphs: int, batches: int) -> None:
     loaded, metrics = open_run(runs, "motifs-a"), Metrics()
 
     async def ask() -> None:
-        batcher = Batcher(Limits(batch_graphs=4), metrics, batching)
+        batcher = Batcher(Limits(batch_graphs=graphs), metrics)
         asking = [
             asyncio.create_task(batcher.answer(loaded, question))
             for question in _questions(runs, 6)

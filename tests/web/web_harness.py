@@ -15,7 +15,7 @@ from gsat.web.app import make_app
 from gsat.web.guard import Policy
 from gsat.web.library import LoadedRun, RunLibrary
 from gsat.web.requests import Limits
-from gsat.web.server import _Server, bind, make_config
+from gsat.web.server import Server, bind
 
 TOKEN = "a-token-of-16-letters"
 LIMITS = Limits(body_bytes=20_000, graphs=5, nodes=50, edges=200, characters=60, body_seconds=0.3)
@@ -58,9 +58,8 @@ def make_client(
 @contextmanager
 def serving(runs: Path, limits: Limits | None = None) -> Iterator[int]:
     """Serve pages and API from a thread of this process; gives the port."""
-    library = RunLibrary([runs], limits)
     opened, ready = bind("127.0.0.1", 0), threading.Event()
-    server = _Server(make_config(make_app(library), library.limits), ready.set)
+    server = Server(make_app(RunLibrary([runs], limits)), ready=ready.set)
     server.capture_signals = nullcontext  # signals belong to the main thread
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()

@@ -8,13 +8,14 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from gsat.cli.app import YOUR_DATA, command
 from gsat.cli.options import set_threads
 from gsat.core.errors import GSATError, MissingExtraError
+from gsat.web.requests import Limits
 
 Runs = Annotated[list[Path], typer.Argument(help="Run directories, or folders of them.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -67,18 +68,21 @@ def serve(
     port: Port = 8000,
     token: Token = None,
     allow_host: Hosts = None,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum size of a request, in bytes.")] = 8
-    << 20,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, help="Maximum size of a request, in bytes.")
+    ] = Limits.body_bytes,
     max_graphs: Annotated[
         int, typer.Option(min=1, help="Maximum number of graphs per request.")
-    ] = 1000,
+    ] = Limits.graphs,
     max_nodes: Annotated[
         int, typer.Option(min=1, help="Maximum number of nodes per graph.")
-    ] = 10_000,
+    ] = Limits.nodes,
     max_edges: Annotated[
         int, typer.Option(min=1, help="Maximum number of edges per graph.")
-    ] = 100_000,
-    max_seconds: Annotated[float, typer.Option(min=0.1, help="Time limit per request.")] = 60.0,
+    ] = Limits.edges,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Time limit per request.")
+    ] = Limits.seconds,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads for the model.")] = 1,
 ) -> None:
     """Serve predictions and explanations as a JSON API, described at /api/openapi.json.
@@ -88,8 +92,13 @@ def serve(
     stop the server after it has answered open requests.
     """
     set_threads(threads)
-    limits = {"body_bytes": max_bytes, "graphs": max_graphs, "nodes": max_nodes,
-              "edges": max_edges, "seconds": max_seconds}  # fmt: skip
+    limits = Limits(
+        body_bytes=max_bytes,
+        graphs=max_graphs,
+        nodes=max_nodes,
+        edges=max_edges,
+        seconds=max_seconds,
+    )
     _serve(runs, host, port, token, allow_host, limits=limits)
 
 
@@ -102,7 +111,7 @@ def _serve(
     *,
     pages: bool = False,
     browser: bool = False,
-    limits: dict[str, Any] | None = None,
+    limits: Limits | None = None,
 ) -> None:
     """Serve the API, and with ``pages`` the web app, until the process is asked to stop."""
     try:
@@ -110,14 +119,13 @@ def _serve(
         from gsat.web.fair_lock import COMPUTING
         from gsat.web.guard import Policy, check_token
         from gsat.web.library import RunLibrary
-        from gsat.web.requests import Limits
-        from gsat.web.server import STOP_SECONDS, bind, run_server
+        from gsat.web.server import STOP_SECONDS, Server, bind
         from gsat.web.views import thumbnail
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "web", "the page") from None
 
     policy = Policy(host, frozenset(map(str.lower, names or ())), check_token(host, token))
-    library = RunLibrary(runs, Limits(**(limits or {})))
+    library = RunLibrary(runs, limits)
     opened = bind(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{opened.getsockname()[1]}"
@@ -140,7 +148,7 @@ def _serve(
             webbrowser.open(address + (f"/?token={token}" if token else ""))
 
     app = make_app(library, policy, pages=pages)
-    run_server(app, opened, library.limits, ready=ready, stopping=library.stopping.set)
+    Server(app, ready=ready, stopping=library.stopping.set).run(sockets=[opened])
     # A daemon thread in compiled code aborts the process at exit, and Python waits for all other
     # threads: threads still running after the timeout are abandoned.
     if preparing.ident is not None:

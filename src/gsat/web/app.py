@@ -25,14 +25,12 @@ DESCRIPTION: Final = (
 )
 
 
-def make_app(
-    library: RunLibrary, policy: Policy | None = None, *, pages: bool = True, batching: bool = True
-) -> Guard:
-    """Make the application for runs; without batching, it answers requests one by one."""
+def make_app(library: RunLibrary, policy: Policy | None = None, *, pages: bool = True) -> Guard:
+    """Make the application for runs."""
     from gsat import __version__
 
     limits, metrics = library.limits, Metrics()
-    batcher = Batcher(limits, metrics, batching)
+    batcher = Batcher(limits, metrics)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

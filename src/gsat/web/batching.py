@@ -34,8 +34,8 @@ class Batcher:
     one gathers.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics, batching: bool = True) -> None:
-        self.limits, self.metrics, self.batching = limits, metrics, batching
+    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+        self.limits, self.metrics = limits, metrics
         self._queue: list[_Waiting] = []
         self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -99,8 +99,7 @@ class Batcher:
                 continue
             size = len(waiting.question.items)
             if not batch or (
-                self.batching
-                and waiting.loaded is batch[0].loaded
+                waiting.loaded is batch[0].loaded
                 and waiting.question.molecules == batch[0].question.molecules
                 and graphs + size <= self.limits.batch_graphs
             ):

@@ -57,7 +57,7 @@ def compare(runs: Sequence[LoadedRun], split: str) -> Comparison:
             f"the runs have no graph of the split '{split}' in common: they were split by "
             "different seeds; compare them on the split 'all'"
         )
-    rows = np.stack([_positions(scored.store.index, common) for scored in splits])
+    rows = np.stack([np.intersect1d(common, s.store.index, return_indices=True)[2] for s in splits])
     counts = splits[0].store.edge_counts[rows[0]]
     ptr = np.concatenate([[0], np.cumsum(counts)])
     scores = [
@@ -117,12 +117,6 @@ def _pictures(comparison: Comparison, place: int, split: str) -> list[Picture]:
         draw_picture(comparison.runs[0], key, run.explanation(split, row))
         for run, row in zip(comparison.runs, rows, strict=True)
     ]
-
-
-def _positions(index: Ints, rows: Ints) -> Ints:
-    """Find the position of each row in an index."""
-    order = np.argsort(index, kind="stable")
-    return order[np.searchsorted(index, rows, sorter=order)]
 
 
 def _mean(values: Floats) -> float:

@@ -29,7 +29,7 @@ class Limits:
     body_seconds: float = 15.0  # for receiving the body
     header_seconds: float = 10.0  # for receiving the headers
     waiting: int = 512  # requests in the queue for the model
-    batch_graphs: int = 256  # graphs computed together
+    batch_graphs: int = 256  # graphs of several requests computed together
     runs: int = 8  # runs in memory
     cache_bytes: int = 256 << 20  # scores and pictures in memory, per run
 
@@ -125,8 +125,7 @@ class GraphInput(Body):
 
     def values(self) -> dict[str, Any]:
         """The values that were sent."""
-        sent = {key: getattr(self, key) for key in self.model_fields_set}
-        return {key: value for key, value in sent.items() if value is not None}
+        return {key: value for key, value in self if value is not None}
 
     def check(self, number: int, limits: Limits) -> None:
         """Raise if the graph is too large."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -55,8 +55,6 @@ class ScoredSplit:
         self.auc = self._auc() if explains else undefined  # explanation AUC, [M]
         self.ids: Sequence[str] = store.texts("id") if store.has("id") else ()
         self.smiles: Sequence[str] = store.texts(SMILES) if store.has(SMILES) else ()
-        self._library: Any = None
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.graph)
@@ -145,7 +143,6 @@ class ScoredSplit:
         """Graphs whose molecules contain a SMILES (or SMARTS), ``[G]``."""
         chem = import_rdkit("a search for substructures")
         from rdkit import rdBase
-        from rdkit.Chem import rdSubstructLibrary
 
         pattern = None
         if not any(character.isspace() for character in text):
@@ -158,14 +155,29 @@ class ScoredSplit:
             raise BadInputError(
                 f"'{text[:60]}' is neither a number, a part of an identifier nor a SMILES"
             )
-        with self._lock:
-            if self._library is None:
-                self._library = _substructures(chem, rdSubstructLibrary, self.smiles)
-        library, places = self._library
+        library, graphs = self._library
+        hits = library.GetMatches(pattern, maxResults=len(graphs) or 1, numThreads=1)
         matches = np.zeros(len(self.store), dtype=bool)
-        hits = library.GetMatches(pattern, maxResults=len(places) or 1, numThreads=1)
-        matches[[places[hit] for hit in hits]] = True
+        matches[[graphs[hit] for hit in hits]] = True
         return matches
+
+    @cached_property
+    def _library(self) -> tuple[Any, list[int]]:
+        """An RDKit library of the molecules to search, and the graph of each."""
+        from rdkit import Chem, rdBase
+        from rdkit.Chem import rdSubstructLibrary as substructures
+
+        library = substructures.SubstructLibrary(
+            substructures.CachedTrustedSmilesMolHolder(), substructures.PatternHolder()
+        )
+        graphs = []
+        with rdBase.BlockLogs():
+            for graph, text in enumerate(self.smiles):
+                molecule = Chem.MolFromSmiles(text) if text else None
+                if molecule is not None:
+                    library.AddMol(molecule)
+                    graphs.append(graph)
+        return library, graphs
 
     def _sort_key(self, sort: Sort) -> Floats:
         keys: dict[str, NDArray[Any]] = {
@@ -236,18 +248,3 @@ def graph_of_edges(ptr: Ints) -> tuple[Ints, int]:
     """Return the graph of each edge, ``[E]``, and the number of graphs."""
     counts = np.diff(ptr)
     return np.repeat(np.arange(len(counts)), counts), len(counts)
-
-
-def _substructures(chem: Any, module: Any, smiles: Sequence[str]) -> tuple[Any, list[int]]:
-    """Make an RDKit library of molecules to search, and list the graph of each."""
-    from rdkit import rdBase
-
-    library = module.SubstructLibrary(module.CachedTrustedSmilesMolHolder(), module.PatternHolder())
-    places = []
-    with rdBase.BlockLogs():
-        for place, text in enumerate(smiles):
-            molecule = chem.MolFromSmiles(text) if text else None
-            if molecule is not None:
-                library.AddMol(molecule)
-                places.append(place)
-    return library, places

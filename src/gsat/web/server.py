@@ -14,7 +14,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gsat.core.errors import GSATError
 from gsat.web.guard import Guard
-from gsat.web.requests import Limits
 
 STOP_SECONDS = 20  # for requests in progress
 
@@ -33,60 +32,50 @@ def bind(host: str, port: int) -> socket.socket:
     return opened
 
 
-def run_server(
-    app: Guard,
-    opened: socket.socket,
-    limits: Limits,
-    *,
-    ready: Callable[[], None] = lambda: None,
-    stopping: Callable[[], None] = lambda: None,
-) -> None:
-    """Serve until a signal stops the process; requests in progress are finished."""
-    _Server(make_config(app, limits), ready, stopping).run(sockets=[opened])
+class Server(uvicorn.Server):
+    """A server that finishes requests in progress and exits with code 0 when a signal stops it.
 
-
-def make_config(app: Guard, limits: Limits) -> uvicorn.Config:
-    """Configure the server."""
-
-    class Protocol(_TimedProtocol):
-        header_seconds = limits.header_seconds
-
-    return uvicorn.Config(
-        app,
-        http=Protocol,
-        ws="none",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
-
-
-class _Server(uvicorn.Server):
-    """A server that exits with code 0 when a signal stops it."""
+    It calls ``ready`` when it accepts connections, and ``stopping`` when it stops.
+    """
 
     def __init__(
         self,
-        config: uvicorn.Config,
-        ready: Callable[[], None],
+        app: Guard,
+        *,
+        ready: Callable[[], None] = lambda: None,
         stopping: Callable[[], None] = lambda: None,
     ) -> None:
+        class Protocol(_TimedProtocol):
+            header_seconds = app.limits.header_seconds
+
+        config = uvicorn.Config(
+            app,
+            http=Protocol,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
         super().__init__(config)
         self._ready, self._stopping = ready, stopping
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting connections, and finish requests in progress."""
         self._stopping()
         await super().shutdown(sockets=sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections."""
         await super().startup(sockets=sockets)
         if not self.should_exit:
             self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal, without uvicorn's raising it again at the end."""
         kinds = (signal.SIGINT, signal.SIGTERM)
         before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
         try:

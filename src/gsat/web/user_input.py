@@ -19,7 +19,6 @@ from gsat.training.prediction_table import (
     PredictedTable,
     predict_table,
     read_like_training,
-    read_smiles,
 )
 from gsat.web.fair_lock import COMPUTING
 from gsat.web.library import LoadedRun
@@ -44,12 +43,9 @@ class InputCard:
 
 def explain_smiles(loaded: LoadedRun, text: str) -> list[InputCard]:
     """Explain molecules, separated by white space."""
-    smiles, most = text.split(), loaded.limits.characters
-    if not smiles:
+    if not text.split():
         raise BadInputError("enter a SMILES, such as CCO")
-    if len(smiles) > CARDS or max(map(len, smiles)) > most:
-        raise RequestError(413, f"at most {CARDS} SMILES of {most} characters can be drawn")
-    return _molecule_cards(loaded, read_smiles(loaded.model, smiles))
+    return _explain(loaded, Question(smiles=text.split()))
 
 
 def explain_json(loaded: LoadedRun, body: bytes) -> list[InputCard]:
@@ -58,9 +54,13 @@ def explain_json(loaded: LoadedRun, body: bytes) -> list[InputCard]:
         question = Question.model_validate(_as_question(body))
     except ValidationError as error:
         raise BadInputError(in_one_line(error.errors(include_url=False)[0])) from None
+    return _explain(loaded, question)
+
+
+def _explain(loaded: LoadedRun, question: Question) -> list[InputCard]:
     question.check(loaded.limits)
     if len(question.items) > CARDS:
-        raise RequestError(413, f"{len(question.items)} graphs; at most {CARDS} can be drawn")
+        raise RequestError(413, f"{len(question.items)} items; at most {CARDS} can be drawn")
     store = loaded.read(question.items)
     if question.molecules:
         return _molecule_cards(loaded, store)
