@@ -297,7 +297,8 @@ assert callable(gsat.draw.draw)
 def test_training_imports_neither_pyg_nor_the_compiler_nor_drawings() -> None:
     script = f"""
 import sys, gsat
-gsat.train(gsat.make_recipe("ba2motifs", settings={SMALL}))
+run = gsat.train(gsat.make_recipe("ba2motifs", settings={SMALL}))
+run.evaluate(), run.predict()
 import gsat.cli.train
 slow = {{"torch_geometric", "torch._dynamo", "transformers", "matplotlib", "rdkit",
         "gsat.draw"}}

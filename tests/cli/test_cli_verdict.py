@@ -111,12 +111,11 @@ def test_ensembles_and_seeds_have_verdicts(data: Path, tmp_path: Path) -> None:
     audit = json.loads((ensemble / "audit.json").read_text())
     assert audit["verdict"] in outcome.lines[-1]
     assert not list((ensemble / "members").rglob("audit.json"))
-    succeed("train", data, *FAST, "--seeds", 2, "--out", seeds)
+    last = succeed("train", data, *FAST, "--seeds", 2, "--out", seeds).lines[-1]
     results = json.loads(succeed("train", data, *FAST, "--seeds", 2, "--out", seeds, "--json").out)
     for seed, result in enumerate(results):
         audit = json.loads((seeds / f"seed-{seed}" / "audit.json").read_text())
         assert result["audit"]["verdict"] == audit["verdict"]
-    last = succeed("train", data, *FAST, "--seeds", 2, "--out", seeds).lines[-1]
     assert any(result["audit"]["verdict"] in last for result in results)
 
 

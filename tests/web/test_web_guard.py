@@ -27,7 +27,6 @@ AUTHORISED = {"authorization": f"Bearer {TOKEN}"}
         "",
         "8.8.8.8",
         "localhost.evil.example:8765",
-        "localhost:/healthz?",
         "localhost/healthz?",
         "localhost@evil.example",
     ],
@@ -73,12 +72,9 @@ def test_the_own_site_and_links_from_other_sites_are_accepted(client: TestClient
 @pytest.mark.parametrize(
     "path",
     [
-        "/runs/..%2f..%2fetc/graphs",
         "/api/runs/..",
-        "/api/runs/../../etc/passwd",
         "/api/runs/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
         "/api/runs//etc/passwd",
-        "/static/../app.py",
         "/static/..%2fapp.py",
         "/static/%2e%2e/app.py",
         "/static/page.js%00.css",

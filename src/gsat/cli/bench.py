@@ -180,7 +180,7 @@ def run_studies(
     _print_outcome(outcome, budget)
     _print_studies(studies, requests, folders, format_, statistics)
     if stability:
-        _print_stability([request.experiment for request in requests], folders)
+        _print_stability(requests, folders)
     raise typer.Exit(1 if outcome.failures else code)
 
 
@@ -226,7 +226,7 @@ def show(
             err=format_ in _WHOLE_DOCUMENTS,
         )
     if stability:
-        _print_stability([request.experiment for request in requests], folders)
+        _print_stability(requests, folders)
 
 
 @bench.command(
@@ -386,11 +386,11 @@ def _print_studies(
         print_error(line)
 
 
-def _print_stability(experiments: list[Experiment], folders: BenchFolders) -> None:
+def _print_stability(requests: list[RunRequest], folders: BenchFolders) -> None:
     """Print how similar the explanations of different seeds are."""
     from gsat.study.stability import compare_seeds
 
-    for text, error in compare_seeds(experiments, folders):
+    for text, error in compare_seeds([request.experiment for request in requests], folders):
         if error is None:
             typer.echo(text)
         else:

@@ -97,10 +97,6 @@ class ScoredSplit:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return ", ".join(names[:3]) + more or "none"
 
-    def edge_scores(self, graph: int) -> NDArray[np.float32]:
-        """The scores of a graph's edges, in the caller's order, ``[E]``."""
-        return self.scores[self.edge_ptr[graph] : self.edge_ptr[graph + 1]]
-
     def rows(self, query: Filter) -> Ints:
         """Filter and sort rows."""
         keep = np.ones(len(self), dtype=bool)
