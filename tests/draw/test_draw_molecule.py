@@ -17,6 +17,7 @@ from rdkit import Chem
 from explained_molecules import explanation_of
 from gsat.draw import draw_grid, explanation_svg
 from gsat.draw.molecule import Formula, atom_places, formula, formula_svg
+from gsat.draw.options import DrawingOptions
 from gsat.draw.scales import ColourScale, hexadecimal
 from gsat.explanation import Explanation
 from gsat.molecules.smiles import write_smiles
@@ -26,7 +27,7 @@ HIGH = {(0, 1): 0.9, (1, 2): 0.7}
 
 
 def drawn_of(explanation: Explanation, **options: object) -> Formula:
-    found = formula(explanation, **options)  # type: ignore[arg-type]
+    found = formula(explanation, DrawingOptions(**options))  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -141,12 +142,12 @@ def test_a_scale_has_a_width_even_if_all_scores_are_equal() -> None:
 
 
 def test_numbers_and_dashed_bonds_are_drawn_on_request() -> None:
-    found, scale = drawn_of(explanation_of(NITRO, HIGH)), ColourScale(0.5, 1)
-    plain = formula_svg(found, scale)
+    explanation, scale = explanation_of(NITRO, HIGH), ColourScale(0.5, 1)
+    plain = formula_svg(drawn_of(explanation), scale)
     assert "class='note'" not in plain
-    assert "class='note'" in formula_svg(found, scale, numbers=True)
-    assert "class='note'" not in formula_svg(found, scale), "the notes are gone again"
-    assert formula_svg(found, scale, aromatic=True) != plain
+    assert "class='note'" in formula_svg(drawn_of(explanation, numbers=True), scale)
+    assert "class='note'" not in formula_svg(drawn_of(explanation), scale), "notes are gone again"
+    assert formula_svg(drawn_of(explanation, aromatic=True), scale) != plain
 
 
 def test_a_compact_picture_is_well_formed_and_smaller() -> None:

@@ -16,9 +16,11 @@ from gsat.draw.explanations import (
     explanation_svg,
 )
 from gsat.draw.export import write_explanation
+from gsat.draw.options import DrawingOptions
 from gsat.explain.scores_file import write_scores_npz
 
 __all__ = [
+    "DrawingOptions",
     "ExampleRow",
     "Line",
     "Panel",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,22 +74,7 @@ def draw(
 
 
 def draw_explanation(
-    explanation: Explanation,
-    path: str | Path | None = None,
-    *,
-    title: str | None = None,
-    top: int | str | None = None,
-    node_types: Sequence[str] | None = None,
-    class_names: Sequence[str] | None = None,
-    sharpen: float = SHARPEN,
-    aromatic: bool = False,
-    numbers: bool = False,
-    truth: bool = True,
-    crop: bool | int = False,
-    edges: bool = False,
-    spread: Any = None,
-    doubt: str | None = None,
-    scale: tuple[float, float] | None = None,
+    explanation: Explanation, path: str | Path | None = None, **options: Any
 ) -> Figure:
     """Draw one explained graph.
 
@@ -106,30 +91,7 @@ def draw_explanation(
         explanation: The explained graph.
         path: A file to write: ``.svg``, ``.png`` or ``.pdf``. In an SVG, edges and nodes have
             ``data-`` attributes (``data-edge``, ``data-score``, …). (default: ``None``)
-        title: A line above the prediction. (default: ``None``)
-        top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
-            (default: ``None``)
-        node_types: Names by which nodes are labelled, in the order of the columns of a one-hot
-            ``x``. Without them, nodes of small graphs show their numbers.
-            (default: the explanation's own ``node_types``, if any)
-        class_names: Names of the classes (or labels) for the title.
-            (default: the explanation's own ``class_names``, if any)
-        sharpen: Above 1 raises the contrast between high and low scores. (default: ``2.0``)
-        aromatic: In a molecule, draw aromatic bonds dashed, instead of single and double bonds in
-            turn. (default: ``False``)
-        numbers: In a molecule, write the number of its node beside each atom.
-            (default: ``False``)
-        truth: Show the ground truth, where it is known. (default: ``True``)
-        crop: Show only nodes within this number of hops (``True``: 1) of the explanation: the
-            edges of ``top`` or, without it, the upper half of the scale. (default: ``False``)
-        edges: Draw the edges over an image, too. (default: ``False``)
-        spread: Standard deviation of each score, ``[E]``, such as over an ensemble; lines of
-            uncertain scores are dashed.
-            (default: the explanation's own ``edge_spread``, if any)
-        doubt: Why the explanation is unreliable: it is drawn pale, and the reason stands over it.
-            (default: the explanation's own ``doubt``, if any)
-        scale: The lowest and the highest score of the scale, so that pictures can be compared.
-            (default: those of the graph)
+        options: The fields of :class:`gsat.draw.DrawingOptions`, such as ``title`` and ``top``.
 
     Returns:
         The matplotlib figure.
@@ -137,11 +99,9 @@ def draw_explanation(
     Raises:
         GSATError: If an option is out of range or the file can't be written.
     """
-    given = locals()
-    options = DrawingOptions(**{field.name: given[field.name] for field in fields(DrawingOptions)})
     if path is not None:
         check_suffix(path, PICTURES)
-    return _finished(explanation_sheet(explanation, options), path)
+    return _finished(explanation_sheet(explanation, DrawingOptions(**options)), path)
 
 
 def explanation_svg(

@@ -15,7 +15,7 @@ import numpy as np
 from gsat.draw.shapes import (
     INK,
     Areas,
-    Boxes,
+    Circles,
     Colours,
     Floats,
     Inset,
@@ -105,9 +105,6 @@ def _layer(axes: Axes, layer: Layer, part: Part, zorder: int) -> None:
         for x, y, word, style in _words(layer):
             axes.text(x, y, word, clip_on=False, zorder=zorder, gid=layer.name, **style)
         return
-    elif isinstance(layer, Boxes):
-        _boxes(axes, layer, zorder)
-        return
     elif isinstance(layer, Strokes):
         drawn = LineCollection(
             layer.paths,
@@ -118,10 +115,7 @@ def _layer(axes: Axes, layer: Layer, part: Part, zorder: int) -> None:
         # Dashes with round ends would run together.
         drawn.set_capstyle("round" if layer.round and not any(layer.dashes) else "butt")
     elif isinstance(layer, Areas):
-        colours = _rgba(layer.colours, layer.opacity, len(layer.outlines))
-        drawn = PolyCollection(
-            layer.outlines, facecolors=colours, edgecolors="none", antialiased=True
-        )
+        drawn = PolyCollection(layer.outlines, **_filling(layer, len(layer.outlines)))
     else:
         count = len(layer.at)
         across = 2 * np.array(each(layer.radius, count))
@@ -130,33 +124,20 @@ def _layer(axes: Axes, layer: Layer, part: Part, zorder: int) -> None:
             units="xy",
             offsets=layer.at,
             offset_transform=axes.transData,
-            facecolors=_rgba(layer.colours, layer.opacity, count),
-            edgecolors=[light(rim) for rim in each(layer.rims, count)],
-            linewidths=layer.rim_widths,
+            **_filling(layer, count),
         )
     drawn.set(gid=layer.name, zorder=zorder)
     if not isinstance(layer, Inset):
         axes.add_collection(drawn, autolim=False)
 
 
-def _boxes(axes: Axes, layer: Boxes, zorder: int) -> None:
-    from matplotlib.patches import FancyBboxPatch
-
-    count, corner = len(layer.at), layer.corner
-    colours = _rgba(layer.colours, layer.opacity, count)
-    rims = zip(each(layer.rims, count), each(layer.rim_widths, count), strict=True)
-    rows = zip(layer.at - layer.size / 2 + corner, layer.size - 2 * corner, rims, strict=True)
-    for i, (low, (wide, high), (rim, rim_width)) in enumerate(rows):
-        patch = FancyBboxPatch(
-            *(tuple(low), wide, high),
-            boxstyle=f"round,pad={corner}",
-            facecolor=tuple(colours[i]),
-            edgecolor=light(rim),
-            linewidth=rim_width,
-            zorder=zorder,
-            gid=f"{layer.name} {i}",
-        )
-        axes.add_patch(patch)
+def _filling(layer: Areas | Circles, count: int) -> dict[str, Any]:
+    """Return the colours and rims of shapes."""
+    return {
+        "facecolors": _rgba(layer.colours, layer.opacity, count),
+        "edgecolors": [light(rim) for rim in each(layer.rims, count)],
+        "linewidths": layer.rim_widths,
+    }
 
 
 def _inset(axes: Axes, layer: Inset, part: Part) -> Any:
@@ -178,20 +159,9 @@ def _words(layer: Texts) -> Iterator[tuple[float, float, str, dict[str, Any]]]:
         layer.at, layer.words, each(layer.size, count), each(layer.colours, count), strict=True
     )
     for (x, y), word, size, colour in rows:
-        yield (
-            float(x),
-            float(y),
-            word,
-            {
-                "fontsize": size,
-                "color": light(colour),
-                "rotation": layer.angle,
-                "rotation_mode": "anchor",
-                "parse_math": False,
-                "ha": _ALIGN[layer.anchor],
-                "va": "baseline",
-            },
-        )
+        style = {"fontsize": size, "color": light(colour), "ha": _ALIGN[layer.anchor]}
+        style |= {"rotation": layer.angle, "rotation_mode": "anchor", "va": "baseline"}
+        yield float(x), float(y), word, {**style, "parse_math": False}
 
 
 def _rgba(colours: Colours, opacity: Sizes, count: int) -> Floats:

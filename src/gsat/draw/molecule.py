@@ -44,12 +44,16 @@ class Formula:
     atoms: Floats  # scores
     bonds: Floats  # scores; NaN where there is none
     numbers: list[int]  # of the atoms in the graph
+    aromatic: bool = False  # whether aromatic bonds are dashed
+    numbered: bool = False  # whether the numbers stand beside the atoms
 
 
 def formula(
-    explanation: Explanation, top: int | str | None = None, molecule: Any = None
+    explanation: Explanation, options: DrawingOptions | None = None, molecule: Any = None
 ) -> Formula | None:
     """Prepare the structural formula of an explained graph."""
+    options = DrawingOptions() if options is None else options
+    top = options.top
     smiles = explanation.get("smiles")
     if not isinstance(smiles, str) or not smiles or explanation.get("node") is not None:
         return None
@@ -81,7 +85,8 @@ def formula(
         places = slice(None) if node_id is None else node_id.numpy(force=True)
         atoms[places] = own[:, 0].numpy(force=True)
         atoms[~shown] = 0.0
-    return _without_hydrogens(molecule, atoms, bonds)
+    drawn = _without_hydrogens(molecule, atoms, bonds)
+    return replace(drawn, aromatic=options.aromatic, numbered=options.numbers)
 
 
 def _without_hydrogens(molecule: Any, atoms: Floats, bonds: Floats) -> Formula:
@@ -113,8 +118,6 @@ def formula_svg(
     scale: ColourScale,
     size: tuple[int, int] = (-1, -1),
     *,
-    aromatic: bool = False,
-    numbers: bool = False,
     compact: bool = False,
     classes: bool = False,
 ) -> str:
@@ -122,51 +125,29 @@ def formula_svg(
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size, -1, -1, compact)
-    _draw(canvas, drawn, scale, aromatic, numbers)
+    _draw(canvas, drawn, scale)
     text = canvas.GetDrawingText()
     text = text[text.index("<svg") :].replace("<!-- END OF HEADER -->\n", "")
     return _compacted(text, classes) if compact else text
 
 
-def formula_png(
-    drawn: Formula,
-    scale: ColourScale,
-    size: tuple[int, int],
-    *,
-    aromatic: bool = False,
-    numbers: bool = False,
-    zoom: float = 1.0,
-) -> bytes:
-    """Draw a formula as PNG."""
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    canvas = rdMolDraw2D.MolDraw2DCairo(*size)
-    _draw(canvas, drawn, scale, aromatic, numbers, zoom)
-    return bytes(canvas.GetDrawingText())
-
-
 def natural_size(drawn: Formula) -> tuple[int, int]:
     """Return the width and height in pixels that a formula needs."""
-    text = formula_svg(drawn, ColourScale(0, 1))
-    found = re.search(r"width='(\d+)px' height='(\d+)px'", text)
-    return (int(found[1]), int(found[2])) if found else (200, 200)
+    match = re.search(r"width='(\d+)px' height='(\d+)px'", formula_svg(drawn, ColourScale(0, 1)))
+    return (int(match[1]), int(match[2])) if match else (200, 200)
 
 
-def atom_places(
-    drawn: Formula, size: tuple[int, int], *, aromatic: bool = False, numbers: bool = False
-) -> Floats:
+def atom_places(drawn: Formula, size: tuple[int, int]) -> Floats:
     """Return where the atoms of a formula are drawn."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     canvas = rdMolDraw2D.MolDraw2DSVG(*size)
-    _draw(canvas, drawn, ColourScale(0, 1), aromatic, numbers)
+    _draw(canvas, drawn, ColourScale(0, 1))
     places = [canvas.GetDrawCoords(atom) for atom in range(drawn.molecule.GetNumAtoms())]
     return np.array([(place.x, size[1] - place.y) for place in places]).reshape(-1, 2)
 
 
-def _draw(
-    canvas: Any, drawn: Formula, scale: ColourScale, aromatic: bool, numbers: bool, zoom: float = 1
-) -> None:
+def _draw(canvas: Any, drawn: Formula, scale: ColourScale, zoom: float = 1) -> None:
     from rdkit.Chem.Draw import rdMolDraw2D
 
     options = canvas.drawOptions()
@@ -183,14 +164,14 @@ def _draw(
     options.padding = 0.04
     options.prepareMolsBeforeDrawing = False
     shown = drawn.molecule
-    if numbers:
+    if drawn.numbered:
         shown = type(shown)(shown)  # the note is not for other pictures of it
         for atom, number in zip(shown.GetAtoms(), drawn.numbers, strict=True):
             atom.SetProp("atomNote", str(number))
         options.annotationFontScale = 0.55
     atoms = {i: score for i, score in enumerate(drawn.atoms.tolist()) if scale.share(score) > 0}
     bonds = {i: score for i, score in enumerate(drawn.bonds.tolist()) if scale.share(score) > 0}
-    molecule = rdMolDraw2D.PrepareMolForDrawing(shown, kekulize=not aromatic)
+    molecule = rdMolDraw2D.PrepareMolForDrawing(shown, kekulize=not drawn.aromatic)
     canvas.DrawMolecule(
         molecule,
         highlightAtoms=list(atoms),
@@ -233,7 +214,6 @@ class MoleculePicture:
     true: list[bool]  # bonds of the ground truth
     true_atoms: list[int]  # atoms with bonds of the ground truth to hydrogens that are not drawn
     label: str  # of the scale; empty if nothing is coloured
-    options: DrawingOptions
     uncertain: str = ""  # uncertainty of the scores in words
     scene: None = None
 
@@ -250,8 +230,7 @@ class MoleculePicture:
     def part(self, box: tuple[float, float, float, float], **text: Any) -> Part:
         """Fit the formula into a part of a sheet; ``text`` as for graphs."""
         wide, high = round(box[2] / _PIXEL), round(box[3] / _PIXEL)
-        style = {"aromatic": self.options.aromatic, "numbers": self.options.numbers}
-        at = atom_places(self.formula, (wide, high), **style)
+        at = atom_places(self.formula, (wide, high))
         lines = [
             at[[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()]]
             for bond in self.formula.molecule.GetBonds()
@@ -263,10 +242,14 @@ class MoleculePicture:
             layers.append(Circles("true atoms", at[self.true_atoms], _RING, "halo"))
 
         def svg(size: tuple[int, int]) -> str:
-            return formula_svg(self.formula, self.scale, size, compact=True, classes=True, **style)
+            return formula_svg(self.formula, self.scale, size, compact=True, classes=True)
 
         def png(size: tuple[int, int], zoom: float) -> bytes:
-            return formula_png(self.formula, self.scale, size, zoom=zoom, **style)
+            from rdkit.Chem.Draw import rdMolDraw2D
+
+            canvas = rdMolDraw2D.MolDraw2DCairo(*size)
+            _draw(canvas, self.formula, self.scale, zoom)
+            return bytes(canvas.GetDrawingText())
 
         layers.append(Inset("formula", svg, png))
         if drawn := [i for i, tag in enumerate(self.tags) if tag.title]:
@@ -290,7 +273,7 @@ def molecule_picture(
     explanation: Explanation, options: DrawingOptions, scale: ColourScale | None = None
 ) -> MoleculePicture | None:
     """Prepare the picture of a molecule."""
-    drawn = formula(explanation, options.top)
+    drawn = formula(explanation, options)
     if drawn is None:
         return None
     scale = ColourScale.of([explanation]) if scale is None else scale
@@ -313,17 +296,11 @@ def molecule_picture(
     if spread is not None and len(spread):
         middle, highest = float(np.median(spread)), float(spread.max())
         uncertain = f"scores are uncertain by {middle:.2f} (median), at most {highest:.2f}"
-    label = _label(explanation, options.top)
-    return MoleculePicture(drawn, scale, tags, true, true_atoms, label, options, uncertain)
-
-
-def _label(explanation: Explanation, top: int | str | None) -> str:
-    """Name the scores that have colours; empty if nothing is coloured."""
-    if not explanation.found:
-        return ""
-    if top is not None:
-        return f"score of the top {str(top).strip()} bonds"
-    return "bond score" if explanation.get("node_mask") is None else "atom score"
+    label = "bond score" if explanation.get("node_mask") is None else "atom score"
+    if options.top is not None:
+        label = f"score of the top {str(options.top).strip()} bonds"
+    label = label if explanation.found else ""
+    return MoleculePicture(drawn, scale, tags, true, true_atoms, label, uncertain)
 
 
 def _edges(
@@ -334,15 +311,14 @@ def _edges(
     ends = explanation.edge_index if node_id is None else node_id[explanation.edge_index]
     numbers = range(len(explanation.edge_mask)) if edge_id is None else edge_id.tolist()
     known = explanation.get("edge_truth") if truth else None
-    out: dict[tuple[int, int], tuple[Tag, bool]] = {}
-    best: dict[tuple[int, int], float] = {}
-    scores = explanation.edge_mask.tolist()
-    for place, ((u, v), number) in enumerate(zip(ends.T.tolist(), numbers, strict=True)):
-        pair = (min(u, v), max(u, v))
-        true = (known is not None and float(known[place]) > 0) or (pair in out and out[pair][1])
-        first = out[pair][0].data["edge"] if pair in out else str(number)
-        best[pair] = score = max(scores[place], best.get(pair, 0.0))
-        certain = None if spread is None else spread[place]
-        tag = edge_tag(f"{u} – {v}", (first, u, v), score, certain, true)
-        out[pair] = (tag, true)
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, (u, v) in enumerate(ends.T.tolist()):
+        places.setdefault((min(u, v), max(u, v)), []).append(place)
+    scores, out = explanation.edge_mask.tolist(), {}
+    for (u, v), own in places.items():
+        true = known is not None and any(float(known[place]) > 0 for place in own)
+        certain = None if spread is None else spread[own[-1]]
+        score = max(0.0, *(scores[place] for place in own))
+        tag = edge_tag(f"{u} – {v}", (numbers[own[0]], u, v), score, certain, true)
+        out[u, v] = (tag, true)
     return out

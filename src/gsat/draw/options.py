@@ -19,7 +19,34 @@ SHARPEN: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class DrawingOptions:
-    """The options of :func:`gsat.draw.draw_explanation`, which documents them."""
+    """Options of a picture, given as keywords.
+
+    Attributes:
+        title: A line above the prediction. (default: ``None``)
+        top: Emphasise this many edges, or this share of them (``"20%"``); the others become faint.
+            (default: ``None``)
+        node_types: Names by which nodes are labelled, in the order of the columns of a one-hot
+            ``x``. Without them, nodes of small graphs show their numbers.
+            (default: the explanation's own ``node_types``, if any)
+        class_names: Names of the classes (or labels) for the title.
+            (default: the explanation's own ``class_names``, if any)
+        sharpen: Above 1 raises the contrast between high and low scores. (default: ``2.0``)
+        aromatic: In a molecule, draw aromatic bonds dashed, instead of single and double bonds in
+            turn. (default: ``False``)
+        numbers: In a molecule, write the number of its node beside each atom.
+            (default: ``False``)
+        truth: Whether to show the ground truth, where it is known. (default: ``True``)
+        crop: Show only nodes within this number of hops (``True``: 1) of the explanation: the
+            edges of ``top`` or, without it, the upper half of the scale. (default: ``False``)
+        edges: Whether to draw the edges over an image, too. (default: ``False``)
+        spread: Standard deviation of each score, ``[E]``, such as over an ensemble; lines of
+            uncertain scores are dashed.
+            (default: the explanation's own ``edge_spread``, if any)
+        doubt: Why the explanation is unreliable: it is drawn pale, and the reason stands over it.
+            (default: the explanation's own ``doubt``, if any)
+        scale: The lowest and the highest score of the scale, so that pictures can be compared.
+            (default: those of the graph)
+    """
 
     title: str | None = None
     top: int | str | None = None

@@ -15,7 +15,7 @@ import numpy as np
 from gsat.draw.legend import Entry
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import Numbers, Scene, scene
-from gsat.draw.shapes import Boxes, Floats, Layer, Part, Strokes, Texts, text_width
+from gsat.draw.shapes import Areas, Floats, Layer, Part, Strokes, Texts, text_width
 
 if TYPE_CHECKING:
     from gsat.explanation import Explanation
@@ -26,6 +26,8 @@ _HIGHEST: Final = 1.1  # of a row's arcs
 _POINTS: Final = 20  # of half an arc
 _TURN: Final = 0.45  # length within which an arc that continues in another row has risen
 _MARGIN: Final = 0.12
+_ROUND: Final = 0.03  # radius of the corners of a box
+_CORNER: Final = 5  # points of each
 _SHADE: Final = 0.6  # opacity of the highest score: letters stay readable on it
 
 
@@ -62,7 +64,8 @@ class Sentence:
         rim = "ink" if scene.doubted else "chosen"
         rims = [rim if chosen else "none" for chosen in scene.chosen_nodes]
         tags, shade = scene.node_tags(scene.node_score), _SHADE * weight * scene.fade
-        out.append(Boxes("word", scene.at, self.boxes, 0.03, "heat", shade, rims, 1.1, tags))
+        outlines = [_rounded(*row) for row in zip(scene.at, self.boxes, strict=True)]
+        out.append(Areas("word", outlines, "heat", shade, rims, 1.1, tags))
         base = scene.at - np.array([0, 0.3 * self.font / 72])
         fitted = self.boxes[:, 0] - 2 * _GAP
         out.append(Texts("words", base, self.words, self.font, fitted=fitted))
@@ -116,6 +119,14 @@ def sentence(
         weight=_weight(picture),
         font=font,
     )
+
+
+def _rounded(centre: Floats, size: Floats) -> Floats:
+    """Return the outline of a box with round corners, ``[k, 2]``."""
+    turn = np.add.outer(np.pi / 2 * np.arange(4), np.linspace(0, np.pi / 2, _CORNER)).reshape(-1)
+    circle = np.column_stack([np.cos(turn), np.sin(turn)])
+    side = np.repeat([[1, 1], [-1, 1], [-1, -1], [1, -1]], _CORNER, axis=0)
+    return np.asarray(centre + side * (size / 2 - _ROUND) + _ROUND * circle, np.float64)
 
 
 def _boxes(words: Sequence[str], font: float) -> Floats:

@@ -76,12 +76,14 @@ class Strokes:
 
 @dataclass(frozen=True)
 class Areas:
-    """Filled polygons."""
+    """Filled polygons, with or without rims."""
 
     name: str
     outlines: Sequence[Floats]  # [k, 2] each
     colours: Colours
     opacity: Sizes = 1.0
+    rims: Colours = "none"
+    rim_widths: Sizes = 0.0
     tags: Sequence[Tag] = ()
 
 
@@ -92,21 +94,6 @@ class Circles:
     name: str
     at: Floats  # centres [n, 2]
     radius: Sizes
-    colours: Colours
-    opacity: Sizes = 1.0
-    rims: Colours = "none"
-    rim_widths: Sizes = 0.0
-    tags: Sequence[Tag] = ()
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """Rectangles with round corners, with or without rims."""
-
-    name: str
-    at: Floats  # centres [n, 2]
-    size: Floats  # widths and heights [n, 2]
-    corner: float
     colours: Colours
     opacity: Sizes = 1.0
     rims: Colours = "none"
@@ -137,7 +124,7 @@ class Inset:
     png: Callable[[tuple[int, int], float], bytes]  # from a size in pixels, and the zoom in it
 
 
-Layer = Strokes | Areas | Circles | Boxes | Texts | Inset
+Layer = Strokes | Areas | Circles | Texts | Inset
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class ImagePicture:
         frame = np.array([[x, y], [right, y], [right, top], [x, top], [x, y]])
         out: list[Layer] = [
             Areas("image", cells, "ink", _INK * scene.shade),
-            Areas("heat", cells, "heat", self._heat(), scene.node_tags(self.score)),
+            Areas("heat", cells, "heat", self._heat(), tags=scene.node_tags(self.score)),
             Strokes("frame", [frame], "faint", widths=0.8, round=False),
         ]
         if scene.true_nodes.any():

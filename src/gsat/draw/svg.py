@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from gsat.draw.shapes import (
     LINE,
     PALETTE,
     Areas,
-    Boxes,
     Circles,
     Floats,
     Inset,
@@ -98,30 +97,29 @@ def _part(part: Part, height: float) -> list[str]:
 
 
 def _layer(layer: Layer, place: _Place) -> Iterator[str]:
-    if isinstance(layer, Strokes):
+    if isinstance(layer, Texts):
+        yield from _texts(layer, place)
+    elif isinstance(layer, Strokes):
         yield from _strokes(layer, place)
     elif isinstance(layer, Areas):
-        count = len(layer.outlines)
-        rows = zip(layer.outlines, *_each(layer, count), strict=True)
-        for outline, colour, opacity, tag in rows:
-            yield _shape(f'path d="{_path(place(outline))}Z" {_style(colour, opacity)}', tag)
-    elif isinstance(layer, Texts):
-        yield from _texts(layer, place)
-    elif not isinstance(layer, Inset):
-        yield from _closed(layer, place)
-
-
-def _each(layer: Strokes | Areas | Circles | Boxes, count: int) -> tuple[list[Any], ...]:
-    """List the colours, opacities and tags of the shapes."""
-    return each(layer.colours, count), each(layer.opacity, count), [*layer.tags] or [Tag()] * count
+        yield from _filled(layer, [f'path d="{_path(place(o))}Z"' for o in layer.outlines])
+    elif isinstance(layer, Circles):
+        sizes = each(layer.radius, len(layer.at))
+        heads = [
+            f'circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(place.length(size))}"'
+            for (x, y), size in zip(place(layer.at).tolist(), sizes, strict=True)
+        ]
+        yield from _filled(layer, heads)
 
 
 def _strokes(layer: Strokes, place: _Place) -> Iterator[str]:
     end = ' stroke-linecap="round" stroke-linejoin="round"' if layer.round else ""
     count = len(layer.paths)
-    widths, dashes = each(layer.widths, count), layer.dashes or [()] * count
-    rows = zip(layer.paths, widths, dashes, *_each(layer, count), strict=True)
-    for path, width, dash, colour, opacity, tag in rows:
+    values = (each(v, count) for v in (layer.colours, layer.opacity, layer.widths))
+    dashes, tags = layer.dashes or [()] * count, layer.tags or [Tag()] * count
+    for path, colour, opacity, width, dash, tag in zip(
+        layer.paths, *values, dashes, tags, strict=True
+    ):
         gaps = " ".join(_number(width * _POINT * length) for length in dash)
         cut = f' stroke-dasharray="{gaps}"' if dash else end
         style = _style(stroke=colour, opacity=opacity)
@@ -129,25 +127,17 @@ def _strokes(layer: Strokes, place: _Place) -> Iterator[str]:
         yield _shape(f"{head}{cut}", tag)
 
 
-def _closed(layer: Circles | Boxes, place: _Place) -> Iterator[str]:
-    count = len(layer.at)
-    rims = each(layer.rims, count), each(layer.rim_widths, count)
-    sizes = each(layer.radius if isinstance(layer, Circles) else layer.size, count)
-    rows = zip(place(layer.at).tolist(), sizes, *rims, *_each(layer, count), strict=True)
-    for (x, y), size, rim, rim_width, colour, opacity, tag in rows:
+def _filled(layer: Areas | Circles, heads: list[str]) -> Iterator[str]:
+    """Write shapes that have an inside and may have a rim."""
+    count = len(heads)
+    values = (layer.colours, layer.opacity, layer.rims, layer.rim_widths)
+    tags = layer.tags or [Tag()] * count
+    for head, colour, opacity, rim, width, tag in zip(
+        heads, *(each(v, count) for v in values), tags, strict=True
+    ):
         style = _style(colour, opacity, rim)
         if rim != "none":
-            style += f' stroke-width="{_number(rim_width * _POINT)}"'
-        if isinstance(layer, Circles):
-            radius = _number(place.length(size))
-            head = f'circle cx="{_number(x)}" cy="{_number(y)}" r="{radius}"'
-        else:
-            wide, high = map(place.length, size)
-            head = (
-                f'rect x="{_number(x - wide / 2)}" y="{_number(y - high / 2)}" '
-                f'width="{_number(wide)}" height="{_number(high)}" '
-                f'rx="{_number(place.length(layer.corner))}"'
-            )
+            style += f' stroke-width="{_number(width * _POINT)}"'
         yield _shape(f"{head} {style}", tag)
 
 
