@@ -288,7 +288,12 @@ import gsat.draw
 from gsat import draw
 assert before is gsat.draw is draw is sys.modules["gsat.draw"]
 assert gsat.draw.draw_grid is gsat.draw_grid
-assert callable(gsat.draw.draw)
+import torch
+ends = torch.tensor([[0, 1], [1, 0]])
+edge = gsat.Explanation(edge_index=ends, edge_mask=torch.ones(2), num_nodes=2, undirected=True)
+assert "matplotlib" not in sys.modules
+gsat.draw.draw(edge)
+assert "matplotlib.pyplot" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -10,28 +10,9 @@ from matplotlib.colors import to_hex
 from gsat.core.errors import GSATError
 from gsat.draw import draw_explanation, draw_grid
 from gsat.draw.shapes import light
+from pictures import labels, legend, part, title
 
 CHOSEN, INK, NODE = (light(name) for name in ("chosen", "ink", "node"))
-
-
-def part(figure, name, axes=0):
-    """The drawn collection of that name, or None; with a budget, that of what is within it."""
-    found = [c for c in figure.axes[axes].collections if c.get_gid() == name]
-    return found[-1] if found else None
-
-
-def title(figure, axes=0):
-    return figure.axes[axes].get_title()
-
-
-def labels(figure, axes=0):
-    return [text.get_text() for text in figure.axes[axes].texts]
-
-
-def legend(figure):
-    return [
-        text.get_text() for axes in figure.axes if axes.get_gid() == "legend" for text in axes.texts
-    ]
 
 
 def line_of(figure, u, v):
@@ -176,38 +157,37 @@ def test_options_out_of_range_are_refused(house, options, value):
 # -- words -----------------------------------------------------------------------------------------
 
 
-def test_the_title_is_the_answer(house):
-    names = ["cycle", "house"]
-    assert title(draw_explanation(house(), class_names=names)) == (
-        "predicted house (0.99), true house"
-    )
-    assert title(draw_explanation(house(y=torch.tensor([[0.0]])), class_names=names)) == (
-        "predicted house (0.99), true cycle"
-    )
-    assert title(draw_explanation(house(), title="graph 7")) == (
-        "graph 7\npredicted class 1 (0.99), true class 1"
-    )
-    for unknown in (None, torch.tensor([float("nan")])):
-        figure = draw_explanation(house(y=unknown), class_names=names)
-        assert title(figure) == "predicted house (0.99)"
+SEVERAL = {"probabilities": (0.9, 0.2, 0.7), "prediction": torch.tensor([1, 0, 1])}
 
 
-def test_the_title_of_several_labels(house):
-    explanation = house(
-        probabilities=torch.tensor([0.9, 0.2, 0.7]),
-        prediction=torch.tensor([1, 0, 1]),
-        y=torch.tensor([[0.0, 1.0, float("nan")]]),
-    )
-    names = ["NR-AR", "NR-ER", "SR-p53"]
-    assert title(draw_explanation(explanation, class_names=names)).replace("\n", " ") == (
-        "predicted NR-AR (0.90), SR-p53 (0.70), true NR-ER"
-    )
-    explanation.prediction = torch.zeros(3, dtype=torch.long)
-    explanation.y = torch.zeros(1, 3)
-    assert title(draw_explanation(explanation)) == "predicted none, true none"
-    explanation.probabilities = torch.full((5,), 0.9)
-    explanation.prediction = torch.ones(5, dtype=torch.long)
-    assert "and 2 more" in title(draw_explanation(explanation))
+@pytest.mark.parametrize(
+    ("changes", "names", "expected"),
+    [
+        ({}, ["cycle", "house"], "predicted house (0.99), true house"),
+        ({"y": torch.tensor([[0.0]])}, ["a", "b"], "predicted b (0.99), true a"),
+        ({"y": torch.tensor([float("nan")])}, ["a", "b"], "predicted b (0.99)"),
+        ({"y": None}, ["a", "b"], "predicted b (0.99)"),
+        ({}, None, "predicted class 1 (0.99), true class 1"),
+        (
+            {**SEVERAL, "y": torch.tensor([[0.0, 1.0, float("nan")]])},
+            ["NR-AR", "NR-ER", "SR-p53"],
+            "predicted NR-AR (0.90), SR-p53 (0.70), true NR-ER",
+        ),
+        (
+            {**SEVERAL, "prediction": torch.zeros(3).long(), "y": torch.zeros(1, 3)},
+            None,
+            "predicted none, true none",
+        ),
+    ],
+)
+def test_the_title_is_the_answer(house, changes, names, expected):
+    figure = draw_explanation(house(**changes), title="graph 7", class_names=names)
+    assert title(figure).replace("\n", " ") == f"graph 7 {expected}"
+
+
+def test_only_the_first_of_many_labels_are_named(house):
+    several = house(probabilities=(0.9,) * 5, prediction=torch.ones(5).long())
+    assert "and 2 more" in title(draw_explanation(several))
 
 
 def test_no_explanation_is_said_and_no_edge_stands_out(explain):

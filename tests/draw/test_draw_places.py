@@ -8,19 +8,15 @@ import torch
 
 from gsat.draw import draw_explanation
 from gsat.draw.scene import scene
+from pictures import part
 
 PLACES = torch.tensor([[0.1, 0.1], [0.3, 0.1], [0.5, 0.3], [0.5, 0.9]])
 EDGES = [(0, 1), (1, 2), (2, 3)]
 
 
-def nodes(figure):
-    (drawn,) = [c for c in figure.axes[0].collections if c.get_gid() == "nodes"]
-    return drawn
-
-
 def test_places_are_kept_but_for_their_scale(explain):
     explanation = explain(EDGES, [0.1, 0.9, 0.3], pos=PLACES)
-    at = np.asarray(nodes(draw_explanation(explanation)).get_offsets())
+    at = np.asarray(part(draw_explanation(explanation), "nodes").get_offsets())
     gaps, wanted = at - at[0], (PLACES - PLACES[0]).numpy()
     assert gaps == pytest.approx(wanted * gaps[3, 0] / wanted[3, 0], abs=1e-3)
     near = np.linalg.norm(at[:, None] - at[None], axis=-1) + 99 * np.eye(4)
@@ -53,4 +49,4 @@ def test_without_places_in_the_plane_nodes_are_laid_out(explain, pos):
 
 def test_one_node_with_a_place(explain):
     figure = draw_explanation(explain([], [], nodes=1, pos=torch.rand(1, 2), shade=torch.ones(1)))
-    assert len(nodes(figure).get_offsets()) == 1
+    assert len(part(figure, "nodes").get_offsets()) == 1

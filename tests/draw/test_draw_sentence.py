@@ -14,6 +14,7 @@ from gsat.draw import draw_explanation
 from gsat.draw.options import DrawingOptions
 from gsat.draw.sentence import sentence as lay_out
 from gsat.draw.shapes import light
+from pictures import labels, legend, part
 
 CHOSEN, HEAT = light("chosen"), light("heat")
 
@@ -42,33 +43,6 @@ def sentence(explanation, top, width):
     return lay_out(explanation, DrawingOptions(top=top), width)
 
 
-def legend(figure):
-    (axes,) = [axes for axes in figure.axes if axes.get_gid() == "legend"]
-    return [text.get_text() for text in axes.texts]
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
-def boxes(figure):
-    (drawn,) = [c for c in figure.axes[0].collections if c.get_gid() == "word"]
-    return drawn
-
-
-def arcs(figure):
-    (drawn,) = [c for c in figure.axes[0].collections if c.get_gid() == "edges"]
-    return drawn
-
-
-def test_words_stand_in_reading_order(spoken):
-    figure = draw_explanation(spoken())
-    assert texts(figure) == WORDS
-    at = [text.get_position() for text in figure.axes[0].texts]
-    assert len({y for _, y in at}) == 1
-    assert [x for x, _ in at] == sorted(x for x, _ in at)
-
-
 def test_wrapped_words_keep_their_order_and_lie_on_the_page(spoken):
     figure = draw_explanation(spoken(60))
     at = [text.get_position() for text in figure.axes[0].texts]
@@ -87,7 +61,7 @@ def test_wrapped_words_keep_their_order_and_lie_on_the_page(spoken):
 def test_the_text_lies_in_its_box(spoken):
     figure = draw_explanation(spoken())
     renderer = figure.canvas.get_renderer()
-    for text, box in zip(figure.axes[0].texts, boxes(figure).get_paths(), strict=True):
+    for text, box in zip(figure.axes[0].texts, part(figure, "word").get_paths(), strict=True):
         word = text.get_window_extent(renderer)
         around = box.get_extents(figure.axes[0].transData)
         assert around.x0 <= word.x0
@@ -101,7 +75,7 @@ def test_a_word_is_shaded_by_its_highest_edge(spoken):
     graph = nx.Graph()
     graph.add_weighted_edges_from((u, v, s) for (u, v), s in zip(HEADS, SCORES, strict=True))
     highest = [max(d["weight"] for *_, d in graph.edges(n, data=True)) for n in range(7)]
-    faces = boxes(draw_explanation(explanation)).get_facecolors()
+    faces = part(draw_explanation(explanation), "word").get_facecolors()
     assert {to_hex(face[:3]).upper() for face in faces} == {HEAT}
     strong = faces[:, 3]
     order = np.argsort(highest, kind="stable")
@@ -113,7 +87,7 @@ def test_a_word_is_shaded_by_its_highest_edge(spoken):
 def test_attention_to_words_shades_them_itself(spoken):
     mask = torch.tensor([0.1, 0.2, 0.9, 0.1, 0.1, 0.5, 0.1])[:, None]
     figure = draw_explanation(spoken(node_mask=mask))
-    assert boxes(figure).get_facecolors()[:, 3].argmax() == 2
+    assert part(figure, "word").get_facecolors()[:, 3].argmax() == 2
     assert legend(figure)[-2:] == ["word score 0.10", "0.90"]
 
 
@@ -161,24 +135,24 @@ def test_an_edge_between_rows_leaves_at_the_right_and_enters_at_the_left(spoken)
 
 
 def test_strength_is_in_the_arcs_and_the_budget_in_blue(spoken):
-    alphas = arcs(draw_explanation(spoken())).get_colors()[:, 3]
+    alphas = part(draw_explanation(spoken()), "edges").get_colors()[:, 3]
     assert alphas[-1] == 1
     assert (np.diff(alphas) >= 0).all()
     figure = draw_explanation(spoken(), top=2)
-    colours = [to_hex(c[:3]).upper() for c in arcs(figure).get_colors()]
+    colours = [to_hex(c[:3]).upper() for c in part(figure, "edges").get_colors()]
     assert colours.count(CHOSEN) == 2
-    rims = [to_hex(rim).upper() == CHOSEN for rim in boxes(figure).get_edgecolors()]
+    rims = [to_hex(rim).upper() == CHOSEN for rim in part(figure, "word").get_edgecolors()]
     assert [i for i, chosen in enumerate(rims) if chosen] == [1, 3, 6]
 
 
 def test_a_part_of_a_sentence_keeps_its_words(spoken):
-    assert texts(draw_explanation(spoken().top(1))) == ["gorgeous", "movie"]
+    assert labels(draw_explanation(spoken().top(1))) == ["gorgeous", "movie"]
 
 
 def test_no_word_stands_out_where_no_edge_does(explain):
     figure = draw_explanation(explain([(0, 1), (1, 2)], [0.5, 0.5], words="not\0at\0all"))
     assert "no explanation found" in figure.axes[0].get_title()
-    assert set(boxes(figure).get_facecolors()[:, 3]) == {0.0}
+    assert set(part(figure, "word").get_facecolors()[:, 3]) == {0.0}
     assert len(figure.axes) == 1  # no legend
 
 
@@ -186,7 +160,7 @@ def test_no_word_stands_out_where_no_edge_does(explain):
 def test_odd_words(explain, words, tmp_path):
     explanation = explain([], [], nodes=1, words=words)
     figure = draw_explanation(explanation, tmp_path / "s.svg")
-    assert texts(figure) == [words]
+    assert labels(figure) == [words]
     assert figure.get_figwidth() >= 3.8
 
 
@@ -200,4 +174,4 @@ def test_a_loop_is_a_ring_over_its_word(explain):
 def test_without_words_or_with_directions_a_graph_is_drawn(house, explain):
     assert sentence(house(), None, 7.0) is None
     explanation = explain([(0, 1), (1, 2)], [0.1, 0.9], undirected=False, words="a\0b\0c")
-    assert any(c.get_gid() == "heads" for c in draw_explanation(explanation).axes[0].collections)
+    assert part(draw_explanation(explanation), "heads") is not None

@@ -17,6 +17,7 @@ from gsat.draw import (
 from gsat.draw.options import DrawingOptions
 from gsat.draw.scene import scene
 from gsat.draw.superpixels import image_picture
+from pictures import part
 
 SIDE = 5
 
@@ -38,10 +39,6 @@ def digit(explain):
         return explain(edges, scores, truth=truth, pos=torch.from_numpy(pos), shade=shade, **more)
 
     return make
-
-
-def part(figure, name):
-    return next((c for c in figure.axes[0].collections if c.get_gid() == name), None)
 
 
 def image_of(explanation):
@@ -98,11 +95,8 @@ def test_a_row_of_the_truth_shows_the_image_and_no_heat(digit):
         ExampleRow("truth", [digit()], scored=False),
         ExampleRow("GSAT", [digit()]),
     ]
-    axes = draw_examples(rows).axes
-    heats = [
-        next(c for c in axis.collections if c.get_gid() == "heat").get_facecolors()[:, 3]
-        for axis in axes[:2]
-    ]
+    figure = draw_examples(rows)
+    heats = [part(figure, "heat", axes).get_facecolors()[:, 3] for axes in (0, 1)]
     assert heats[0].max() == 0 < heats[1].max()
 
 
