@@ -30,21 +30,13 @@ _LISTED = 3  # labels that a caption names
 
 
 class RankedEdge(NamedTuple):
-    """An edge with its score; both directions of an undirected edge are one.
+    """An edge with its score; both directions of an undirected edge are one."""
 
-    Attributes:
-        unit: Its number among the graph's units (see :meth:`Explanation.units`).
-        source: Its first node.
-        target: Its second node.
-        score: The score.
-        true: Whether it belongs to the ground truth; None where that is unknown.
-    """
-
-    unit: int
+    unit: int  # its number among the graph's units (see Explanation.units)
     source: int
     target: int
     score: float
-    true: bool | None
+    true: bool | None  # whether it belongs to the ground truth; None where that is unknown
 
 
 def parse_budget(budget: int | str, count: int) -> int:
@@ -268,31 +260,32 @@ class Explanation(torch_geometric.explain.Explanation):
         marked = torch.zeros(len(score), dtype=torch.bool)
         if truth is not None:
             marked[unit[truth.reshape(-1) > 0]] = True
-        first: dict[int, int] = {}  # the first stored edge of each unit
-        for position, place in enumerate(unit.tolist()):
-            first.setdefault(place, position)
+        # The last pair of a unit wins: reversed, that is its first edge.
+        first = dict(reversed([*zip(unit.tolist(), self.edge_index.T.tolist(), strict=True)]))
         ranked = []
         for place in score.argsort(descending=True, stable=True).tolist():
-            source, target = self.edge_index[:, first[place]].tolist()
+            source, target = first[place]
             true = None if truth is None else bool(marked[place])
             ranked.append(RankedEdge(place, source, target, float(score[place]), true))
         return ranked
+
+    def _node_numbers(self) -> Sequence[int]:
+        """The numbers of the nodes in the whole graph."""
+        node_id = self.get("node_id")
+        return range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
 
     def node_words(self) -> list[str] | None:
         """The word of each node of a sentence; None for other graphs."""
         text = self.get(WORDS)
         if not isinstance(text, str):
             return None
-        words, node_id = text.split("\0"), self.get("node_id")
-        numbers = range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
         # Empty words at the end are lost in the text.
-        return [words[number] if number < len(words) else "" for number in numbers]
+        words = dict(enumerate(text.split("\0")))
+        return [words.get(number, "") for number in self._node_numbers()]
 
     def node_names(self) -> list[str]:
         """Name the nodes by their numbers in the whole graph, and by their words: ``"3 film"``."""
-        node_id = self.get("node_id")
-        numbers = range(int(self.num_nodes or 0)) if node_id is None else node_id.tolist()
-        words = self.node_words()
+        words, numbers = self.node_words(), self._node_numbers()
         if words is None:
             return [str(number) for number in numbers]
         return [f"{number} {word}" for number, word in zip(numbers, words, strict=True)]
@@ -415,19 +408,13 @@ class Explanation(torch_geometric.explain.Explanation):
         out = Explanation()
         num_nodes, num_edges = int(self.num_nodes), len(keep)
         for name, value in self.items():
-            if name == "edge_index":
-                out.edge_index = renumbered.reshape(2, -1)
-            elif name == "num_nodes":
-                continue
-            elif name in _OF_GRAPH or not isinstance(value, Tensor):
-                out[name] = value
-            elif self.is_edge_attr(name) and len(value) == num_edges:
-                out[name] = value[edge_id]
-            elif self.is_node_attr(name) and len(value) == num_nodes:
-                out[name] = value[node_id]
-            else:
-                out[name] = value
-        out.num_nodes = len(node_id)
+            if isinstance(value, Tensor) and name not in (*_OF_GRAPH, "edge_index"):
+                if self.is_edge_attr(name) and len(value) == num_edges:
+                    value = value[edge_id]
+                elif self.is_node_attr(name) and len(value) == num_nodes:
+                    value = value[node_id]
+            out[name] = value
+        out.edge_index, out.num_nodes = renumbered.reshape(2, -1), len(node_id)
         if self.get("edge_id") is None:
             out.node_id, out.edge_id = node_id, edge_id
             out.whole_nodes = num_nodes

@@ -34,34 +34,17 @@ _LEGEND = 0.36
 
 @dataclass(frozen=True)
 class Line:
-    """One curve with a band around it.
+    """One curve with a band around it."""
 
-    Attributes:
-        name: Its name in the legend.
-        x: Where it is known, n places.
-        mean: Its value at each place; None or NaN leaves a gap.
-        band: The half-width of the band at each place; empty for no band.
-    """
-
-    name: str
-    x: Sequence[float]
-    mean: Sequence[float | None]
-    band: Sequence[float | None] = ()
+    name: str  # in the legend
+    x: Sequence[float]  # n values
+    mean: Sequence[float | None]  # n values; None or NaN leaves a gap
+    band: Sequence[float | None] = ()  # half-widths of the band, n values or none
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes and its lines.
-
-    Attributes:
-        title: Text above the axes.
-        x_label: Text under the x axis.
-        y_label: Text beside the y axis.
-        lines: The curves.
-        x_scale: ``"linear"`` or ``"log"``. (default: ``"linear"``)
-        y_scale: ``"linear"`` or ``"log"``. (default: ``"linear"``)
-        y_range: What the y axis shows. (default: everything)
-    """
+    """One pair of axes and its lines."""
 
     title: str
     x_label: str
@@ -69,27 +52,13 @@ class Panel:
     lines: Sequence[Line]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
-    y_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None  # None: everything
 
 
 def draw_curves(
     panels: Sequence[Panel], path: str | Path | None = None, *, columns: int = 4
 ) -> Figure:
-    """Draw panels row by row, with one legend.
-
-    Lines of the same name have the same colour in all panels.
-
-    Args:
-        panels: What to draw.
-        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
-        columns: How many panels stand side by side. (default: ``4``)
-
-    Returns:
-        The matplotlib figure.
-
-    Raises:
-        GSATError: If there is no panel, or a line has values of different lengths.
-    """
+    """Draw panels row by row, with one legend: a name has the same colour in all panels."""
     if path is not None:
         check_suffix(path, PICTURES)
     if not panels:
@@ -99,7 +68,14 @@ def draw_curves(
     for panel in panels:
         _check(panel)
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
-    line_styles = {name: _line_style(number) for number, name in enumerate(names)}
+    line_styles = {
+        name: {
+            "color": COLOURS[number % len(COLOURS)],
+            "linestyle": LINE_STYLES[number % len(LINE_STYLES)],
+            "marker": MARKS[number % len(MARKS)],
+        }
+        for number, name in enumerate(names)
+    }
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     beside = min(len(names), 2 * columns)  # names side by side in the legend
@@ -114,8 +90,18 @@ def draw_curves(
         )
         _draw(axes, panel, line_styles)
     if names:
-        marked = all(_marked(line) for p in panels for line in p.lines)
-        _legend(figure, line_styles, marked, beside)
+        drawn = {line.get_label(): line for axes in figure.axes for line in axes.lines}
+        figure.legend(
+            handles=[drawn[name] for name in names],
+            loc="lower center",
+            ncols=beside,
+            frameon=False,
+            fontsize=8.5,
+            labelcolor=INK,
+            borderaxespad=0.4,
+            handlelength=2.4,
+            columnspacing=1.8,
+        )
     if path is not None:
         write_output(path, render(figure, check_suffix(path, PICTURES)))
     return figure
@@ -136,27 +122,13 @@ def _check(panel: Panel) -> None:
             )
 
 
-def _line_style(number: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": LINE_STYLES[number % len(LINE_STYLES)],
-        "marker": MARKS[number % len(MARKS)],
-    }
-
-
-def _marked(line: Line) -> bool:
-    return len(line.x) <= FEW
-
-
 def _draw(axes: Axes, panel: Panel, line_styles: dict[str, dict[str, Any]]) -> None:
     """Draw one panel."""
     axes.set_xscale(panel.x_scale)
     axes.set_yscale(panel.y_scale)
     lowest = _lowest(panel)
     for line in panel.lines:
-        style = (
-            line_styles[line.name] if _marked(line) else {**line_styles[line.name], "marker": ""}
-        )
+        style = line_styles[line.name] | ({} if len(line.x) <= FEW else {"marker": ""})
         x, mean = np.asarray(line.x, dtype=float), _numbers(line.mean)
         if line.band:
             band = _numbers(line.band)
@@ -214,27 +186,3 @@ def _lowest(panel: Panel) -> float:
 
 def _numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
-
-
-def _legend(
-    figure: Figure, line_styles: dict[str, dict[str, Any]], marked: bool, beside: int
-) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], label=name, linewidth=1.8, markersize=4, **style)
-        if marked
-        else Line2D([], [], label=name, linewidth=1.8, **{**style, "marker": ""})
-        for name, style in line_styles.items()
-    ]
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        ncols=beside,
-        frameon=False,
-        fontsize=8.5,
-        labelcolor=INK,
-        borderaxespad=0.4,
-        handlelength=2.4,
-        columnspacing=1.8,
-    )

@@ -287,19 +287,12 @@ def _title(
 
 @dataclass(frozen=True)
 class ExampleRow:
-    """Explanations of the same graphs by one method.
+    """Explanations of the same graphs by one method."""
 
-    Attributes:
-        label: Text at the left of the row.
-        explanations: One per column.
-        captions: A short text below each picture. (default: none)
-        scored: Whether scores have a scale in the legend; set it to False for the ground truth.
-    """
-
-    label: str
-    explanations: Sequence[Explanation]
-    captions: Sequence[str] = ()
-    scored: bool = True
+    label: str  # text at the left of the row
+    explanations: Sequence[Explanation]  # one per column
+    captions: Sequence[str] = ()  # short texts below the pictures
+    scored: bool = True  # whether scores have a scale in the legend; not so for the ground truth
 
 
 def draw_examples(
@@ -311,24 +304,10 @@ def draw_examples(
     columns: int | None = None,
     sharpen: float = SHARPEN,
 ) -> Figure:
-    """Draw a page of examples.
+    """Draw a page of examples: rows are methods, and columns are graphs with one title each.
 
     A graph has the same layout in all rows. The scores of a row have one scale, which is in the
-    legend.
-
-    Args:
-        rows: One row per method; all rows hold the same graphs in the same order.
-        path: A file to write: ``.svg``, ``.png`` or ``.pdf``. (default: ``None``)
-        titles: One title per graph, above the first row. (default: ``None``)
-        node_types: As in :func:`gsat.draw.draw_explanation`. (default: ``None``)
-        columns: How many graphs stand side by side; the others follow below. (default: all)
-        sharpen: As in :func:`gsat.draw.draw_explanation`. (default: ``2.0``)
-
-    Returns:
-        The matplotlib figure.
-
-    Raises:
-        GSATError: If there is nothing to draw, or rows hold different graphs.
+    legend. With ``columns``, only so many graphs stand side by side, and the others follow below.
     """
     if path is not None:
         check_suffix(path, PICTURES)

@@ -133,16 +133,9 @@ def _with_head(
     along = along / max(float(np.linalg.norm(along)), 1e-9)
     across = 0.45 * length * np.array([-along[1], along[0]])
     foot = dense[tip] - length * along
-    return _thinned(dense[: base + 1]), np.stack([dense[tip], foot + across, foot - across])
-
-
-def _thinned(line: Floats) -> Floats:
-    """Drop points that make no difference: a straight line needs two."""
-    chord = line[-1] - line[0]
-    off = np.abs(chord[0] * (line - line[0])[:, 1] - chord[1] * (line - line[0])[:, 0])
-    if off.max(initial=0.0) < 1e-9:
-        return line[[0, -1]]
-    return line[np.unique(np.linspace(0, len(line) - 1, 32).round().astype(int))]
+    points_kept = 2 if len(line) == 2 else 32  # a straight line needs two
+    kept = np.unique(np.linspace(0, base, points_kept).round().astype(int))
+    return dense[kept], np.stack([dense[tip], foot + across, foot - across])
 
 
 def _nodes(scene: Scene, drawn: Bools, points: float, thin: float) -> list[Layer]:

@@ -68,8 +68,8 @@ def _component(graph: nx.Graph, centre: int | None) -> Floats:
         return np.zeros((1, 2))
     skeleton = graph
     if count > STRESS_LIMIT:
-        found = nx.spring_layout(graph, seed=0, iterations=50)
-        at = np.array([found[node] for node in range(count)])
+        positions = nx.spring_layout(graph, seed=0, iterations=50)
+        at = np.array([positions[node] for node in range(count)])
     else:
         stiff = np.ones((count, count))
         if centre is None:
@@ -101,8 +101,8 @@ def _untangled(graph: nx.Graph, springs: _Springs) -> Floats:
     starts = [springs.spread(noise) for noise in (0.05, 0.3, 0.6, 1.0)]
     planar, embedding = nx.check_planarity(graph)
     if planar:
-        found = nx.combinatorial_embedding_to_pos(embedding)
-        starts.append(np.array([found[node] for node in range(len(graph))], dtype=float))
+        positions = nx.combinatorial_embedding_to_pos(embedding)
+        starts.append(np.array([positions[node] for node in range(len(graph))], dtype=float))
     ends = np.array(graph.edges)
     layouts: list[tuple[int, float, int, Floats]] = []
     for number, start in enumerate(starts):

@@ -31,20 +31,8 @@ def write_scores_npz(
     original graphs, ``graph`` [G] and ``logits`` [G, C]; at node level ``logits`` [M, C] and
     ``node`` [2, M], the graph (counted in the file) and the number of each node of the split.
     ``GraphStore.from_arrays`` accepts these arrays.
-
-    Args:
-        path: A path that ends in ``.npz``.
-        graphs: The split.
-        scores: Edge scores, ``[E]``, graph after graph, in the edge order of the original graphs.
-        logits: The model's outputs, ``[G, C]``, or ``[M, C]`` at node level. (default: ``None``)
-        graph: Numbers to know the graphs by, ``[G]``. (default: their rows in the data set)
-        level: Whether logits belong to graphs or to nodes. (default: ``"graph"``)
-
-    Returns:
-        The path.
-
-    Raises:
-        GSATError: If an array does not fit the graphs or the file can't be written.
+    ``scores`` [E] are given graph after graph, in the edge order of the original graphs; ``graph``
+    defaults to the rows of the data set.
     """
     check_suffix(path, (".npz",))
     edges = ranges(graphs.arrays["edge_ptr"][graphs.index], graphs.edge_counts)
