@@ -213,38 +213,74 @@ def draw_grid(
         raise GSATError(f"a grid needs at least 1 column, not {columns}")
     if titles is not None and len(titles) != len(explanations):
         raise GSATError(f"{len(titles)} titles came for {len(explanations)} explanations")
-    columns = min(columns, len(explanations))
-    rows = -(-len(explanations) // columns)
     style, colours = common_scale(explanations, style)
-    pictures: list[Picture] = []
-    words: list[dict[str, list[str]]] = []
+    cells: list[_Cell] = []
     for i, explanation in enumerate(explanations):
         rest, own, left_out = cropped(explanation, style)
         own = replace(own, scale=style.scale)
-        pictures.append(picture_of(rest, own, width=_CELL[0] - 0.1, font=7.5, colours=colours))
+        picture = picture_of(rest, own, width=_CELL[0] - 0.1, font=7.5, colours=colours)
         name = titles[i] if titles is not None else None
-        lines = _title(explanation, name, style.class_names, width=38, short=True)
-        words.append({"title": lines, "note": _wrapped([left_out, _doubt(explanation, style)], 42)})
-    wide, heads, heights = _CELL[0], [], []
-    for row in range(rows):
-        cells = slice(row * columns, (row + 1) * columns)
-        heads.append(_HEAD + LINE * max(len(w["title"]) + len(w["note"]) for w in words[cells]))
-        high = [p.size[1] for p in pictures[cells] if isinstance(p, Sentence)]
-        heights.append(max([*high, _CELL[1]] if len(high) < len(words[cells]) else high))
-    entries = [entry for picture in pictures for entry in picture.entries()]
-    width = columns * wide
-    foot = legend_height(entries, width) if entries else _HEAD
-    height = foot + sum(heads) + sum(heights)
-    parts = []
-    for i, picture in enumerate(pictures):
-        row, column = divmod(i, columns)
-        bottom = height - sum(heads[: row + 1]) - sum(heights[: row + 1])
-        box = (column * wide + 0.04, bottom, wide - 0.08, heights[row])
-        parts.append(picture.part(box, **words[i], font=8.5))
+        title = _title(explanation, name, style.class_names, width=38, short=True)
+        note = _wrapped([left_out, _doubt(explanation, style)], 42)
+        cells.append(_Cell(picture, title, note))
+    rows = []
+    for first in range(0, len(cells), columns):
+        row = cells[first : first + columns]
+        head = _HEAD + LINE * max(len(cell.title) + len(cell.note) for cell in row)
+        rows.append(_Row(row, head, max(_height(cell.picture, _CELL) for cell in row)))
+    entries = [entry for cell in cells for entry in cell.picture.entries()]
     about = " ".join(describe(explanation) for explanation in explanations[:4])
-    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)],
-                  title=f"{len(explanations)} explained graphs", about=about)  # fmt: skip
+    wide = [_CELL[0]] * min(columns, len(cells))
+    sheet = _table(rows, wide, entries, f"{len(explanations)} explained graphs", about)
     return _finished(sheet, path)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A picture of a table, with the lines above it and a short text below it."""
+
+    picture: Picture
+    title: Sequence[str] = ()
+    note: Sequence[str] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a table; heights are in inches."""
+
+    cells: Sequence[_Cell]
+    head: float  # height of the titles
+    height: float  # height of the pictures
+    foot: float = 0.0  # height of the captions
+    label: str = ""  # text at its left
+
+
+def _table(
+    rows: Sequence[_Row], wide: Sequence[float], entries: Sequence[Entry], title: str, about: str
+) -> Sheet:
+    """Compose rows of pictures, given the widths of the columns, with one legend."""
+    indent = _LABEL if any(row.label for row in rows) else 0.0
+    width = indent + sum(wide)
+    floor = legend_height(entries, width) if entries else _HEAD
+    floor = height = floor + sum(row.head + row.height + row.foot for row in rows)
+    parts: list[Part] = []
+    texts: list[Texts] = []
+    for row in rows:
+        floor -= row.head + row.height
+        if row.label:
+            at = np.array([[0.24, floor + row.height / 2]])
+            texts.append(Texts("words", at, [row.label], 9.5, angle=90))
+        left = indent
+        for cell, room in zip(row.cells, wide, strict=False):
+            box = (left + 0.04, floor, room - 0.08, row.height)
+            parts.append(cell.picture.part(box, title=cell.title, note=cell.note, font=8.5))
+            if cell.caption:
+                at = np.array([[left + room / 2, floor - 0.12]])
+                texts.append(Texts("words", at, [cell.caption], 8))
+            left += room
+        floor -= row.foot
+    return Sheet((width, height), [*parts, *legend_part(entries, width)], texts, title, about)
 
 
 def _finished(sheet: Sheet, path: str | Path | None) -> Figure:
@@ -319,38 +355,25 @@ def draw_examples(
     size = _GRAPH if node_types is None else _NAMED
     wide = [max(_width(r[g], size) for r in cells for g in range(c, count, columns))
             for c in range(columns)]  # fmt: skip
-    blocks = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
-    top = _TITLE if titles is not None else 0.08
-    under = [_CAPTION if row.captions else 0.06 for row in rows]
-    high = [[max(_height(row[g], size) for g in block) for row in cells] for block in blocks]
-    entries = _entries(rows, cells)
-    width = _LABEL + sum(wide)
-    foot = legend_height(entries, width) if entries else 0.1
-    height = sum(top + sum(h) + sum(under) for h in high) + foot
-    texts: list[Texts] = []
-    parts: list[Part] = []
-
-    def write_text(x: float, y: float, text: str, size: float, angle: float = 0.0) -> None:
-        texts.append(Texts("words", np.array([[x, y]]), [text], size, angle=angle))
-
-    floor = height
-    for block, heights in zip(blocks, high, strict=True):
-        floor -= top
-        lefts = [_LABEL + sum(wide[:c]) for c in range(len(block))]
-        for left, room, graph in zip(lefts, wide, block, strict=False):
-            if titles is not None:
-                write_text(left + room / 2, floor + 0.08, titles[graph], 9)
-        for row, drawn, tall, below in zip(rows, cells, heights, under, strict=True):
-            floor -= tall
-            write_text(0.24, floor + tall / 2, row.label, 9.5, angle=90)
-            for left, room, graph in zip(lefts, wide, block, strict=False):
-                parts.append(drawn[graph].part((left + 0.03, floor, room - 0.06, tall)))
-                if row.captions:
-                    write_text(left + room / 2, floor - 0.12, row.captions[graph], 8)
-            floor -= below
+    placed = []
+    for first in range(0, count, columns):
+        block = range(first, min(first + columns, count))
+        names, head = titles, 0.08 if titles is None else _TITLE  # above the first row
+        for row, pictures in zip(rows, cells, strict=True):
+            listed = [
+                _Cell(
+                    pictures[graph],
+                    title=[] if names is None else [names[graph]],
+                    caption=row.captions[graph] if row.captions else "",
+                )
+                for graph in block
+            ]
+            height = max(_height(pictures[graph], size) for graph in block)
+            foot = _CAPTION if row.captions else 0.06
+            placed.append(_Row(listed, head, height, foot, row.label))
+            names, head = None, 0.0
     about = f"Explanations by {', '.join(row.label for row in rows)} of {count} graphs."
-    sheet = Sheet((width, height), [*parts, *legend_part(entries, width)], texts,
-                  title=about.removesuffix("."), about=about)  # fmt: skip
+    sheet = _table(placed, wide, _entries(rows, cells), about.removesuffix("."), about)
     return _finished(sheet, path)
 
 
