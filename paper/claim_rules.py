@@ -6,18 +6,25 @@ yields one piece of evidence per case, or None where runs are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from statistics import fmean, median, stdev
 
+from scipy import stats
+
 from gsat.study.records import Record, RecordedRuns, Records
-from gsat.study.study import PREDICTION, Experiment, find_study
+from gsat.study.study import PREDICTION, Experiment, StudyCell, find_study
+from gsat.study.table import BACKBONE_TITLES, row_name
 from gsat.training.results import summarise
 
 Curves = Sequence[Record]  # records of ``results/curves.jsonl``
-MIN_SEEDS = 3  # of every experiment that evidence is made of; a running time needs one
+MIN_SEEDS = 3  # of every experiment that decides a case
+SIGNIFICANCE = 0.05
 _AUC = "explanation_auc"
 _REQUIRED_R = (0.9, 0.7, 0.5, 0.3, 0.1)  # points of the sweep that have to be there
+_SPURIOUS = ("spmotif-0.5", "spmotif-0.7", "spmotif-0.9")
 
 
 @dataclass(frozen=True)
@@ -27,19 +34,26 @@ class Evidence:
     Attributes:
         text: The numbers, in one line.
         supports: Whether they support the claim.
+        seeds: The fewest seeds of any experiment in it.
     """
 
     text: str
     supports: bool
+    seeds: int
+
+    @property
+    def decides(self) -> bool:
+        """Whether there are enough seeds to count; otherwise it is shown only."""
+        return self.seeds >= MIN_SEEDS
 
 
 Found = Iterator[Evidence | None]
 
 
 class _Values:
-    """The values of an experiment in per cent, if they are enough to judge by.
+    """The values of an experiment in per cent; none if a seed is missing, failed or has no value.
 
-    Where a seed is missing, failed or has no value there are none: it might change the verdict.
+    Such a seed might change the verdict.
     """
 
     def __init__(self, records: Records, experiment: Experiment, metric: str) -> None:
@@ -50,7 +64,7 @@ class _Values:
         self.seeds = len(self.values)
 
     def __bool__(self) -> bool:
-        return self.seeds >= MIN_SEEDS
+        return self.seeds > 0
 
     @property
     def mean(self) -> float:
@@ -58,18 +72,200 @@ class _Values:
 
     @property
     def deviation(self) -> float:
-        return stdev(self.values)  # of the sample, since numbers of seeds differ
+        """The deviation of the sample, since numbers of seeds differ; 0 for one seed."""
+        return stdev(self.values) if self.seeds > 1 else 0.0
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.deviation:.1f}"
+        spread = f" ± {self.deviation:.1f}" if self.seeds > 1 else ""
+        return f"{self.mean:.1f}{spread}"
 
 
 def _is_complete(runs: RecordedRuns) -> bool:
     return not runs.failed and not runs.has_gap
 
 
+def _fewest(values: Sequence[_Values]) -> int:
+    return min(one.seeds for one in values)
+
+
+def _columns(
+    records: Records, name: str, metric: str, backbone: str = ""
+) -> dict[str, list[tuple[StudyCell, _Values]]]:
+    """The values of a table by data set, without trivial baselines and quoted rows."""
+    columns = defaultdict[str, list[tuple[StudyCell, _Values]]](list)
+    for cell in find_study(name).cells:
+        fits = cell.table.metric == metric and backbone in ("", cell.row.backbone)
+        if fits and not cell.row.trivial:
+            columns[cell.dataset].append((cell, _Values(records, cell.experiment, metric)))
+    return columns
+
+
+def _ours_against_best(
+    records: Records, name: str, metric: str, ours: Sequence[str], backbone: str = "gin"
+) -> Found:
+    """Per data set of a table, the best of our methods has a higher mean than the best other."""
+    study = find_study(name)
+    for dataset, column in _columns(records, name, metric, backbone).items():
+        if not all(values for _, values in column):
+            yield None
+            continue
+        groups: tuple[list[tuple[StudyCell, _Values]], ...] = ([], [])
+        for cell, values in column:
+            groups[cell.row.method in ours].append((cell, values))
+        best = [max(group, key=lambda pair: pair[1].mean) for group in groups]
+        (theirs, other), (mine, values) = best
+        paper, their_paper = (
+            max((cell.published[0] for cell, _ in group if cell.published), default=nan)
+            for group in reversed(groups)
+        )
+        yield Evidence(
+            f"{dataset}: {row_name(study, mine.row)} {values}, {row_name(study, theirs.row)} "
+            f"{other}: {values.mean - other.mean:+.1f} points (paper {paper - their_paper:+.1f})",
+            values.mean > other.mean,
+            _fewest([values for _, values in column]),
+        )
+
+
+def explains_best(records: Records, curves: Curves) -> Found:
+    """GSAT or GSAT* has a higher explanation AUC than every baseline."""
+    yield from _ours_against_best(records, "table1", _AUC, ("gsat", "gsat-star"))
+
+
+def predicts_best(records: Records, curves: Curves) -> Found:
+    """GSAT or GSAT* predicts better than every other method on the same backbone."""
+    yield from _ours_against_best(records, "table2", PREDICTION, ("gsat", "gsat-star"))
+
+
+def removes_spurious_correlations(records: Records, curves: Curves) -> Found:
+    """GSAT or GSAT* predicts better than invariant learning on DIR's network."""
+    ours = ("gsat", "gsat-star")
+    yield from _ours_against_best(records, "table4", PREDICTION, ours, "leconv")
+
+
+def finds_rationales(records: Records, curves: Curves) -> Found:
+    """GSAT or GSAT* has a higher precision@5 than every other method on DIR's network."""
+    ours = ("gsat", "gsat-star")
+    yield from _ours_against_best(records, "table7", "precision_at_5", ours, "leconv")
+
+
+def beats_its_backbone(records: Records, curves: Curves) -> Found:
+    """On Spurious-Motif, GIN + GSAT is significantly more accurate than GIN."""
+    study = find_study("table2")
+    for dataset in _SPURIOUS:
+        gsat, alone = (
+            _Values(records, study.experiment(dataset, method, "gin"), PREDICTION)
+            for method in ("gsat", "erm")
+        )
+        if not (gsat and alone):
+            yield None
+            continue
+        seeds, higher, tested = _fewest([gsat, alone]), gsat.mean > alone.mean, ""
+        if seeds > 1:
+            p = float(stats.ttest_ind(gsat.values, alone.values, equal_var=False).pvalue)
+            higher, tested = higher and p < SIGNIFICANCE, f" (Welch's p = {p:.2f})"
+        yield Evidence(f"{dataset}: GIN + GSAT {gsat}, GIN {alone}{tested}", higher, seeds)
+
+
+def does_not_hurt(records: Records, curves: Curves) -> Found:
+    """On the other data sets, GIN + GSAT predicts at most one point worse than GIN."""
+    study = find_study("table2")
+    for dataset in study.datasets:
+        gsat, alone = (
+            _Values(records, study.experiment(dataset, method, "gin"), PREDICTION)
+            for method in ("gsat", "erm")
+        )
+        if dataset in _SPURIOUS:
+            continue
+        if not (gsat and alone):
+            yield None
+        else:
+            yield Evidence(
+                f"{dataset}: GIN + GSAT {gsat}, GIN {alone}",
+                gsat.mean >= alone.mean - 1.0,
+                _fewest([gsat, alone]),
+            )
+
+
+def improves_pna(records: Records, curves: Curves) -> Found:
+    """GSAT or GSAT* predicts better than PNA."""
+    for name in ("table2", "table3"):
+        yield from _ours_against_best(records, name, PREDICTION, ("gsat", "gsat-star"), "pna")
+
+
+def _second_is_higher(
+    records: Records, pairs: Sequence[tuple[str, Experiment, Experiment]]
+) -> Found:
+    """The second experiment of each pair has the higher explanation AUC."""
+    for title, first, second in pairs:
+        one, other = (_Values(records, experiment, _AUC) for experiment in (first, second))
+        if not (one and other):
+            yield None
+        else:
+            yield Evidence(
+                f"{title}: {one} and {other}", other.mean > one.mean, _fewest([one, other])
+            )
+
+
+def fine_tuning_explains_better(records: Records, curves: Curves) -> Found:
+    """GSAT* has a higher explanation AUC than GSAT."""
+    study = find_study("table1")
+    pairs = [
+        (
+            f"{BACKBONE_TITLES[backbone]} on {dataset}, GSAT and GSAT*",
+            study.experiment(dataset, "gsat", backbone),
+            study.experiment(dataset, "gsat-star", backbone),
+        )
+        for backbone in ("gin", "pna")
+        for dataset in study.datasets
+    ]
+    yield from _second_is_higher(records, pairs)
+
+
+def pna_explains_better(records: Records, curves: Curves) -> Found:
+    """PNA + GSAT has a higher explanation AUC than GIN + GSAT."""
+    study = find_study("table1")
+    pairs = [
+        (
+            f"{dataset}, GIN + GSAT and PNA + GSAT",
+            study.experiment(dataset, "gsat", "gin"),
+            study.experiment(dataset, "gsat", "pna"),
+        )
+        for dataset in study.datasets
+    ]
+    yield from _second_is_higher(records, pairs)
+
+
+def _best_of(points: Mapping[float, _Values]) -> tuple[float, _Values]:
+    return max(points.items(), key=lambda item: item[1].mean)
+
+
+def beats_l1(records: Records, curves: Curves) -> Found:
+    """The best r explains better than the best weight of the ℓ1 norm."""
+    study = find_study("fig-regulariser")
+    assert study.figure is not None
+    for dataset in study.datasets:
+        ours, norm = (
+            {
+                value: found
+                for value in sweep.values
+                if (found := _Values(records, study.point(dataset, "gsat", sweep, value), _AUC))
+            }
+            for sweep in study.figure.sweep[:2]
+        )
+        if not (ours and norm):
+            yield None
+            continue
+        (r, best), (weight, other) = _best_of(ours), _best_of(norm)
+        yield Evidence(
+            f"{dataset}: {best} at r = {r}, {other} at the ℓ1 norm's weight {weight:g} "
+            f"({len(ours)} and {len(norm)} points)",
+            best.mean > other.mean,
+            _fewest([*ours.values(), *norm.values()]),
+        )
+
+
 def r_is_robust(records: Records, curves: Curves) -> Found:
-    """The best r is at least 0.5, and from there on explanation AUCs differ by under ten points."""
+    """The best r is at least 0.5, AUCs differ little from there on, and r = 0.1 is worse."""
     study = find_study("fig-regulariser")
     assert study.figure is not None
     sweep = study.figure.sweep[0]
@@ -79,37 +275,54 @@ def r_is_robust(records: Records, curves: Curves) -> Found:
         }
         if not all(found[r] for r in _REQUIRED_R):
             yield None
-        else:
-            means = {r: one.mean for r, one in found.items() if one}
-            within = [mean for r, mean in means.items() if r >= 0.5]
-            shown = ", ".join(f"{mean:.1f} at r = {r}" for r, mean in means.items())
-            yield Evidence(
-                f"{dataset}: {shown} ({min(one.seeds for one in found.values() if one)} seeds)",
-                max(within) == max(means.values()) and max(within) - min(within) < 10.0,
-            )
+            continue
+        points = {r: one for r, one in found.items() if one}
+        high = [one for r, one in points.items() if r >= 0.5]
+        means = [one.mean for one in high]
+        low = points[0.1]
+        worse = low.mean < min(means) or low.deviation > max(one.deviation for one in high)
+        shown = ", ".join(f"{one} at r = {r}" for r, one in points.items())
+        yield Evidence(
+            f"{dataset}: {shown}",
+            _best_of(points)[0] >= 0.5 and max(means) - min(means) < 10.0 and worse,
+            _fewest(list(points.values())),
+        )
 
 
 def needs_stochasticity(records: Records, curves: Curves) -> Found:
     """Both ablations without stochasticity have a lower explanation AUC than both with it."""
-    for name, backbone in (("table5", "GIN"), ("table8", "PNA")):
-        study = find_study(name)
-        for dataset in study.datasets:
-            found = {
-                cell.row.variant: _Values(records, cell.experiment, _AUC)
-                for cell in study.cells
-                if cell.table.metric == _AUC and cell.dataset == dataset
-            }
-            if not all(found.values()):
-                yield None
-            else:
-                shown = ", ".join(f"{v or 'GSAT'} {one.mean:.1f}" for v, one in found.items())
-                without = [one.mean for v, one in found.items() if v.startswith("nostoch")]
-                with_it = [one.mean for v, one in found.items() if not v.startswith("nostoch")]
-                yield Evidence(
-                    f"{backbone} on {dataset}: {shown} "
-                    f"({min(one.seeds for one in found.values())} seeds)",
-                    max(without) < min(with_it),
-                )
+    for title, dataset, found in _ablations(records):
+        if not all(found.values()):
+            yield None
+        else:
+            shown = ", ".join(f"{v or 'GSAT'} {one}" for v, one in found.items())
+            without = [one.mean for v, one in found.items() if v.startswith("nostoch")]
+            with_it = [one.mean for v, one in found.items() if not v.startswith("nostoch")]
+            yield Evidence(
+                f"{title} on {dataset}: {shown}",
+                max(without) < min(with_it),
+                _fewest(list(found.values())),
+            )
+
+
+def needs_information_loss(records: Records, curves: Curves) -> Found:
+    """Without the information loss, explanations are worse and vary more between seeds."""
+    for title, dataset, found in _ablations(records):
+        whole, without = found[""], found["beta0"]
+        if not (whole and without):
+            yield None
+        else:
+            seeds, lower = _fewest([whole, without]), without.mean < whole.mean
+            varies = seeds < 2 or without.deviation >= whole.deviation
+            text = f"{title} on {dataset}: GSAT {whole}, β = 0 {without}"
+            yield Evidence(text, lower and varies, seeds)
+
+
+def _ablations(records: Records) -> Iterator[tuple[str, str, dict[str, _Values]]]:
+    """The explanation AUCs of GSAT and its ablations, by backbone and data set."""
+    for name, title in (("table5", "GIN"), ("table8", "PNA")):
+        for dataset, column in _columns(records, name, _AUC).items():
+            yield title, dataset, {cell.row.variant: one for cell, one in column}
 
 
 def varies_less(records: Records, curves: Curves) -> Found:
@@ -127,8 +340,11 @@ def varies_less(records: Records, curves: Curves) -> Found:
             shown = ", ".join(f"{name} {one.deviation:.1f}" for name, one in found.items())
             ours = max(found[name].deviation for name in study.ours)
             baselines = min(o.deviation for name, o in found.items() if name not in study.ours)
-            seeds = min(one.seeds for one in found.values())
-            yield Evidence(f"{dataset}: {shown} ({seeds} seeds or more)", ours < baselines)
+            seeds = _fewest(list(found.values()))
+            if seeds < 2:  # no deviation
+                yield None
+            else:
+                yield Evidence(f"{dataset}: {shown}", ours < baselines, seeds)
 
 
 def fine_tuning_is_harmless(records: Records, curves: Curves) -> Found:
@@ -144,14 +360,15 @@ def fine_tuning_is_harmless(records: Records, curves: Curves) -> Found:
         pairs = [
             (run["pretrained"]["test"][metric], run["test"][metric]) for run in runs.done.values()
         ]
-        if len(pairs) < MIN_SEEDS or not _is_complete(runs):
+        if not pairs or not _is_complete(runs):
             yield None
         else:
             before, after = (100 * fmean(values) for values in zip(*pairs, strict=True))
             yield Evidence(
-                f"{experiment.backbone} on {experiment.dataset}: {before:.1f} before, {after:.1f} "
-                f"after ({len(pairs)} seeds)",
+                f"{BACKBONE_TITLES[experiment.backbone]} on {experiment.dataset}: {before:.1f} "
+                f"before, {after:.1f} after",
                 after > before - 1.0,
+                len(pairs),
             )
 
 
@@ -166,14 +383,14 @@ def posthoc_decays(records: Records, curves: Curves) -> Found:
         ]
         spreads = [summarise(values) for values in zip(*runs, strict=False)]
         means = [100 * spread[0] for spread in spreads if spread is not None]
-        if len(runs) < MIN_SEEDS or len(means) < len(spreads) or len(means) <= 10:
+        if not runs or len(means) < len(spreads) or len(means) <= 10:
             yield None
         else:
             early, last = max(means[:10]), means[-1]
             yield Evidence(
-                f"{method}: at best {early:.1f} within ten epochs, {last:.1f} after the last "
-                f"({len(runs)} seeds)",
+                f"{method}: at best {early:.1f} within ten epochs, {last:.1f} after the last",
                 last < early - 2.0,
+                len(runs),
             )
 
 
@@ -188,8 +405,9 @@ def pna_needs_sum(records: Records, curves: Curves) -> Found:
             yield None
         else:
             yield Evidence(
-                f"{dataset}: accuracy {one} with the sum, {other} without ({other.seeds} seeds)",
+                f"{dataset}: accuracy {one} with the sum, {other} without",
                 other.mean < one.mean - 5.0,
+                _fewest([one, other]),
             )
 
 
@@ -200,7 +418,9 @@ def ib_subgraph_is_slow(records: Records, curves: Curves) -> Found:
         for method in ("gsat", "ib-subgraph"):
             runs = records.of(Experiment(dataset, method)).done.values()
             times = [
-                r["seconds"] / r.get("epochs", r["recipe"]["training"]["epochs"]) for r in runs
+                r.get("cpu_seconds", r["seconds"])
+                / r.get("epochs", r["recipe"]["training"]["epochs"])
+                for r in runs
             ]
             if times:
                 seconds[method] = median(times), len(times)
@@ -211,8 +431,9 @@ def ib_subgraph_is_slow(records: Records, curves: Curves) -> Found:
             yield Evidence(
                 f"{dataset}: an epoch of IB-subgraph takes {theirs / ours:.1f} times as long as "
                 f"one of GSAT, {theirs:.1f} s against {ours:.1f} s ({m} and {n} seeds, one core "
-                "each, on a machine with other work)",
+                "each)",
                 theirs > 10 * ours,
+                MIN_SEEDS,  # a running time needs no further seeds
             )
 
 
@@ -227,7 +448,7 @@ def fixed_r_is_enough(records: Records, curves: Curves) -> Found:
             yield None
         else:
             yield Evidence(
-                f"{dataset}: explanation AUC {other} with r = 0.7 ({other.seeds} seeds), "
-                f"{one} with r = 0.5 ({one.seeds} seeds)",
+                f"{dataset}: explanation AUC {other} with r = 0.7, {one} with r = 0.5",
                 other.mean > one.mean - 2.0,
+                _fewest([one, other]),
             )
