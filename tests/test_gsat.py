@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 import gsat
 from gsat.bottleneck import information
@@ -186,6 +188,25 @@ def test_hard_samples_and_temperature_reach_the_sampler() -> None:
     assert ((warm - 0.5).abs() < 0.4).double().mean() > 0.9
 
 
+@pytest.mark.parametrize("on", ["edge", "node"])
+def test_an_attended_readout_sees_nothing_without_attention(on: str) -> None:
+    ring = torch.arange(5)
+    index = torch.stack([ring, ring.roll(1)])
+    index = torch.cat([index, index.flip(0)], dim=1)
+    one, other = (
+        from_pyg([Data(x=torch.full((5, 4), value), edge_index=index)]).batch()
+        for value in (0.1, 2.0)
+    )
+    model = make(on, readout="attended").eval()
+    plain = copy.copy(model)
+    plain.set_options(readout=None)
+    everything = torch.ones(one.num_edges if on == "edge" else one.num_nodes)
+    torch.testing.assert_close(model.answer(one, everything), plain.answer(one, everything))
+    nothing = torch.zeros_like(everything)
+    assert torch.equal(model.answer(one, nothing), model.answer(other, nothing))
+    assert not torch.equal(plain.answer(one, nothing), plain.answer(other, nothing))
+
+
 # -- construction ------------------------------------------------------------------------------
 
 
@@ -200,6 +221,18 @@ def test_hard_samples_and_temperature_reach_the_sampler() -> None:
 def test_wrong_settings(settings: dict, message: str) -> None:
     with pytest.raises(GSATError, match=message):
         GSAT(GIN(4, TASK), **settings)
+    with pytest.raises(GSATError, match="Linear"):
+        GSAT(nn.Linear(4, 3))
+
+
+def test_a_subclass_shows_its_own_arguments_and_the_settings() -> None:
+    class Halved(GSAT):
+        def __init__(self, backbone: GIN, factor: float = 0.5, **settings: object) -> None:
+            super().__init__(backbone, **settings)
+
+    shown = inspect.signature(Halved).parameters
+    assert shown["factor"].default == 0.5
+    assert shown["temperature"].default == 1.0
 
 
 def test_seeds_decide_the_extractor_and_nothing_else() -> None:
