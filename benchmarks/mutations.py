@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import compileall
-import gc
 import importlib
 import itertools
 import multiprocessing
@@ -34,35 +33,25 @@ ROOT = Path(__file__).resolve().parents[1]
 # Imported once, before the test processes are forked.
 PRELOADED = ("pytest", "torch", "torch_geometric.data", "numba", "pydantic", "safetensors.torch",
              "scipy.stats", "sklearn.metrics", "rdkit.Chem")  # fmt: skip
-HOSTILE = "datasets/test_hostile_data.py::test_"
-# The source file of a module and its tests, those that fail fastest first.
+# The source file of a module; the folder and names of its tests, those that fail fastest first.
 MODULES = {
-    "attention": ("attention.py", "test_attention.py test_refinement.py"),
-    "bottleneck": ("bottleneck.py", "test_bottleneck.py"),
-    "gsat": ("gsat.py", "test_gsat.py test_refinement.py test_attention.py"),
-    "metrics": ("metrics.py", "test_metrics.py"),
-    "loop": (
-        "training/loop.py",
-        "training/test_loop.py training/test_early_end.py training/test_training_resume.py",
-    ),
-    "checkpoint": ("training/checkpoint.py", "training/test_training_resume.py"),
-    "selection": (
-        "training/selection.py",
-        "training/test_snapshots.py training/test_loop.py training/test_early_end.py",
-    ),
-    "parsing": ("core/parsing.py", "core/test_parsing.py"),
-    "files": ("core/files.py", "core/test_files.py"),
-    "json_values": (
-        "datasets/formats/json_values.py",
-        f"datasets/test_jsonl.py {HOSTILE}lines_that_ask_for_too_much",
-    ),
-    "jsonl": ("datasets/formats/jsonl.py", "datasets/test_jsonl.py"),
-    "tu": ("datasets/formats/tu.py", "datasets/test_tu_tables.py"),
-    "table": ("molecules/table.py", "molecules/test_table.py"),
-    "label_values": ("molecules/label_values.py", "molecules/test_label_values.py"),
-    "columns": ("molecules/columns.py", "molecules/test_columns.py"),
-    "archive": ("datasets/fetch/archive.py", f"datasets/test_archive.py {HOSTILE}zips_that_lie"),
-    "unpickle": ("datasets/fetch/unpickle.py", "datasets/test_unpickle.py"),
+    "attention": ("attention.py", "", "attention refinement"),
+    "bottleneck": ("bottleneck.py", "", "bottleneck"),
+    "gsat": ("gsat.py", "", "refinement gsat attention"),
+    "metrics": ("metrics.py", "", "metrics"),
+    "loop": ("training/loop.py", "training", "loop early_end training_resume"),
+    "checkpoint": ("training/checkpoint.py", "training", "training_resume"),
+    "selection": ("training/selection.py", "training", "snapshots loop early_end"),
+    "parsing": ("core/parsing.py", "core", "parsing"),
+    "files": ("core/files.py", "core", "files"),
+    "json_values": ("datasets/formats/json_values.py", "datasets", "jsonl hostile_data"),
+    "jsonl": ("datasets/formats/jsonl.py", "datasets", "jsonl hostile_data"),
+    "tu": ("datasets/formats/tu.py", "datasets", "tu_tables hostile_data"),
+    "table": ("molecules/table.py", "molecules", "table"),
+    "label_values": ("molecules/label_values.py", "molecules", "label_values"),
+    "columns": ("molecules/columns.py", "molecules", "columns"),
+    "archive": ("datasets/fetch/archive.py", "datasets", "archive hostile_data"),
+    "unpickle": ("datasets/fetch/unpickle.py", "datasets", "unpickle hostile_data"),
 }
 # Operators, as classes of `ast`, and those that replace them.
 OTHERS = {"Lt": "LtE GtE", "LtE": "Lt Gt", "Gt": "GtE LtE", "GtE": "Gt Lt", "Eq": "NotEq",
@@ -116,11 +105,9 @@ def changes(node: ast.AST) -> Iterator[tuple[Any, str]]:
     match node:
         case ast.Compare(ops=operators):
             for place, operator in enumerate(operators):
+                before, after = operators[:place], operators[place + 1 :]
                 for other in others(operator):
-                    yield (
-                        node,
-                        changed(node, ops=[*operators[:place], other, *operators[place + 1 :]]),
-                    )
+                    yield node, changed(node, ops=[*before, other, *after])
         case ast.BinOp(op=operator) | ast.BoolOp(op=operator):
             yield from ((node, changed(node, op=other)) for other in others(operator))
         case ast.UnaryOp(ast.Not(), operand):
@@ -169,9 +156,9 @@ def passes(folder: Path, tests: Sequence[str], seconds: float | None = None) -> 
 def check_module(module: str, count: int, seed: int, lines: Sequence[int]) -> None:
     """Test mutants of a module and print the survivors."""
     folder = Path(tempfile.gettempdir()) / f"gsat-mutations-{os.getuid()}" / "src"
-    file = MODULES[module][0]
-    target = folder / "gsat" / file
-    tests = [str(ROOT / "tests" / test) for test in MODULES[module][1].split()] + [str(target)]
+    file, place, names = MODULES[module]
+    target = folder / "gsat" / file  # its doctests are tests, too
+    tests = [*(f"{ROOT}/tests/{place}/test_{name}.py" for name in names.split()), str(target)]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(folder, quiet=1)
@@ -203,7 +190,6 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # as in conftest.py; set before torch is imported
     for name in PRELOADED:
         importlib.import_module(name)
-    gc.freeze()  # no garbage is searched among these modules after each fork
     for module in options.module:
         check_module(module, options.count, options.seed, options.line)
 

@@ -40,11 +40,10 @@ def test_mutants_change_code_and_no_texts() -> None:
 
 
 def test_every_module_and_its_tests_exist() -> None:
-    for source, tests in mutations.MODULES.values():
+    for source, folder, names in mutations.MODULES.values():
         assert mutations.mutants((mutations.ROOT / "src/gsat" / source).read_text())
-        assert all(
-            (mutations.ROOT / "tests" / test.split("::")[0]).is_file() for test in tests.split()
-        )
+        tests = mutations.ROOT / "tests" / folder
+        assert all((tests / f"test_{name}.py").is_file() for name in names.split())
 
 
 @pytest.mark.parametrize(

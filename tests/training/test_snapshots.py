@@ -163,11 +163,24 @@ def test_of_epochs_within_noise_the_most_stable_is_chosen() -> None:
     assert taken == [True, True, True, True, False, False]
     assert chosen is not None
     assert (chosen.epoch, chosen.top) == (3, 0.98)
+    undefined = Best(6, {"accuracy": None, "loss": 1.0}, 1.0)
+    assert more_stable(task, undefined, chosen, 100) == (chosen, False)
+
+
+def test_of_equal_metrics_without_noise_the_more_stable_is_chosen() -> None:
+    task = Task("regression", 1, metric="r2")
+    first, less, more = (Best(0, {"r2": 0.5, "loss": 1.0}, value) for value in (0.5, 0.4, 0.6))
+    chosen, _ = more_stable(task, first, None, 100)
+    assert more_stable(task, less, chosen, 100) == (first, False)
+    assert more_stable(task, more, chosen, 100) == (more, True)
 
 
 def test_a_metric_that_is_no_share_has_no_noise() -> None:
     assert noise(Task("regression", 1, metric="r2"), 0.9, 100) == 0
     assert 0 < noise(Task("binary"), 1.0, 100) < 0.02
+    correct = [1] * (90 + 2) + [0] * (10 + 2)  # 90 of 100, and two more of each
+    expected = np.std(correct) / np.sqrt(len(correct))
+    assert noise(Task("binary"), 0.9, 100) == pytest.approx(expected)
 
 
 def test_the_chosen_epoch_is_within_noise_of_the_best(run_path: Path) -> None:
